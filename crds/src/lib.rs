@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Types that the operator, the server and their tests share.
+
+pub mod control;

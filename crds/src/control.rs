@@ -1,0 +1,377 @@
+//! The control API: what the operator and the server say to each other.
+//!
+//! The server serves these types itself under [`GROUP`]/[`VERSION`]; there is no CRD behind them.
+//! `StoredResource` is a cluster-scoped, read-only view of one served resource, named
+//! `<plural>.<group>`; everything that changes a resource goes through one of its subresources:
+//!
+//! | Subresource | Verb | Body | Effect |
+//! |---|---|---|---|
+//! | `import` | create (POST) | [`ImportBatch`] -> [`ImportResult`] | takes over objects and events of etcd |
+//! | `digest` | get | [`Digest`] | what is stored, in pages, to compare with etcd |
+//! | `gate` | get, update (PUT) | [`Gate`] | whether requests are refused, held or served |
+//! | `floor` | get, update (PUT) | [`Floor`] | raises the resource version counter |
+//!
+//! Resource versions are decimal strings, as everywhere in Kubernetes (KEP-5504).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// API group of the control API.
+pub const GROUP: &str = "control.reports-server.io";
+/// The one version of the control API.
+pub const VERSION: &str = "v1alpha1";
+/// `apiVersion` of every control object.
+pub const API_VERSION: &str = "control.reports-server.io/v1alpha1";
+/// Plural name of [`StoredResource`].
+pub const PLURAL: &str = "storedresources";
+
+/// Most items in one [`ImportBatch`]; a larger batch is refused with 413.
+pub const MAX_IMPORT_ITEMS: usize = 1000;
+/// Most entries in one [`Digest`] page; a larger `limit` is lowered to it.
+pub const MAX_DIGEST_ITEMS: usize = 5000;
+
+/// Name of the `StoredResource` of a resource: `policyreports.wgpolicyk8s.io`.
+#[must_use]
+pub fn stored_resource_name(plural: &str, group: &str) -> String {
+    format!("{plural}.{group}")
+}
+
+/// One resource that the server stores, whether it is served already or not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredResource {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `StoredResource`.
+    pub kind: String,
+    /// Name, uid and creationTimestamp; nothing else is set.
+    pub metadata: ObjectMeta,
+    /// What is stored and how it is served.
+    pub status: StoredResourceStatus,
+}
+
+/// See [`StoredResource`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredResourceStatus {
+    /// API group of the stored resource.
+    pub group: String,
+    /// Plural name of the stored resource.
+    pub resource: String,
+    /// Kind of the stored resource.
+    pub kind: String,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Served versions, preferred first.
+    pub versions: Vec<String>,
+    /// Where the schema in force comes from.
+    pub schema_source: SchemaSource,
+    /// Number of stored objects.
+    pub objects: u64,
+    /// Sum of the sizes of their JSON texts, in bytes.
+    pub bytes: u64,
+    /// The version a list of this resource would carry now.
+    pub resource_version: String,
+    /// Oldest version from which a watch can resume; older ones get 410.
+    pub horizon: String,
+    /// Newest etcd version that was imported or passed over as progress; empty before the first import.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mirrored_resource_version: String,
+    /// Etcd copies that were imported and are not pruned yet.
+    pub imported: u64,
+    /// Whether and how requests are served.
+    pub gate: GateState,
+    /// See [`GateSpec::settled`].
+    pub settled: bool,
+}
+
+/// Origin of the schema that a resource is validated against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SchemaSource {
+    /// The cluster's CRD.
+    #[serde(rename = "CRD")]
+    Crd,
+    /// The schema last in force, from the database.
+    Database,
+    /// The catalog compiled into the server.
+    #[default]
+    Catalog,
+}
+
+/// List of [`StoredResource`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredResourceList {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `StoredResourceList`.
+    pub kind: String,
+    /// List metadata.
+    pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
+    /// One entry a resource, sorted by name.
+    pub items: Vec<StoredResource>,
+}
+
+/// How requests for a resource's objects are answered. Discovery always answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum GateState {
+    /// Not served: 503 with Retry-After; watches are ended. Imports are taken. The state at the start.
+    #[default]
+    Closed,
+    /// Requests wait, at most 30 s, then 429 with Retry-After. Imports are taken. Reads of the
+    /// user who set this state pass, so that the holder can look before it opens or closes.
+    Held,
+    /// Served. Imports are taken in [`ImportMode::Straggler`] only.
+    Open,
+}
+
+/// Body of the `gate` subresource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gate {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `Gate`.
+    pub kind: String,
+    /// Name of the stored resource.
+    pub metadata: ObjectMeta,
+    /// The wanted state.
+    pub spec: GateSpec,
+}
+
+/// See [`Gate`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GateSpec {
+    /// The wanted state; it is durable and survives a restart of the server.
+    pub state: GateState,
+    /// True once stragglers have been looked for: from then on a difference to etcd is our own
+    /// history and not a write that the mirror missed. Absent keeps the stored value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<bool>,
+}
+
+/// Body of the `floor` subresource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Floor {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `Floor`.
+    pub kind: String,
+    /// Name of the stored resource.
+    pub metadata: ObjectMeta,
+    /// The wanted floor.
+    pub spec: FloorSpec,
+}
+
+/// See [`Floor`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FloorSpec {
+    /// The server's next write gets a version above this one. A floor below the present counter
+    /// changes nothing; the answer carries the counter that is in force.
+    pub resource_version: String,
+}
+
+/// What an import means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImportMode {
+    /// Keep uid, resourceVersion and everything else; log events under their own version.
+    /// Refused with 409 once the gate is open. Idempotent by (uid, resourceVersion).
+    #[default]
+    Mirror,
+    /// Forget all objects, events and imported marks of this resource, then do as `Mirror`.
+    /// For a mirror that lost its place. Refused with 409 unless the gate is closed.
+    Reset,
+    /// A write that reached etcd unseen: applied as an ordinary write with a version of our own,
+    /// uid kept, unless a write of ours is newer; then it is kept out and named in the result.
+    Straggler,
+    /// The etcd copies named by the items are gone (pruned): forget their imported marks.
+    Pruned,
+}
+
+/// Body of the `import` subresource.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportBatch {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `ImportBatch`.
+    pub kind: String,
+    /// What the import means.
+    #[serde(default)]
+    pub mode: ImportMode,
+    /// Objects and events in the order in which etcd has them; at most [`MAX_IMPORT_ITEMS`].
+    #[serde(default)]
+    pub items: Vec<ImportItem>,
+    /// Everything up to this etcd version has been sent with this batch (a bookmark).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Oldest etcd version since which every event is sent; watches can resume from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub horizon: Option<String>,
+}
+
+/// One object or event of etcd.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportItem {
+    /// `Object` for an entry of a list, else the type of the watch event.
+    #[serde(rename = "type")]
+    pub type_: ImportType,
+    /// The object as the kube-apiserver gave it; for `Deleted` its last state with the version of
+    /// the deletion. For [`ImportMode::Pruned`] its metadata is enough.
+    pub object: Value,
+}
+
+/// See [`ImportItem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ImportType {
+    /// State from a list; makes no event. Skipped where a newer state or deletion is known.
+    Object,
+    /// ADDED.
+    Added,
+    /// MODIFIED.
+    Modified,
+    /// DELETED.
+    Deleted,
+}
+
+/// Answer of the `import` subresource; sent after the batch is durable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportResult {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `ImportResult`.
+    pub kind: String,
+    /// Items that changed something.
+    pub imported: u64,
+    /// Items that were known already.
+    pub unchanged: u64,
+    /// Stragglers kept out because a write of ours is newer.
+    #[serde(default)]
+    pub conflicts: Vec<DigestItem>,
+    /// See [`StoredResourceStatus::mirrored_resource_version`].
+    #[serde(default)]
+    pub mirrored_resource_version: String,
+}
+
+/// Query value `set` of the `digest` subresource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DigestSet {
+    /// The objects as they are now.
+    #[default]
+    Objects,
+    /// The etcd copies that were imported and not pruned, with the uid and resourceVersion they
+    /// had there, whatever became of the object here since.
+    Imported,
+}
+
+/// Answer of the `digest` subresource; query parameters `set`, `limit`, `continue`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Digest {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `Digest`.
+    pub kind: String,
+    /// `resourceVersion` of the snapshot and, before the last page, `continue`.
+    pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
+    /// Sorted by namespace, then name.
+    pub items: Vec<DigestItem>,
+}
+
+/// One object in a [`Digest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DigestItem {
+    /// Namespace; empty for cluster-scoped kinds.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// uid.
+    pub uid: String,
+    /// resourceVersion.
+    pub resource_version: String,
+    /// [`checksum`] of the object; empty in the set `Imported`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checksum: String,
+    /// True while the object is as it was imported: no write of ours has touched it.
+    #[serde(default)]
+    pub as_imported: bool,
+}
+
+/// Checksum of an object as both sides of a migration compute it: SHA-256 (hex) over its compact
+/// JSON with sorted keys, without `apiVersion` (the same object reads differently in each served
+/// version) and without `metadata.resourceVersion` (compared on its own).
+#[must_use]
+pub fn checksum(object: &Value) -> String {
+    let mut hasher = Sha256::new();
+    hash_value(object, 0, &mut hasher);
+    hex::encode(hasher.finalize())
+}
+
+/// Depth 0 is the object, depth 1 its `metadata` and other top-level fields.
+fn hash_value(value: &Value, depth: u8, hasher: &mut Sha256) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            hasher.update(b"{");
+            for key in keys {
+                if depth == 0 && key == "apiVersion" {
+                    continue;
+                }
+                hasher.update(Value::String(key.clone()).to_string().as_bytes());
+                hasher.update(b":");
+                match map.get(key) {
+                    Some(Value::Object(meta)) if depth == 0 && key == "metadata" => {
+                        let mut meta = meta.clone();
+                        meta.remove("resourceVersion");
+                        hash_value(&Value::Object(meta), 1, hasher);
+                    }
+                    Some(inner) => hash_value(inner, 1, hasher),
+                    None => {}
+                }
+                hasher.update(b",");
+            }
+            hasher.update(b"}");
+        }
+        Value::Array(items) => {
+            hasher.update(b"[");
+            for item in items {
+                hash_value(item, 1, hasher);
+                hasher.update(b",");
+            }
+            hasher.update(b"]");
+        }
+        scalar => hasher.update(scalar.to_string().as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::checksum;
+
+    #[test]
+    fn checksum_ignores_served_version_and_resource_version_only() {
+        let a = json!({"apiVersion": "g/v1", "kind": "K",
+            "metadata": {"name": "n", "resourceVersion": "1"}, "spec": {"apiVersion": "x"}});
+        let mut b = a.clone();
+        b["apiVersion"] = json!("g/v2");
+        b["metadata"]["resourceVersion"] = json!("2");
+        assert_eq!(checksum(&a), checksum(&b));
+        b["spec"]["apiVersion"] = json!("y");
+        assert_ne!(checksum(&a), checksum(&b));
+        b = a.clone();
+        b["metadata"]["labels"] = json!({});
+        assert_ne!(checksum(&a), checksum(&b));
+    }
+}
