@@ -1,0 +1,393 @@
+//! Leader election by a Lease, so that two operators never carry out the same migration.
+//!
+//! The rule is client-go's: a candidate never compares another machine's clock with its own. It
+//! takes the Lease only after it has itself seen the record unchanged for the record's
+//! `leaseDurationSeconds`. Every write carries the `resourceVersion` that was read, so of two
+//! candidates that find the Lease free one gets a conflict.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    jiff::Timestamp,
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// Why the leadership ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another operator may lead from now on; this one must stop at once.
+    #[error(
+        "the Lease could not be renewed for {0:?}: leadership is lost and the operator ends; \
+         its replacement takes over"
+    )]
+    Lost(Duration),
+}
+
+/// How to take part in the election. The defaults are those of the Kubernetes components.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Name of this candidate; it must be its own alone (the name of the pod).
+    pub identity: String,
+    /// How long others wait after the last renewal that they saw; whole seconds.
+    pub lease_duration: Duration,
+    /// How long the leader goes on without a renewal; below `lease_duration`.
+    pub renew_deadline: Duration,
+    /// Pause between attempts.
+    pub retry_period: Duration,
+}
+
+impl Config {
+    /// A configuration with the usual 15 s, 10 s and 2 s.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A running candidate.
+pub struct Candidate {
+    /// True while this process leads.
+    pub leading: watch::Receiver<bool>,
+    /// Ends with [`Error::Lost`] when the leadership is lost, with `Ok` after a release.
+    pub task: JoinHandle<Result<(), Error>>,
+}
+
+/// Starts to take part. Cancel `release` only after all work has stopped: it gives the Lease up,
+/// so that the next candidate starts without waiting for it to expire.
+#[must_use]
+pub fn campaign(client: Client, config: Config, release: CancellationToken) -> Candidate {
+    let (tx, leading) = watch::channel(false);
+    let api = Api::namespaced(client, &config.namespace);
+    let elector = Elector { api, config, observed: None };
+    Candidate { leading, task: tokio::spawn(elector.run(tx, release)) }
+}
+
+/// The Lease as this candidate last saw it change.
+struct Observed {
+    lease: Lease,
+    /// Local time at which the record was first seen like this.
+    since: Instant,
+}
+
+struct Elector {
+    api: Api<Lease>,
+    config: Config,
+    observed: Option<Observed>,
+}
+
+impl Elector {
+    async fn run(
+        mut self,
+        leading: watch::Sender<bool>,
+        release: CancellationToken,
+    ) -> Result<(), Error> {
+        let mut renewed: Option<Instant> = None;
+        loop {
+            let attempt = Instant::now();
+            match self.try_acquire_or_renew().await {
+                Ok(true) => {
+                    if renewed.replace(attempt).is_none() {
+                        info!(identity = %self.config.identity, "leading");
+                        leading.send_replace(true);
+                    }
+                }
+                // Somebody else holds it: what we held is gone at once, not after the deadline.
+                Ok(false) if renewed.is_some() => return self.lost(&leading),
+                Ok(false) => {}
+                Err(error) => warn!(%error, "the Lease could not be read or written; trying again"),
+            }
+            if renewed.is_some_and(|at| at.elapsed() >= self.config.renew_deadline) {
+                return self.lost(&leading);
+            }
+            tokio::select! {
+                () = release.cancelled() => {
+                    leading.send_replace(false);
+                    if renewed.is_some() {
+                        self.release().await;
+                    }
+                    return Ok(());
+                }
+                () = tokio::time::sleep(self.config.retry_period) => {}
+            }
+        }
+    }
+
+    fn lost(&self, leading: &watch::Sender<bool>) -> Result<(), Error> {
+        leading.send_replace(false);
+        Err(Error::Lost(self.config.renew_deadline))
+    }
+
+    /// One attempt; true when this candidate holds the Lease afterwards. A request that outlives
+    /// the renew deadline counts as failed, so that a hanging connection cannot prolong the term.
+    async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
+        let deadline = self.config.renew_deadline;
+        match tokio::time::timeout(deadline, self.attempt()).await {
+            Ok(result) => result,
+            Err(_elapsed) => {
+                Err(kube::Error::Service("no answer within the renew deadline".into()))
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<bool, kube::Error> {
+        let now = Timestamp::now();
+        let Some(lease) = self.api.get_opt(&self.config.name).await? else {
+            let lease = Lease {
+                metadata: ObjectMeta {
+                    name: Some(self.config.name.clone()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(claim(None, &self.config, now)),
+            };
+            let written = self.api.create(&PostParams::default(), &lease).await?;
+            return Ok(self.holds(written));
+        };
+        let since = self.observe(&lease);
+        if !may_claim(lease.spec.as_ref(), &self.config.identity, since.elapsed()) {
+            return Ok(false);
+        }
+        let spec = claim(lease.spec.as_ref(), &self.config, now);
+        // The metadata goes back as read: its resourceVersion makes the write conditional.
+        let lease = Lease { spec: Some(spec), ..lease };
+        let name = &self.config.name;
+        // A conflict is an error like any other: the next attempt reads who was faster.
+        let written = self.api.replace(name, &PostParams::default(), &lease).await?;
+        Ok(self.holds(written))
+    }
+
+    /// Notes when the record was first seen as it is.
+    fn observe(&mut self, lease: &Lease) -> Instant {
+        match &self.observed {
+            Some(seen) if seen.lease.spec == lease.spec => seen.since,
+            _ => {
+                let since = Instant::now();
+                self.observed = Some(Observed { lease: lease.clone(), since });
+                since
+            }
+        }
+    }
+
+    fn holds(&mut self, written: Lease) -> bool {
+        self.observed = Some(Observed { lease: written, since: Instant::now() });
+        true
+    }
+
+    async fn release(&mut self) {
+        let Some(Observed { lease, .. }) = self.observed.take() else { return };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let lease = Lease { spec: Some(released(spec)), ..lease };
+        match self.api.replace(&self.config.name, &PostParams::default(), &lease).await {
+            Ok(_) => info!("the Lease is released"),
+            Err(error) => warn!(%error, "the Lease could not be released; it expires by itself"),
+        }
+    }
+}
+
+/// Whether `identity` may write itself into the record that has been seen unchanged for `unchanged`.
+fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) -> bool {
+    let Some(record) = record else { return true };
+    let holder = record.holder_identity.as_deref().unwrap_or_default();
+    if holder.is_empty() || holder == identity {
+        return true;
+    }
+    let seconds = u64::try_from(record.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+    unchanged >= Duration::from_secs(seconds)
+}
+
+/// The record with this candidate as holder, renewed at `now`.
+fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSpec {
+    let held = record.filter(|r| r.holder_identity.as_deref() == Some(&config.identity));
+    let transitions = record.and_then(|r| r.lease_transitions).unwrap_or(0);
+    LeaseSpec {
+        holder_identity: Some(config.identity.clone()),
+        lease_duration_seconds: i32::try_from(config.lease_duration.as_secs()).ok(),
+        acquire_time: held.and_then(|r| r.acquire_time.clone()).or(Some(MicroTime(now))),
+        renew_time: Some(MicroTime(now)),
+        lease_transitions: Some(match (record, held) {
+            (Some(_), None) => transitions.saturating_add(1),
+            _ => transitions,
+        }),
+        ..LeaseSpec::default()
+    }
+}
+
+/// The record without a holder. The API refuses a duration of 0, so 1 s stays, as in client-go.
+fn released(record: LeaseSpec) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(String::new()),
+        lease_duration_seconds: Some(1),
+        ..record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+    use tower_test::mock::{Handle, SendResponse};
+
+    use super::*;
+
+    type Server = Handle<Request<Body>, Response<Body>>;
+
+    fn record(holder: &str) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(15),
+            lease_transitions: Some(3),
+            acquire_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[rstest]
+    #[case::free("", 0, true)]
+    #[case::own("me", 0, true)]
+    #[case::held("other", 14, false)]
+    #[case::expired("other", 15, true)]
+    fn claims_only_what_is_free(#[case] holder: &str, #[case] seen: u64, #[case] expected: bool) {
+        let unchanged = Duration::from_secs(seen);
+        assert_eq!(may_claim(Some(&record(holder)), "me", unchanged), expected);
+    }
+
+    #[test]
+    fn a_renewal_keeps_the_time_of_acquisition_and_a_takeover_counts() {
+        let config = Config::new("ns", "lease", "me");
+        let now = Timestamp::from_second(1_000).unwrap();
+        let renewed = claim(Some(&record("me")), &config, now);
+        assert_eq!(renewed.acquire_time, Some(MicroTime(Timestamp::UNIX_EPOCH)));
+        assert_eq!(renewed.lease_transitions, Some(3));
+        let taken = claim(Some(&record("other")), &config, now);
+        assert_eq!(taken.acquire_time, Some(MicroTime(now)));
+        assert_eq!(taken.lease_transitions, Some(4));
+    }
+
+    fn start(release: CancellationToken) -> (Candidate, Server) {
+        let (service, server) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
+        let client = Client::new(service, "ns");
+        let config = Config {
+            renew_deadline: Duration::from_millis(200),
+            retry_period: Duration::from_millis(10),
+            ..Config::new("ns", "lease", "me")
+        };
+        (campaign(client, config, release), server)
+    }
+
+    async fn next(server: &mut Server) -> (String, Value, SendResponse<Response<Body>>) {
+        let wait = tokio::time::timeout(Duration::from_secs(10), server.next_request());
+        let (request, send) = wait.await.expect("a request in time").expect("a request");
+        let method = request.method().to_string();
+        let body = request.into_body().collect_bytes().await.unwrap();
+        (method, serde_json::from_slice(&body).unwrap_or(Value::Null), send)
+    }
+
+    fn answer(send: SendResponse<Response<Body>>, code: u16, body: &Value) {
+        let body = Body::from(serde_json::to_vec(body).unwrap());
+        send.send_response(Response::builder().status(code).body(body).unwrap());
+    }
+
+    fn lease(version: &str, holder: &str) -> Value {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "lease", "namespace": "ns", "resourceVersion": version},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+        })
+    }
+
+    fn failure(code: u16, reason: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+            "message": reason, "reason": reason, "code": code})
+    }
+
+    #[tokio::test]
+    async fn leads_after_creating_the_lease_and_releases_it_on_request() {
+        let release = CancellationToken::new();
+        let (mut candidate, mut server) = start(release.clone());
+        let (method, _, send) = next(&mut server).await;
+        assert_eq!(method, "GET");
+        answer(send, 404, &failure(404, "NotFound"));
+        let (method, body, send) = next(&mut server).await;
+        assert_eq!((method.as_str(), &body["spec"]["holderIdentity"]), ("POST", &json!("me")));
+        release.cancel();
+        answer(send, 201, &lease("1", "me"));
+        let (method, body, send) = next(&mut server).await;
+        assert_eq!((method.as_str(), &body["spec"]["holderIdentity"]), ("PUT", &json!("")));
+        assert_eq!(body["metadata"]["resourceVersion"], "1");
+        answer(send, 200, &lease("2", ""));
+        candidate.task.await.unwrap().unwrap();
+        assert!(!*candidate.leading.borrow_and_update());
+    }
+
+    #[tokio::test]
+    async fn waits_while_another_holds_the_lease_and_gets_a_conflict_when_too_late() {
+        let release = CancellationToken::new();
+        let (candidate, mut server) = start(release.clone());
+        let (_, _, send) = next(&mut server).await;
+        answer(send, 200, &lease("1", "other"));
+        // Held by another: no write follows, the next request is a read again.
+        let (method, _, send) = next(&mut server).await;
+        assert_eq!(method, "GET");
+        answer(send, 200, &lease("2", ""));
+        let (method, _, send) = next(&mut server).await;
+        assert_eq!(method, "PUT");
+        answer(send, 409, &failure(409, "Conflict"));
+        let (method, _, send) = next(&mut server).await;
+        assert_eq!(method, "GET");
+        assert!(!*candidate.leading.borrow());
+        release.cancel();
+        answer(send, 200, &lease("3", "other"));
+        candidate.task.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn stops_leading_when_renewals_fail_for_the_deadline() {
+        let (mut candidate, mut server) = start(CancellationToken::new());
+        let (_, _, send) = next(&mut server).await;
+        answer(send, 200, &lease("1", ""));
+        let (_, _, send) = next(&mut server).await;
+        answer(send, 200, &lease("2", "me"));
+        candidate.leading.wait_for(|leading| *leading).await.unwrap();
+        let refuse = tokio::spawn(async move {
+            while let Some((_, send)) = server.next_request().await {
+                answer(send, 500, &failure(500, "InternalError"));
+            }
+        });
+        let ended = tokio::time::timeout(Duration::from_secs(10), &mut candidate.task).await;
+        assert!(matches!(ended.unwrap().unwrap(), Err(Error::Lost(_))));
+        assert!(!*candidate.leading.borrow());
+        refuse.abort();
+    }
+
+    #[tokio::test]
+    async fn stops_leading_at_once_when_another_has_taken_over() {
+        let (mut candidate, mut server) = start(CancellationToken::new());
+        let (_, _, send) = next(&mut server).await;
+        answer(send, 200, &lease("1", ""));
+        let (_, _, send) = next(&mut server).await;
+        answer(send, 200, &lease("2", "me"));
+        let (_, _, send) = next(&mut server).await;
+        answer(send, 200, &lease("3", "other"));
+        let ended = tokio::time::timeout(Duration::from_secs(10), &mut candidate.task).await;
+        assert!(matches!(ended.unwrap().unwrap(), Err(Error::Lost(_))));
+        assert!(!*candidate.leading.borrow_and_update());
+    }
+}

@@ -1,0 +1,194 @@
+//! Every name, label, annotation and port of the objects that the operator makes, in one place.
+//!
+//! A child of the `ReportsServer` called `NAME` is found by name alone, so that a lost status or
+//! a restarted operator never makes a second one.
+
+use std::collections::BTreeMap;
+
+/// Field manager of everything that the operator applies, except the status of its own resource.
+pub const FIELD_MANAGER: &str = "reports-server-operator";
+/// Field manager of the status, so that the fields of both never mix.
+pub const STATUS_FIELD_MANAGER: &str = "reports-server-operator-status";
+/// `reportingController` of events.
+pub const REPORTING_CONTROLLER: &str = "reports-server.io/operator";
+/// Name of the Lease of the operator, in its own namespace.
+pub const LEASE: &str = "reports-server-operator";
+/// Namespace of the operator in `manifests/install.yaml`.
+pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
+/// Name of the operator's Deployment, ServiceAccount and ClusterRole.
+pub const OPERATOR: &str = "reports-server-operator";
+/// ClusterRole with the operator's rights in a target namespace; bound there and nowhere else.
+pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
+/// Label that gathers further rules into the operator's rights on report groups.
+pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
+
+/// Keeps a `ReportsServer` until its APIServices are given back to the CRDs.
+pub const FINALIZER: &str = "reports-server.io/apiservices";
+/// Label of every child: the name of the `ReportsServer`.
+pub const INSTANCE_LABEL: &str = "reports-server.io/instance";
+/// Standard label for the tool that manages an object.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Standard label for the kind of application.
+pub const APP_NAME_LABEL: &str = "app.kubernetes.io/name";
+/// Standard label for the role of an object within the application.
+pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+/// Standard label for the larger whole.
+pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+/// Value of [`PART_OF_LABEL`].
+pub const PART_OF: &str = "reports-server";
+
+/// Port of the Service.
+pub const SERVICE_PORT: i32 = 443;
+/// Port on which the server listens.
+pub const CONTAINER_PORT: i32 = 8443;
+/// Name of both ports.
+pub const PORT_NAME: &str = "https";
+/// Key of the ConfigMap that lists the served API groups.
+pub const GROUPS_KEY: &str = "groups";
+
+/// ClusterRole that lets a server ask who a user is and what the user may do.
+pub const AUTH_DELEGATOR: &str = "system:auth-delegator";
+/// Role in `kube-system` that lets a server read the aggregator's client CA.
+pub const AUTH_READER: &str = "extension-apiserver-authentication-reader";
+/// Namespace of [`AUTH_READER`].
+pub const KUBE_SYSTEM: &str = "kube-system";
+
+/// Names of the children of one `ReportsServer`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    instance: String,
+}
+
+impl Names {
+    /// Names for the children of the `ReportsServer` called `instance`.
+    #[must_use]
+    pub fn new(instance: impl Into<String>) -> Self {
+        Self { instance: instance.into() }
+    }
+
+    /// The name of the `ReportsServer` itself.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Deployment, Service, ServiceAccount, Role and RoleBinding of the server.
+    #[must_use]
+    pub fn server(&self) -> String {
+        format!("{}-server", self.instance)
+    }
+
+    /// PersistentVolumeClaim of the embedded database.
+    #[must_use]
+    pub fn data(&self) -> String {
+        format!("{}-data", self.instance)
+    }
+
+    /// ConfigMap with the served groups.
+    #[must_use]
+    pub fn config(&self) -> String {
+        format!("{}-config", self.instance)
+    }
+
+    /// Secret with the certificate authority.
+    #[must_use]
+    pub fn ca(&self) -> String {
+        format!("{}-ca", self.instance)
+    }
+
+    /// Secret with the server's certificate.
+    #[must_use]
+    pub fn serving_cert(&self) -> String {
+        format!("{}-serving-cert", self.instance)
+    }
+
+    /// RoleBinding that gives the operator its rights in the target namespace.
+    #[must_use]
+    pub fn operand_binding(&self) -> String {
+        format!("{}-operator", self.instance)
+    }
+
+    /// Cluster-scoped RBAC objects, and those in `kube-system`: `reports-server:NAME:PURPOSE`.
+    #[must_use]
+    pub fn cluster(&self, purpose: &str) -> String {
+        format!("reports-server:{}:{purpose}", self.instance)
+    }
+
+    /// DNS names that the serving certificate must carry in `namespace`.
+    ///
+    /// The aggregator calls the first; the second is for clients inside the cluster.
+    #[must_use]
+    pub fn dns_names(&self, namespace: &str) -> Vec<String> {
+        let host = format!("{}.{namespace}.svc", self.server());
+        vec![host.clone(), format!("{host}.cluster.local")]
+    }
+
+    /// Labels that select the server's pods; never changed after the Deployment exists.
+    #[must_use]
+    pub fn selector(&self) -> BTreeMap<String, String> {
+        labels([
+            (APP_NAME_LABEL, "reports-server"),
+            (COMPONENT_LABEL, "server"),
+            (INSTANCE_LABEL, &self.instance),
+        ])
+    }
+
+    /// Labels of every child. Labels of the `ReportsServer` itself are not passed on: tools that
+    /// prune by label would take the children for their own.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let mut all = self.selector();
+        all.extend(labels([(MANAGED_BY_LABEL, FIELD_MANAGER), (PART_OF_LABEL, PART_OF)]));
+        all
+    }
+
+    /// Selects every child of this `ReportsServer` that the operator manages.
+    #[must_use]
+    pub fn label_selector(&self) -> String {
+        format!("{},{INSTANCE_LABEL}={}", managed_selector(), self.instance)
+    }
+}
+
+/// Selects every object that the operator manages.
+#[must_use]
+pub fn managed_selector() -> String {
+    format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}")
+}
+
+fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_longest_instance_are_valid() {
+        // The CRD bounds metadata.name to 40 characters.
+        let names = Names::new("a".repeat(40));
+        for name in
+            [names.server(), names.data(), names.config(), names.ca(), names.serving_cert(), names.operand_binding()]
+        {
+            assert!(name.len() <= 63, "{name}: a Service name is one DNS label");
+        }
+        for value in names.labels().values() {
+            assert!(value.len() <= 63, "{value}");
+        }
+    }
+
+    #[test]
+    fn every_label_of_the_selector_is_on_the_children() {
+        let names = Names::new("simple");
+        let labels = names.labels();
+        for (key, value) in names.selector() {
+            assert_eq!(labels.get(&key), Some(&value));
+        }
+    }
+
+    #[test]
+    fn the_aggregator_can_verify_the_service_name() {
+        let names = Names::new("simple").dns_names("reports");
+        assert_eq!(names, ["simple-server.reports.svc", "simple-server.reports.svc.cluster.local"]);
+    }
+}
