@@ -1,0 +1,1 @@
+//! APIServices: who answers for a version of a group, and how that is changed.

@@ -1,0 +1,23 @@
+//! Moving an API group from its CRDs to our server and back, step by step (`docs/migration.md`).
+//!
+//! Every task is a loop: observe the cluster and the server, decide ([`plan`], pure), carry one
+//! step out. What was reached is read off the cluster and the server, never remembered, so the
+//! operator may be killed between any two steps and the next one goes on.
+
+mod actor;
+mod metrics;
+mod status;
+mod step;
+mod supervisor;
+mod target;
+
+pub use metrics::Metrics;
+pub use status::{
+    ApiServiceStatus, GroupStatus, Phase, Problem, Pruned, ResourceProgress, ServedBy,
+};
+pub use step::StepName;
+pub use supervisor::{Deps, Supervisor};
+pub use target::{
+    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, ServiceRef, Settings,
+    SourcePolicy,
+};

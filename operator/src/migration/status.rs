@@ -1,0 +1,158 @@
+//! What the migration of one API group has reached, for the `ReportsServer`'s status.
+
+use jiff::Timestamp;
+
+use super::step::StepName;
+
+/// Short, stable word for `status.migration.phase`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Nothing has been looked at yet, or something outside has to become ready first.
+    #[default]
+    Pending,
+    /// Looking whether the group can be taken.
+    Preflight,
+    /// Copying objects and following their changes.
+    Copying,
+    /// Comparing both sides object by object.
+    Verifying,
+    /// Waiting for the user's approval of the plan.
+    AwaitingApproval,
+    /// Between holding the first request and closing the side door.
+    Switching,
+    /// Served by us and under observation.
+    Soaking,
+    /// Served by us; the copies in etcd are kept until their time has come.
+    Serving,
+    /// Deleting the copies in etcd.
+    Pruning,
+    /// Served by us and nothing left to do.
+    Completed,
+    /// Writing back to etcd and giving the APIServices back.
+    RollingBack,
+    /// Served by the CRDs.
+    RolledBack,
+}
+
+impl Phase {
+    /// The word as it stands in the status.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Copying => "Copying",
+            Self::Verifying => "Verifying",
+            Self::AwaitingApproval => "AwaitingApproval",
+            Self::Switching => "Switching",
+            Self::Soaking => "Soaking",
+            Self::Serving => "Serving",
+            Self::Pruning => "Pruning",
+            Self::Completed => "Completed",
+            Self::RollingBack => "RollingBack",
+            Self::RolledBack => "RolledBack",
+        }
+    }
+
+    /// Whether the group is served by us and every step up to the soak is behind it.
+    #[must_use]
+    pub fn is_serving(self) -> bool {
+        matches!(self, Self::Serving | Self::Pruning | Self::Completed)
+    }
+}
+
+/// Who answers for one version of a group now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ServedBy {
+    /// Our server.
+    Server,
+    /// The CRD: a Local, automanaged APIService.
+    Crd,
+    /// Nobody: there is no APIService.
+    Absent,
+    /// Some other server.
+    Foreign,
+}
+
+/// One APIService of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiServiceStatus {
+    /// `<version>.<group>`.
+    pub name: String,
+    /// Its uid, where it exists.
+    pub uid: Option<String>,
+    /// See [`ServedBy`].
+    pub served_by: ServedBy,
+}
+
+/// How far one resource has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceProgress {
+    /// The version it is read through while it is copied.
+    pub version: String,
+    /// Plural name.
+    pub resource: String,
+    /// Objects in etcd when the copying began, once known.
+    pub total: Option<u64>,
+    /// Objects and events taken over so far.
+    pub copied: u64,
+    /// Objects that were compared and found equal.
+    pub verified: u64,
+    /// Newest etcd version that the server has durably.
+    pub source_resource_version: String,
+}
+
+/// Something that keeps the migration from going on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Reason in `CamelCase` for a condition.
+    pub reason: &'static str,
+    /// What is wrong and what to do about it.
+    pub message: String,
+    /// True when retrying cannot help and a user has to act.
+    pub stalled: bool,
+}
+
+/// What the prune gave back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Objects deleted from etcd.
+    pub objects: u64,
+    /// Their size as JSON, in bytes.
+    pub bytes: u64,
+    /// Objects left in etcd.
+    pub left: u64,
+    /// The first of them, as `resource/namespace/name: why`.
+    pub left_names: Vec<String>,
+}
+
+/// State of one API group; a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// API group.
+    pub group: String,
+    /// See [`Phase`].
+    pub phase: Phase,
+    /// The step that runs or waits now.
+    pub step: Option<StepName>,
+    /// One sentence for people.
+    pub message: String,
+    /// One entry a served version.
+    pub api_services: Vec<ApiServiceStatus>,
+    /// One entry a resource.
+    pub resources: Vec<ResourceProgress>,
+    /// What [`super::Approval::Manual`] asks the user to approve, `sha256:...`.
+    pub plan_hash: Option<String>,
+    /// When our server was put in charge.
+    pub switched_at: Option<Timestamp>,
+    /// When the copies in etcd were deleted.
+    pub pruned_at: Option<Timestamp>,
+    /// What that gave back; known to the process that did it.
+    pub pruned: Option<Pruned>,
+    /// Whether a CRD of the group has the additional version `legacy` now.
+    pub door_open: bool,
+    /// Whether the group's CRDs exist, so that it can be given back.
+    pub crds_present: bool,
+    /// What is in the way, if anything.
+    pub problem: Option<Problem>,
+}

@@ -1,0 +1,170 @@
+//! The steps of a migration and their stable names.
+//!
+//! A name is used in the status, in events, in metrics, in logs and as a fault point.
+
+use std::fmt;
+
+use super::status::Phase;
+
+/// One step; the order is that of a run forward, then of a run back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepName {
+    /// Whether the group can be taken at all.
+    Preflight,
+    /// No CRD in the cluster: open the gate and create the APIServices.
+    Register,
+    /// Start the mirror and wait until the list is copied.
+    Mirror,
+    /// Compare both sides.
+    Verify,
+    /// Wait for the user.
+    Approve,
+    /// 4a: requests that reach our server wait.
+    SwitchHold,
+    /// 4b: the APIServices point to our server.
+    SwitchPatch,
+    /// 4c: every kube-apiserver answers from our server.
+    SwitchConfirm,
+    /// 4d: the side door is open and the old watches have ended.
+    SwitchDrain,
+    /// 4e: the floor is above etcd's revision and the gate is open.
+    SwitchOpen,
+    /// 4f: stragglers looked for, side door closed.
+    SwitchSettle,
+    /// The CA bundle or the Service of our APIServices changed.
+    Refresh,
+    /// The side door is closed (a step of its own where it was found open).
+    CloseDoor,
+    /// Observe the served group.
+    Soak,
+    /// Delete the copies in etcd.
+    Prune,
+    /// Back: the side door is open and answers.
+    BackOpenDoor,
+    /// Back: etcd holds what we hold.
+    BackWrite,
+    /// Back: etcd's revision is raised beyond ours.
+    BackBurn,
+    /// Back: requests wait, the last differences are written.
+    BackHold,
+    /// Back: the APIServices are deleted and the CRDs answer everywhere.
+    BackRelease,
+    /// Back: the gate is closed, our watches end.
+    BackClose,
+}
+
+impl StepName {
+    /// Every step, in order.
+    pub const ALL: [Self; 21] = [
+        Self::Preflight,
+        Self::Register,
+        Self::Mirror,
+        Self::Verify,
+        Self::Approve,
+        Self::SwitchHold,
+        Self::SwitchPatch,
+        Self::SwitchConfirm,
+        Self::SwitchDrain,
+        Self::SwitchOpen,
+        Self::SwitchSettle,
+        Self::Refresh,
+        Self::CloseDoor,
+        Self::Soak,
+        Self::Prune,
+        Self::BackOpenDoor,
+        Self::BackWrite,
+        Self::BackBurn,
+        Self::BackHold,
+        Self::BackRelease,
+        Self::BackClose,
+    ];
+
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Preflight => "Preflight",
+            Self::Register => "Register",
+            Self::Mirror => "Mirror",
+            Self::Verify => "Verify",
+            Self::Approve => "Approve",
+            Self::SwitchHold => "SwitchHold",
+            Self::SwitchPatch => "SwitchPatch",
+            Self::SwitchConfirm => "SwitchConfirm",
+            Self::SwitchDrain => "SwitchDrain",
+            Self::SwitchOpen => "SwitchOpen",
+            Self::SwitchSettle => "SwitchSettle",
+            Self::Refresh => "Refresh",
+            Self::CloseDoor => "CloseDoor",
+            Self::Soak => "Soak",
+            Self::Prune => "Prune",
+            Self::BackOpenDoor => "BackOpenDoor",
+            Self::BackWrite => "BackWrite",
+            Self::BackBurn => "BackBurn",
+            Self::BackHold => "BackHold",
+            Self::BackRelease => "BackRelease",
+            Self::BackClose => "BackClose",
+        }
+    }
+
+    /// The step of that name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.as_str() == name)
+    }
+
+    /// The phase that a group is in while this step runs or waits.
+    #[must_use]
+    pub fn phase(self) -> Phase {
+        match self {
+            Self::Preflight => Phase::Preflight,
+            Self::Mirror => Phase::Copying,
+            Self::Verify => Phase::Verifying,
+            Self::Approve => Phase::AwaitingApproval,
+            Self::Register
+            | Self::SwitchHold
+            | Self::SwitchPatch
+            | Self::SwitchConfirm
+            | Self::SwitchDrain
+            | Self::SwitchOpen
+            | Self::SwitchSettle => Phase::Switching,
+            Self::Soak => Phase::Soaking,
+            Self::Refresh | Self::CloseDoor => Phase::Serving,
+            Self::Prune => Phase::Pruning,
+            Self::BackOpenDoor
+            | Self::BackWrite
+            | Self::BackBurn
+            | Self::BackHold
+            | Self::BackRelease
+            | Self::BackClose => Phase::RollingBack,
+        }
+    }
+}
+
+impl fmt::Display for StepName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::StepName;
+
+    #[test]
+    fn names_are_unique_and_parse_back() {
+        let names: BTreeSet<_> = StepName::ALL.iter().map(|s| s.as_str()).collect();
+        assert_eq!(names.len(), StepName::ALL.len());
+        for step in StepName::ALL {
+            assert_eq!(StepName::parse(step.as_str()), Some(step));
+        }
+        assert_eq!(StepName::parse("switchhold"), None);
+    }
+
+    #[test]
+    fn all_lists_every_step_in_order() {
+        assert!(StepName::ALL.windows(2).all(|w| w[0] < w[1]));
+    }
+}

@@ -1,0 +1,190 @@
+//! Holds one long-lived task per (`ReportsServer`, API group).
+//!
+//! A task outlives reconciles because the mirror's watch has to: it is opened on the old handler
+//! and goes on through the switch. The controller tells what is wanted ([`Supervisor::ensure`]),
+//! reads what is ([`Supervisor::status`]) and is woken by [`Supervisor::changes`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::Stream;
+use kube::runtime::events::Recorder;
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    actor,
+    metrics::Metrics,
+    status::GroupStatus,
+    target::{GroupTarget, Owner},
+};
+
+/// What every task needs.
+#[derive(Clone)]
+pub struct Deps {
+    /// Client of the cluster.
+    pub client: kube::Client,
+    /// What `client` was made from; the kube-apiservers are reached one by one with it.
+    pub config: kube::Config,
+    /// Publishes events about the `ReportsServer`.
+    pub recorder: Recorder,
+    /// Step metrics; see [`Metrics::register`].
+    pub metrics: Arc<Metrics>,
+    /// The operator's own namespace: its ConfigMap of notes lives there.
+    pub namespace: String,
+}
+
+/// One per operator process.
+#[derive(Clone)]
+pub struct Supervisor {
+    deps: Deps,
+    changes: Changes,
+    tasks: Arc<Mutex<BTreeMap<(String, String), Task>>>,
+}
+
+struct Task {
+    target: watch::Sender<GroupTarget>,
+    status: watch::Receiver<GroupStatus>,
+    handle: AbortOnDropHandle<()>,
+}
+
+impl Supervisor {
+    /// A supervisor without tasks.
+    #[must_use]
+    pub fn new(deps: Deps) -> Self {
+        Self {
+            deps,
+            changes: Changes::default(),
+            tasks: Arc::default(),
+        }
+    }
+
+    /// Starts, updates and stops tasks so that `owner` has exactly one for each target. Cheap and
+    /// idempotent; call it in every reconcile. Must be called within a tokio runtime.
+    pub fn ensure(&self, owner: &Owner, targets: Vec<GroupTarget>) {
+        let mut tasks = self.lock();
+        let wanted: BTreeSet<String> = targets.iter().map(|t| t.group.clone()).collect();
+        tasks.retain(|(name, group), _| *name != owner.name || wanted.contains(group));
+        for target in targets {
+            let key = (owner.name.clone(), target.group.clone());
+            match tasks.get(&key).filter(|task| !task.handle.is_finished()) {
+                Some(task) => {
+                    task.target.send_if_modified(|old| {
+                        let changed = *old != target;
+                        *old = target;
+                        changed
+                    });
+                }
+                None => {
+                    let task = self.start(owner, target);
+                    tasks.insert(key, task);
+                }
+            }
+        }
+    }
+
+    /// Stops every task of an owner: it is gone, or its `ReportsServer` is suspended.
+    pub fn forget(&self, owner_name: &str) {
+        self.lock().retain(|(name, _), _| name != owner_name);
+    }
+
+    /// Where the groups of an owner stand, sorted by group.
+    #[must_use]
+    pub fn status(&self, owner_name: &str) -> Vec<GroupStatus> {
+        self.lock()
+            .iter()
+            .filter(|((name, _), _)| name == owner_name)
+            .map(|(_, task)| task.status.borrow().clone())
+            .collect()
+    }
+
+    /// Names of owners whose status has changed since they were last yielded; for
+    /// `Controller::reconcile_on`. Changes of the same owner are merged. Meant for one consumer.
+    pub fn changes(&self) -> impl Stream<Item = String> + Send + 'static {
+        let changes = self.changes.clone();
+        futures::stream::unfold(changes, |changes| async move {
+            let owner = changes.next().await;
+            Some((owner, changes))
+        })
+    }
+
+    fn start(&self, owner: &Owner, target: GroupTarget) -> Task {
+        let (status_tx, status) = watch::channel(GroupStatus {
+            group: target.group.clone(),
+            ..GroupStatus::default()
+        });
+        let (target, target_rx) = watch::channel(target);
+        let report = actor::Report::new(status_tx, self.changes.clone(), owner.clone());
+        let handle = tokio::spawn(actor::run(
+            self.deps.clone(),
+            owner.clone(),
+            target_rx,
+            report,
+        ));
+        Task {
+            target,
+            status,
+            handle: AbortOnDropHandle::new(handle),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Task>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The set of owners with news; bounded by the number of owners.
+#[derive(Clone, Default)]
+pub(super) struct Changes(Arc<ChangesInner>);
+
+#[derive(Default)]
+struct ChangesInner {
+    dirty: Mutex<BTreeSet<String>>,
+    notify: Notify,
+}
+
+impl Changes {
+    pub(super) fn push(&self, owner: &str) {
+        let mut dirty = self.0.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        if dirty.insert(owner.to_owned()) {
+            self.0.notify.notify_one();
+        }
+    }
+
+    async fn next(&self) -> String {
+        loop {
+            let notified = self.0.notify.notified();
+            let first = self
+                .0
+                .dirty
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_first();
+            if let Some(owner) = first {
+                return owner;
+            }
+            notified.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Changes;
+
+    #[tokio::test]
+    async fn changes_are_merged_and_none_is_lost() {
+        let changes = Changes::default();
+        changes.push("a");
+        changes.push("b");
+        changes.push("a");
+        assert_eq!(changes.next().await, "a");
+        assert_eq!(changes.next().await, "b");
+        let waiting = changes.clone();
+        let task = tokio::spawn(async move { waiting.next().await });
+        changes.push("c");
+        assert_eq!(task.await.unwrap(), "c");
+    }
+}

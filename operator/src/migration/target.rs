@@ -1,0 +1,145 @@
+//! What the controller asks the migration of one API group to reach.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+/// The `ReportsServer` on whose behalf a group is moved; events are published about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Name of the (cluster-scoped) `ReportsServer`; the key of everything the supervisor holds.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its apiVersion, for events.
+    pub api_version: String,
+    /// Its kind, for events.
+    pub kind: String,
+}
+
+impl Owner {
+    /// The reference that events carry.
+    #[must_use]
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.api_version.clone()),
+            kind: Some(self.kind.clone()),
+            name: Some(self.name.clone()),
+            uid: Some(self.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+/// Who shall answer for an API group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApiOwner {
+    /// Our server.
+    Server,
+    /// The CRDs, as before: give the group back when the server has it.
+    Crd,
+}
+
+/// The Service that an APIService points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceRef {
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service.
+    pub name: String,
+    /// Port of the Service, 1 to 65535.
+    pub port: u16,
+}
+
+/// Whether a verified copy is switched at once or waits for the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// Switch as soon as everything is verified.
+    #[default]
+    Automatic,
+    /// Wait until [`Settings::approved_plan`] equals the plan hash in the status.
+    Manual,
+}
+
+/// What becomes of a switch that does not hold up during the soak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Give the group back to its CRDs.
+    #[default]
+    Revert,
+    /// Leave it switched and say so.
+    Hold,
+}
+
+/// What becomes of the copies in etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourcePolicy {
+    /// Nothing is deleted from etcd.
+    Keep,
+    /// Verified copies are deleted once the group has been served for `after`.
+    Prune {
+        /// Time since the switch; zero prunes right after the soak.
+        after: Duration,
+    },
+}
+
+/// Effective values of `spec.migration`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Objects a page of a list or of an import, 1 to [`crds::control::MAX_IMPORT_ITEMS`].
+    pub page_size: u32,
+    /// Bound on list pages, imports and deletions a second; none when absent.
+    pub max_requests_per_second: Option<u32>,
+    /// See [`Approval`].
+    pub approval: Approval,
+    /// The plan hash that the user approved.
+    pub approved_plan: Option<String>,
+    /// How long a switched group is observed before it counts as done.
+    pub soak: Duration,
+    /// See [`OnFailure`].
+    pub on_failure: OnFailure,
+    /// See [`SourcePolicy`].
+    pub source: SourcePolicy,
+}
+
+/// Default of [`Settings::soak`]: long enough for several availability probes of the
+/// kube-aggregator, short enough to be waited for.
+pub const DEFAULT_SOAK: Duration = Duration::from_secs(10);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            page_size: 250,
+            max_requests_per_second: None,
+            approval: Approval::Automatic,
+            approved_plan: None,
+            soak: DEFAULT_SOAK,
+            on_failure: OnFailure::Revert,
+            source: SourcePolicy::Prune {
+                after: Duration::from_hours(24),
+            },
+        }
+    }
+}
+
+/// The wanted state of one API group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTarget {
+    /// API group, for example `wgpolicyk8s.io`.
+    pub group: String,
+    /// Who shall serve it. For a deletion with `apis: Restore` this is [`ApiOwner::Crd`], kept
+    /// until the status says [`super::Phase::RolledBack`].
+    pub owner: ApiOwner,
+    /// The Service of our server.
+    pub service: ServiceRef,
+    /// CA bundle (PEM) that the kube-aggregator verifies our server with.
+    pub ca_bundle: Vec<u8>,
+    /// Whether the server's Deployment is ready.
+    pub server_ready: bool,
+    /// Whether the control API is Available through the aggregator (the canary of design §5).
+    pub control_available: bool,
+    /// False when the database would not survive its pod: then nothing is ever pruned.
+    pub persistent: bool,
+    /// See [`Settings`].
+    pub settings: Settings,
+}
