@@ -1,0 +1,43 @@
+//! The identity behind a request.
+
+use std::collections::BTreeMap;
+
+/// The group of everyone who has proven an identity.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everyone else.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The user name of everyone who has proven nothing.
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group that may do everything.
+pub const MASTERS: &str = "system:masters";
+
+/// An authenticated (or anonymous) user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct UserInfo {
+    /// User name.
+    pub username: String,
+    /// uid, or empty.
+    pub uid: String,
+    /// Groups in the order in which the authenticator gave them.
+    pub groups: Vec<String>,
+    /// Further attributes, keys in lower case.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl UserInfo {
+    /// The user of a request without credentials.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            username: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Whether the user belongs to a group.
+    #[must_use]
+    pub fn in_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+}

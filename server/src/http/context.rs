@@ -1,0 +1,65 @@
+//! What a request brings along on its way down, and the place where the API takes over.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::{HeaderMap, Method};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::error::ApiError;
+use super::negotiation::{self, Accepted, Offer};
+use super::request_info::RequestInfo;
+use crate::auth::UserInfo;
+
+/// An authenticated and authorized request for a resource.
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    /// What the request is about.
+    pub info: RequestInfo,
+    /// HTTP method; `HEAD` is answered like `GET`, the server drops the body.
+    pub method: Method,
+    /// Headers, without those that carried the identity.
+    pub headers: HeaderMap,
+    /// Who asks.
+    pub user: Arc<UserInfo>,
+    /// Identifies the request in the logs: the kube-apiserver's `Audit-ID`, else made here.
+    pub request_id: Arc<str>,
+    /// When the request is given up with 504; `None` for a watch.
+    pub deadline: Option<Instant>,
+    /// Cancelled when the server shuts down: a watch then ends its stream cleanly.
+    pub shutdown: CancellationToken,
+}
+
+impl RequestContext {
+    /// Agrees on the form of the answer.
+    ///
+    /// # Errors
+    /// 406.
+    pub fn accept(&self, offer: Offer) -> Result<Accepted, ApiError> {
+        negotiation::accept(&self.headers, &self.info.query, offer)
+    }
+
+    /// The `User-Agent`, or an empty text.
+    #[must_use]
+    pub fn user_agent(&self) -> &str {
+        self.headers
+            .get(USER_AGENT)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+}
+
+/// What answers requests for resources: everything below `/apis/<group>/<version>/`.
+///
+/// Called after authentication, authorization and the limits, with the whole body (at most
+/// [`super::MAX_BODY_BYTES`]). The future is dropped when the client goes away or the deadline
+/// passes, so a write that must not be half done belongs into a task of its own.
+#[async_trait]
+pub trait ApiHandler: Send + Sync + 'static {
+    /// Answers one request.
+    async fn dispatch(&self, ctx: RequestContext, body: Bytes) -> Result<Response, ApiError>;
+}
