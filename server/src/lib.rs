@@ -5,4 +5,7 @@
 //! `registry` → `cache` (serves every read) → `store` (change log and database).
 
 pub mod auth;
+pub mod cache;
 pub mod http;
+pub mod model;
+pub mod store;

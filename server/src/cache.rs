@@ -1,0 +1,1 @@
+//! The objects and their recent events in memory: what every read is served from.

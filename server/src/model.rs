@@ -1,0 +1,11 @@
+//! What is stored: resources, keys and objects, as every layer below the handlers knows them.
+
+mod body;
+mod key;
+mod labels;
+mod object;
+
+pub use body::{Body, BodyError};
+pub use key::{GroupResource, ObjectKey};
+pub use labels::Labels;
+pub use object::StoredObject;

@@ -1,0 +1,247 @@
+//! The text of an object, compressed in memory.
+
+mod codec;
+mod layout;
+
+use std::io;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use self::layout::Layout;
+use super::{Labels, ObjectKey, StoredObject};
+
+/// Why a text cannot be stored as an object.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// Not a JSON object, or `metadata` is missing or of the wrong shape.
+    #[error("not an object with metadata: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// A label holds a NUL character, which no valid label does.
+    #[error("metadata.labels: a label contains a NUL character")]
+    Label,
+    /// Larger than 4 GiB.
+    #[error("object is too large")]
+    TooLarge,
+    /// The compressor or decompressor failed; a decompressor cannot unless memory is corrupt.
+    #[error("compressing an object: {0}")]
+    Codec(#[from] io::Error),
+}
+
+/// Canonical JSON of an object: compact, keys sorted, compressed with zstd.
+///
+/// `metadata.resourceVersion` is not part of the compressed text, because it is assigned in the
+/// commit, after the object was encoded; its place is known, and every function that hands out the
+/// text splices it in. Two bodies are equal when their texts are equal.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Body {
+    /// The text up to and including `metadata`, so that metadata can be had without the rest.
+    head: Box<[u8]>,
+    /// The text after `metadata`.
+    tail: Box<[u8]>,
+    layout: Layout,
+}
+
+impl Body {
+    /// Length of the JSON text without its resourceVersion, in bytes.
+    #[must_use]
+    pub fn json_len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Memory held, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.head.len() + self.tail.len() + size_of::<Self>()
+    }
+
+    /// Appends the JSON text with resourceVersion `rv`; `api_version` replaces the object's own.
+    pub(super) fn append_json(
+        &self,
+        out: &mut Vec<u8>,
+        rv: u64,
+        api_version: Option<&str>,
+    ) -> Result<(), BodyError> {
+        let start = out.len();
+        out.reserve(self.layout.len() + 64);
+        codec::decompress(&self.head, self.layout.head_len(), out)?;
+        codec::decompress(&self.tail, self.layout.tail_len(), out)?;
+        self.layout.splice(out, start, 0, rv, api_version);
+        Ok(())
+    }
+
+    /// Appends the JSON text of `metadata` with resourceVersion `rv`.
+    pub(super) fn append_metadata(&self, out: &mut Vec<u8>, rv: u64) -> Result<(), BodyError> {
+        let start = out.len();
+        codec::decompress(&self.head, self.layout.head_len(), out)?;
+        out.drain(start..start + self.layout.metadata_at());
+        self.layout
+            .splice(out, start, self.layout.metadata_at(), rv, None);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Body({} bytes in {})", self.json_len(), self.memory())
+    }
+}
+
+/// An object made ready to be stored: its text for the database, and what memory keeps of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// Canonical JSON without resourceVersion.
+    pub json: Bytes,
+    pub body: Body,
+    /// Empty where the object has none.
+    pub uid: Box<str>,
+    pub labels: Labels,
+    /// `metadata.creationTimestamp` in seconds since the epoch; 0 where the object has none.
+    pub created: i64,
+}
+
+impl Encoded {
+    /// Encodes `object`; a resourceVersion in it is left out.
+    pub fn from_value(mut object: Value) -> Result<Self, BodyError> {
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.remove("resourceVersion");
+        }
+        // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so),
+        // which makes this text canonical.
+        Self::from_json(serde_json::to_vec(&object)?.into())
+    }
+
+    /// Takes a text that [`Encoded::from_value`] made.
+    pub fn from_json(json: Bytes) -> Result<Self, BodyError> {
+        let (layout, metadata) = layout::read(&json)?;
+        let (head, tail) = json.split_at(layout.head_len());
+        let body = Body {
+            head: codec::compress(head)?,
+            tail: codec::compress(tail)?,
+            layout,
+        };
+        Ok(Self {
+            body,
+            uid: metadata.uid.into(),
+            labels: metadata.labels,
+            created: metadata.created,
+            json,
+        })
+    }
+
+    /// The object under `key` with version `rv`.
+    pub fn into_object(self, key: ObjectKey, rv: u64, as_imported: bool) -> StoredObject {
+        let Self {
+            body,
+            uid,
+            labels,
+            created,
+            ..
+        } = self;
+        StoredObject {
+            key,
+            uid,
+            rv,
+            labels,
+            created,
+            as_imported,
+            body,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Encoded;
+    use crate::model::{ObjectKey, StoredObject};
+
+    fn stored(object: Value, rv: u64) -> StoredObject {
+        Encoded::from_value(object)
+            .unwrap()
+            .into_object(ObjectKey::new("ns", "n"), rv, false)
+    }
+
+    fn report() -> Value {
+        json!({"apiVersion": "g/v1", "kind": "K", "aaa": {"metadata": 1}, "results": [1, "é\n"],
+            "metadata": {"name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+                "labels": {"b": "2", "a": "1"}, "creationTimestamp": "2026-11-21T08:00:00Z"}})
+    }
+
+    #[test]
+    fn text_carries_the_version_it_was_committed_with() {
+        let mut want = report();
+        want["metadata"]["resourceVersion"] = json!("42");
+        let object = stored(report(), 42);
+        assert_eq!(object.json().unwrap(), want.to_string());
+        assert_eq!(
+            object.metadata_json().unwrap(),
+            want["metadata"].to_string()
+        );
+        assert_eq!(object.value().unwrap(), want);
+        assert_eq!(&*object.uid, "u");
+        assert_eq!(object.labels.get("b"), Some("2"));
+        assert_eq!(
+            object.creation_timestamp().unwrap().to_string(),
+            "2026-11-21T08:00:00Z"
+        );
+    }
+
+    #[test]
+    fn text_is_served_in_another_version_and_appended() {
+        let mut want = report();
+        want["metadata"]["resourceVersion"] = json!("42");
+        want["apiVersion"] = json!("group.example/v1beta1");
+        let mut out = b"[".to_vec();
+        stored(report(), 42)
+            .append_json(&mut out, Some("group.example/v1beta1"))
+            .unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), format!("[{want}"));
+    }
+
+    #[test]
+    fn the_version_has_its_place_wherever_metadata_ends() {
+        for metadata in [
+            json!({}),
+            json!({"name": "n"}),
+            json!({"uid": "u"}),
+            json!({"resourceVersions": "x"}),
+            json!({"name": "n", "selfLink": ""}),
+        ] {
+            let mut want = json!({"metadata": metadata, "z": 1});
+            let got = stored(want.clone(), 9);
+            want["metadata"]["resourceVersion"] = json!("9");
+            assert_eq!(got.json().unwrap(), want.to_string());
+            assert_eq!(got.metadata_json().unwrap(), want["metadata"].to_string());
+        }
+    }
+
+    #[test]
+    fn bodies_are_equal_when_their_texts_are() {
+        let mut other = report();
+        other["metadata"]["resourceVersion"] = json!("1000");
+        assert_eq!(stored(report(), 1).body, stored(other.clone(), 2).body);
+        other["results"] = json!([]);
+        assert_ne!(stored(report(), 1).body, stored(other, 1).body);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for bad in [
+            json!(1),
+            json!({}),
+            json!({"metadata": []}),
+            json!({"metadata": {"uid": 1}}),
+        ] {
+            assert!(Encoded::from_value(bad.clone()).is_err(), "{bad}");
+        }
+        let nul = json!({"metadata": {"labels": {"a": "x\u{0}y"}}});
+        assert!(Encoded::from_value(nul).is_err());
+    }
+
+    #[test]
+    fn keys_are_sorted_by_the_json_library() {
+        assert_eq!(json!({"b": 1, "a": 2}).to_string(), r#"{"a":2,"b":1}"#);
+    }
+}

@@ -1,0 +1,53 @@
+//! Compression of object texts in memory. Nothing compressed here is ever stored, so level and
+//! dictionary may change with every release.
+
+use std::{cell::RefCell, io, sync::LazyLock};
+
+use zstd::{
+    bulk::{Compressor, Decompressor},
+    dict::{DecoderDictionary, EncoderDictionary},
+};
+
+/// Level 1 takes half the time of level 3 and, with the dictionary, makes bodies 10 % larger.
+const LEVEL: i32 = 1;
+
+/// Text that nearly every report has, so that the compressor need not learn it from each one.
+/// What comes last is found cheapest.
+const DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
+
+static ENCODER: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));
+static DECODER: LazyLock<DecoderDictionary<'static>> =
+    LazyLock::new(|| DecoderDictionary::copy(DICTIONARY));
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Compresses `text` with this thread's compressor.
+pub(super) fn compress(text: &[u8]) -> io::Result<Box<[u8]>> {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = match slot {
+            Some(compressor) => compressor,
+            None => slot.insert(Compressor::with_prepared_dictionary(&ENCODER)?),
+        };
+        Ok(compressor.compress(text)?.into_boxed_slice())
+    })
+}
+
+/// Appends the `len` bytes that were compressed to `frame`.
+pub(super) fn decompress(frame: &[u8], len: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    let start = out.len();
+    out.resize(start + len, 0);
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(Decompressor::with_prepared_dictionary(&DECODER)?),
+        };
+        match decompressor.decompress_to_buffer(frame, &mut out[start..])? {
+            n if n == len => Ok(()),
+            n => Err(io::Error::other(format!("{n} bytes instead of {len}"))),
+        }
+    })
+}

@@ -1,0 +1,1 @@
+//! Durable storage: one ordered sequence of writes, committed in groups.
