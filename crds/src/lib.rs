@@ -1,3 +1,5 @@
 //! Types that the operator, the server and their tests share.
 
 pub mod control;
+pub mod names;
+pub mod v1alpha1;

@@ -1,0 +1,124 @@
+//! Names that the project puts into a cluster: API group, labels, annotations, finalizer, field
+//! managers and the names of a `ReportsServer`'s children.
+//!
+//! Every key of ours starts with [`API_GROUP`], so that one `grep` finds all of them.
+
+/// API group of `ReportsServer`, and prefix of every label, annotation and finalizer of ours.
+///
+/// It must never be a group that the server serves: an `APIService` captures the whole
+/// `/apis/<group>/<version>`, so the resource would vanish behind our own server at the switch.
+pub const API_GROUP: &str = "reports-server.io";
+
+/// Field manager of everything that the operator applies.
+pub const FIELD_MANAGER: &str = "reports-server-operator";
+/// Field manager of the operator's status writes.
+pub const STATUS_FIELD_MANAGER: &str = "reports-server-operator-status";
+/// Name under which the operator records events and takes its Lease.
+pub const CONTROLLER: &str = "reports-server-operator";
+
+/// Finalizer: the `APIServices` have to be given back (or orphaned) before the object goes.
+pub const FINALIZER: &str = "reports-server.io/apiservices";
+
+/// Label on every child: name of the `ReportsServer` it belongs to.
+pub const LABEL_OWNER: &str = "reports-server.io/name";
+/// Label that the kube-apiserver keeps on an `APIService` which it made from a CRD, and manages
+/// itself while the value is `true`.
+pub const LABEL_AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+/// Well-known label: what the thing is an instance of; [`APP_NAME`] on every child.
+pub const LABEL_APP_NAME: &str = "app.kubernetes.io/name";
+/// Well-known label: role within the application.
+pub const LABEL_APP_COMPONENT: &str = "app.kubernetes.io/component";
+/// Well-known label: the application as a whole.
+pub const LABEL_APP_PART_OF: &str = "app.kubernetes.io/part-of";
+/// Well-known label: who manages it; [`FIELD_MANAGER`] on every child.
+pub const LABEL_APP_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Value of [`LABEL_APP_NAME`] and [`LABEL_APP_PART_OF`] on children.
+pub const APP_NAME: &str = "reports-server";
+
+/// Annotation on a `ReportsServer`: a token of the user's choice; the operator reconciles at once
+/// and answers with the same token in `status.lastHandledRequest`.
+pub const ANNOTATION_REQUEST: &str = "reports-server.io/request";
+/// Annotation on a `ReportsServer`, its value the object's name: without it
+/// `deletionPolicy.data: Delete` keeps the data.
+pub const ANNOTATION_CONFIRM_DATA_DELETION: &str = "reports-server.io/confirm-data-deletion";
+/// Annotation on a `ReportsServer` that is being deleted, its value the object's name: leave the
+/// `APIServices` as they are, because the CRDs to give them back to are gone for good.
+pub const ANNOTATION_ABANDON_APIS: &str = "reports-server.io/abandon-apis";
+/// Annotation on an `APIService`: name of the `ReportsServer` that switched it.
+pub const ANNOTATION_CLAIMED_BY: &str = "reports-server.io/claimed-by";
+
+/// Longest name of a `ReportsServer`, in characters: the children's suffixes have to fit behind
+/// it into a DNS label (63).
+pub const MAX_NAME_LENGTH: usize = 40;
+
+/// Name of the Deployment, Service and `ServiceAccount` of a `ReportsServer`.
+#[must_use]
+pub fn server(name: &str) -> String {
+    format!("{name}-server")
+}
+
+/// Name of the `PersistentVolumeClaim` that holds the embedded database.
+#[must_use]
+pub fn data(name: &str) -> String {
+    format!("{name}-data")
+}
+
+/// Name of the `ConfigMap` that tells the server which groups to serve.
+#[must_use]
+pub fn config(name: &str) -> String {
+    format!("{name}-config")
+}
+
+/// Name of the Secret with the certificate authority.
+#[must_use]
+pub fn ca(name: &str) -> String {
+    format!("{name}-ca")
+}
+
+/// Name of the Secret with the server's serving certificate.
+#[must_use]
+pub fn serving_cert(name: &str) -> String {
+    format!("{name}-serving-cert")
+}
+
+/// Name of a cluster-scoped RBAC object: `reports-server:NAME:ROLE`.
+#[must_use]
+pub fn rbac(name: &str, role: &str) -> String {
+    format!("reports-server:{name}:{role}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_ours_has_the_group_as_prefix() {
+        for key in [
+            FINALIZER,
+            LABEL_OWNER,
+            ANNOTATION_REQUEST,
+            ANNOTATION_CONFIRM_DATA_DELETION,
+            ANNOTATION_ABANDON_APIS,
+            ANNOTATION_CLAIMED_BY,
+        ] {
+            let (prefix, name) = key.split_once('/').unwrap();
+            assert_eq!(prefix, API_GROUP, "{key}");
+            assert!(!name.is_empty() && name.len() <= 63, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_longest_name_leaves_room_for_every_child() {
+        let name = "a".repeat(MAX_NAME_LENGTH);
+        for child in [
+            server(&name),
+            data(&name),
+            config(&name),
+            ca(&name),
+            serving_cert(&name),
+        ] {
+            assert!(child.len() <= 63, "{child}");
+        }
+    }
+}

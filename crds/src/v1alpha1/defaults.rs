@@ -1,0 +1,226 @@
+//! What is in force where the specification says nothing.
+//!
+//! Defaults are kept out of the schema, so that a new release never rewrites stored objects, and
+//! in one place, so that operator, status and documentation cannot differ.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::spec::{
+    ApiDeletionPolicy, Approval, DataDeletionPolicy, DatabaseMode, EphemeralVolume, LogFormat,
+    LogLevel, OnFailure, ReportsServerSpec, SourcePolicy, TlsMode, Verification,
+};
+
+/// Reports in a page of a list, and in a batch of an import.
+pub const PAGE_SIZE: u32 = 250;
+/// Requests of a migration to the kube-apiserver in a second.
+pub const MAX_REQUESTS_PER_SECOND: u32 = 50;
+/// How long the API is watched after the switch.
+pub const SOAK: Duration = Duration::from_secs(5 * 60);
+/// How long after the switch nothing is pruned.
+pub const SOURCE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Size of the embedded database's volume.
+pub const STORAGE_SIZE: &str = "10Gi";
+/// Lifetime of the certificate authority.
+pub const CA_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Lifetime of a leaf certificate.
+pub const CERT_VALIDITY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Settings in force: those of the specification, and the defaults where it says nothing.
+/// Durations are whole seconds in text, such as `300s`.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Effective {
+    /// `migration.approval`
+    pub approval: Approval,
+    /// `migration.pageSize`
+    #[schemars(with = "i32")]
+    pub page_size: u32,
+    /// `migration.maxRequestsPerSecond`
+    #[schemars(with = "i32")]
+    pub max_requests_per_second: u32,
+    /// `migration.verification`
+    pub verification: Verification,
+    /// `migration.soak`
+    #[serde(with = "seconds")]
+    #[schemars(with = "String", length(max = 32))]
+    pub soak: Duration,
+    /// `migration.onFailure`
+    pub on_failure: OnFailure,
+    /// `migration.source.policy`
+    pub source_policy: SourcePolicy,
+    /// `migration.source.after`
+    #[serde(with = "seconds")]
+    #[schemars(with = "String", length(max = 32))]
+    pub source_after: Duration,
+    /// `database.mode`
+    pub database_mode: DatabaseMode,
+    /// `database.embedded.ephemeral`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<EphemeralVolume>,
+    /// `database.embedded.storage.size`
+    #[schemars(length(max = 32))]
+    pub storage_size: String,
+    /// `tls.mode`
+    pub tls_mode: TlsMode,
+    /// `tls.operator.caValidity`
+    #[serde(with = "seconds")]
+    #[schemars(with = "String", length(max = 32))]
+    pub ca_validity: Duration,
+    /// `tls.operator.certValidity`
+    #[serde(with = "seconds")]
+    #[schemars(with = "String", length(max = 32))]
+    pub cert_validity: Duration,
+    /// `tls.operator.renewBefore`
+    #[serde(with = "seconds")]
+    #[schemars(with = "String", length(max = 32))]
+    pub renew_before: Duration,
+    /// `server.replicas`
+    #[schemars(with = "i32")]
+    pub replicas: u32,
+    /// `server.logging.level`
+    pub log_level: LogLevel,
+    /// `server.logging.format`
+    pub log_format: LogFormat,
+    /// `deletionPolicy.apis`
+    pub deletion_apis: ApiDeletionPolicy,
+    /// `deletionPolicy.data`
+    pub deletion_data: DataDeletionPolicy,
+}
+
+impl Effective {
+    /// Resolves a specification. Numbers out of their bounds, which the CRD's schema refuses
+    /// already, become the default.
+    #[must_use]
+    pub fn of(spec: &ReportsServerSpec) -> Self {
+        let migration = spec.migration.clone().unwrap_or_default();
+        let source = migration.source.unwrap_or_default();
+        let database = spec.database.clone().unwrap_or_default();
+        let embedded = database.embedded.unwrap_or_default();
+        let tls = spec.tls.clone().unwrap_or_default();
+        let operator_tls = tls.operator.unwrap_or_default();
+        let server = spec.server.clone().unwrap_or_default();
+        let logging = server.logging.unwrap_or_default();
+        let deletion = spec.deletion_policy.clone().unwrap_or_default();
+
+        let ca_validity = operator_tls.ca_validity.map_or(CA_VALIDITY, Into::into);
+        let cert_validity: Duration = operator_tls.cert_validity.map_or(CERT_VALIDITY, Into::into);
+        let policy = match (embedded.ephemeral, source.policy) {
+            // Etcd holds the only durable copy.
+            (Some(_), _) => SourcePolicy::Keep,
+            (None, policy) => policy.unwrap_or_default(),
+        };
+        Self {
+            approval: migration.approval.unwrap_or_default(),
+            page_size: positive(migration.page_size, PAGE_SIZE),
+            max_requests_per_second: positive(
+                migration.max_requests_per_second,
+                MAX_REQUESTS_PER_SECOND,
+            ),
+            verification: migration.verification.unwrap_or_default(),
+            soak: migration.soak.map_or(SOAK, Into::into),
+            on_failure: migration.on_failure.unwrap_or_default(),
+            source_policy: policy,
+            source_after: source.after.map_or(SOURCE_AFTER, Into::into),
+            database_mode: database.mode.unwrap_or_default(),
+            ephemeral: embedded.ephemeral,
+            storage_size: embedded
+                .storage
+                .and_then(|storage| storage.size)
+                .map_or_else(|| STORAGE_SIZE.to_owned(), |size| size.0),
+            tls_mode: tls.mode.unwrap_or_default(),
+            ca_validity,
+            cert_validity,
+            renew_before: operator_tls
+                .renew_before
+                .map_or(cert_validity / 3, Into::into),
+            replicas: positive(server.replicas, 1),
+            log_level: logging.level.unwrap_or_default(),
+            log_format: logging.format.unwrap_or_default(),
+            deletion_apis: deletion.apis.unwrap_or_default(),
+            deletion_data: deletion.data.unwrap_or_default(),
+        }
+    }
+}
+
+fn positive(value: Option<i32>, default: u32) -> u32 {
+    value
+        .and_then(|value| u32::try_from(value).ok())
+        .filter(|value| *value > 0)
+        .unwrap_or(default)
+}
+
+/// Durations as text that Go's `time.ParseDuration` reads.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        match value.subsec_millis() {
+            0 => serializer.collect_str(&format_args!("{}s", value.as_secs())),
+            _ => serializer.collect_str(&format_args!("{}ms", value.as_millis())),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        kube::core::Duration::deserialize(deserializer).map(Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn effective(spec: serde_json::Value) -> Effective {
+        let mut spec = spec;
+        spec["targetNamespace"] = json!("reports-server");
+        Effective::of(&serde_json::from_value(spec).unwrap())
+    }
+
+    #[test]
+    fn nothing_given_is_embedded_automatic_and_prunes_after_a_day() {
+        let effective = effective(json!({}));
+        assert_eq!(effective.database_mode, DatabaseMode::Embedded);
+        assert_eq!(effective.approval, Approval::Automatic);
+        assert_eq!(effective.source_policy, SourcePolicy::Prune);
+        assert_eq!(effective.source_after, Duration::from_secs(86_400));
+        assert_eq!(effective.storage_size, "10Gi");
+        assert_eq!(effective.renew_before, CERT_VALIDITY / 3);
+        assert_eq!(effective.replicas, 1);
+    }
+
+    #[test]
+    fn an_ephemeral_database_keeps_the_copies_in_etcd() {
+        let effective = effective(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}));
+        assert_eq!(effective.source_policy, SourcePolicy::Keep);
+    }
+
+    #[test]
+    fn given_values_win() {
+        let effective = effective(json!({
+            "migration": {"soak": "1m30s", "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
+            "server": {"logging": {"level": "Debug"}},
+            "tls": {"operator": {"certValidity": "30h", "renewBefore": "500ms"}},
+        }));
+        assert_eq!(effective.soak, Duration::from_secs(90));
+        assert_eq!(effective.page_size, 500);
+        assert_eq!(effective.source_policy, SourcePolicy::Keep);
+        assert_eq!(effective.source_after, Duration::ZERO);
+        assert_eq!(effective.log_level.as_flag(), "debug");
+        assert_eq!(effective.renew_before, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn durations_in_status_read_back() {
+        let before = effective(json!({"tls": {"operator": {"renewBefore": "1500ms"}}}));
+        let json = serde_json::to_value(&before).unwrap();
+        assert_eq!(json["soak"], "300s");
+        assert_eq!(json["renewBefore"], "1500ms");
+        assert_eq!(serde_json::from_value::<Effective>(json).unwrap(), before);
+    }
+}

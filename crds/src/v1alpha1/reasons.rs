@@ -1,0 +1,88 @@
+//! Reasons of the conditions and events of a `ReportsServer`. They are part of the API: programs
+//! may rely on them.
+
+/// Everything asked for is served.
+pub const SERVING: &str = "Serving";
+/// Work is going on.
+pub const PROGRESSING: &str = "Progressing";
+/// Something that is waited for is not ready; the message names it.
+pub const DEPENDENCY_NOT_READY: &str = "DependencyNotReady";
+/// A verified migration waits for `migration.approvedPlan`.
+pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
+/// The CRDs answer again.
+pub const ROLLED_BACK: &str = "RolledBack";
+/// `spec.suspend` is set.
+pub const SUSPENDED: &str = "Suspended";
+/// Not looked at yet.
+pub const UNKNOWN: &str = "Unknown";
+/// As it should be.
+pub const AS_EXPECTED: &str = "AsExpected";
+/// The object is being deleted.
+pub const DELETING: &str = "Deleting";
+
+/// The specification contradicts itself or the cluster; the message names field and remedy.
+pub const INVALID_SPEC: &str = "InvalidSpec";
+/// The specification uses a field that this version does not act on; the message names it.
+pub const NOT_SUPPORTED: &str = "NotSupported";
+/// The operator lacks a right; the message names it.
+pub const FORBIDDEN: &str = "Forbidden";
+/// An older `ReportsServer` has claimed the API group.
+pub const API_GROUP_CLAIMED: &str = "APIGroupClaimed";
+/// Somebody else's `APIService` serves the API group.
+pub const FOREIGN_API_SERVICE: &str = "ForeignAPIService";
+/// A CRD of the group converts between versions by a webhook.
+pub const WEBHOOK_CONVERSION: &str = "WebhookConversion";
+/// A version that cannot be served.
+pub const UNSUPPORTED_VERSION: &str = "UnsupportedVersion";
+/// `spec.targetNamespace` does not exist or is being deleted.
+pub const TARGET_NAMESPACE_MISSING: &str = "TargetNamespaceMissing";
+
+/// Preflight refuses to go on; the message says why.
+pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
+/// Preflight has passed.
+pub const PREFLIGHT_PASSED: &str = "PreflightPassed";
+/// Reports are copied.
+pub const COPYING: &str = "Copying";
+/// The copy equals etcd.
+pub const VERIFIED: &str = "Verified";
+/// The copy differs from etcd without an explanation; the message names objects.
+pub const VERIFICATION_FAILED: &str = "VerificationFailed";
+/// Nothing is switched, as `migration.dryRun` asks.
+pub const DRY_RUN: &str = "DryRun";
+/// The `APIService` is being handed over.
+pub const SWITCHING: &str = "Switching";
+/// The server answers for the group.
+pub const SWITCHED: &str = "Switched";
+/// A write reached etcd unseen during the switch and was imported, or kept out.
+pub const STRAGGLER: &str = "Straggler";
+/// The soak found the API unwell.
+pub const SOAK_FAILED: &str = "SoakFailed";
+/// The copies in etcd are being deleted.
+pub const PRUNING: &str = "Pruning";
+/// The copies in etcd are deleted.
+pub const PRUNED: &str = "Pruned";
+/// The group goes back to its CRDs.
+pub const ROLLING_BACK: &str = "RollingBack";
+/// Etcd's copies are gone; a way back writes all reports again.
+pub const SOURCE_PRUNED: &str = "SourcePruned";
+/// There was no CRD to copy from.
+pub const SOURCE_CRD_MISSING: &str = "SourceCRDMissing";
+/// There is no CRD to go back to.
+pub const CRD_MISSING: &str = "CRDMissing";
+
+/// The database's volume is not bound yet.
+pub const VOLUME_PENDING: &str = "VolumePending";
+/// The database can be used.
+pub const DATABASE_AVAILABLE: &str = "DatabaseAvailable";
+/// The database cannot be used.
+pub const DATABASE_UNAVAILABLE: &str = "DatabaseUnavailable";
+/// Certificates were issued.
+pub const CERTIFICATES_ISSUED: &str = "CertificatesIssued";
+/// Certificates are being replaced.
+pub const ROTATING: &str = "Rotating";
+/// The server's pods are not ready.
+pub const PODS_NOT_READY: &str = "PodsNotReady";
+/// The control API does not answer through the kube-apiserver.
+pub const CONTROL_API_UNAVAILABLE: &str = "ControlAPIUnavailable";
+/// A child could not be applied; the message is the kube-apiserver's.
+pub const APPLY_FAILED: &str = "ApplyFailed";

@@ -1,0 +1,288 @@
+//! Specification of a `ReportsServer`: what the user asks for.
+//!
+//! Every optional field is an `Option` and has no default in the schema; what is in force where
+//! nothing is given is in [`super::defaults`] and shown in `status.effective`.
+
+mod database;
+mod images;
+mod migration;
+mod server;
+mod tls;
+
+pub use database::{
+    BackupDestination, BackupSpec, BootstrapSpec, CloudNativePgCreate, CloudNativePgSpec,
+    DatabaseMode, DatabaseSpec, EmbeddedSpec, EphemeralVolume, ExternalKeys, ExternalSpec,
+    ManagedSpec, PersistentVolumeDestination, PoolSpec, RecoverySpec, S3Destination, SslMode,
+    StorageSpec,
+};
+pub use images::{ImageSpec, ImagesSpec, PullPolicy};
+pub use migration::{Approval, MigrationSpec, OnFailure, SourcePolicy, SourceSpec, Verification};
+pub use server::{
+    AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
+    ServiceAccountSpec,
+};
+pub use tls::{
+    CertManagerSpec, IssuerReference, OperatorTlsSpec, ProvidedTlsSpec, TlsMode, TlsSpec,
+};
+
+use kube::{CustomResource, KubeSchema, core::Duration};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::status::ReportsServerStatus;
+
+/// What a `ReportsServer` should be.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "reports-server.io",
+    version = "v1alpha1",
+    kind = "ReportsServer",
+    plural = "reportsservers",
+    shortname = "rsrv",
+    status = "ReportsServerStatus",
+    derive = "PartialEq",
+    cel,
+    doc = "ReportsServer takes policy reports out of etcd: it runs an aggregated API server with a database of its own, copies the existing reports into it, lets it answer for the report APIs, and can give them back.",
+    validation = Rule::new("self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')")
+        .message("name must be a DNS label that starts with a letter, of at most 40 characters: the children are named after it"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
+    printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
+    printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),
+    printcolumn(name = "Served", type_ = "string", json_path = ".status.served", description = "API groups served by the server, of those asked for"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#, priority = 1, description = "Why Ready is what it is"),
+    printcolumn(name = "Server", type_ = "string", json_path = ".status.versions.server", priority = 1, description = "Version of the running server"),
+    printcolumn(name = "CertExpiry", type_ = "string", json_path = ".status.tls.notAfter", priority = 1, description = "When the serving certificate expires")
+)]
+#[x_kube(
+    validation = Rule::new("!has(oldSelf.clusterIdentity) || !has(oldSelf.clusterIdentity.id) || (has(self.clusterIdentity) && has(self.clusterIdentity.id) && self.clusterIdentity.id == oldSelf.clusterIdentity.id)")
+        .message("clusterIdentity.id is immutable once set: stored reports carry it"),
+    validation = Rule::new("!has(oldSelf.database) || !has(oldSelf.database.mode) || oldSelf.database.mode == 'Embedded' || (has(self.database) && has(self.database.mode) && self.database.mode == oldSelf.database.mode)")
+        .message("database.mode can only be changed from Embedded to another mode; for any other move create a new ReportsServer and restore a backup"),
+    validation = Rule::new("(has(self.database) && has(self.database.mode) && self.database.mode != 'Embedded') || (has(self.database) && has(self.database.embedded) && has(self.database.embedded.ephemeral)) == (has(oldSelf.database) && has(oldSelf.database.embedded) && has(oldSelf.database.embedded.ephemeral))")
+        .message("database.embedded.ephemeral cannot be added or removed: the reports in the present volume would be lost"),
+    validation = Rule::new("!(has(self.database) && has(self.database.embedded) && has(self.database.embedded.ephemeral)) || !has(self.migration) || !has(self.migration.source) || !has(self.migration.source.policy) || self.migration.source.policy == 'Keep'")
+        .message("migration.source.policy must be Keep while database.embedded.ephemeral is set: etcd holds the only durable copy"),
+    validation = Rule::new("!has(oldSelf.apis) || oldSelf.apis.all(o, o.owner != 'Server' || (has(self.apis) && self.apis.exists(n, n.group == o.group)))")
+        .message("a group with owner Server cannot be left out of apis: set its owner to CRD first")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportsServerSpec {
+    /// Namespace in which server and database run. It must exist, and every referenced Secret must
+    /// be in it. Immutable.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    #[x_kube(validation = Rule::new("self == oldSelf")
+        .message("targetNamespace is immutable: create another ReportsServer to move"))]
+    pub target_namespace: String,
+
+    /// Leaves everything as it is while true: children are kept and not changed, a migration
+    /// pauses before its next step, status is still written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+
+    /// API groups and who should answer for them. Changing an owner to `Server` starts the
+    /// migration of that group, changing it to `CRD` its way back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["group".into()]))]
+    pub apis: Vec<ApiSpec>,
+
+    /// How reports move between etcd and the server's database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<MigrationSpec>,
+
+    /// Where the server stores reports. Default: `Embedded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<DatabaseSpec>,
+
+    /// Name of this cluster in a database that several clusters share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_identity: Option<ClusterIdentitySpec>,
+
+    /// How the server's pods run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSpec>,
+
+    /// Images and where they are pulled from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<ImagesSpec>,
+
+    /// Certificates between the kube-apiserver, the server and the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSpec>,
+
+    /// Network policies around server and database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicySpec>,
+
+    /// Objects for a monitoring stack; each is made only where its kind is installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<MonitoringSpec>,
+
+    /// What the operator does on its own when the server fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healing: Option<HealingSpec>,
+
+    /// Whether the operator adapts resources to the load it sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<TuningSpec>,
+
+    /// What happens when this object is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<DeletionPolicySpec>,
+}
+
+/// One API group and who should answer for it.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiSpec {
+    /// API group, such as `wgpolicyk8s.io`. All its served versions move together.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$")
+    )]
+    pub group: String,
+    /// Who should answer: `Server` (our aggregated API server) or `CRD` (the kube-apiserver, from
+    /// etcd).
+    pub owner: ApiOwner,
+}
+
+/// Who should answer for an API group.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum ApiOwner {
+    /// Our aggregated API server.
+    Server,
+    /// The kube-apiserver, from etcd, by the group's CRDs.
+    #[serde(rename = "CRD")]
+    Crd,
+}
+
+/// Name of an object in `targetNamespace`.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalReference {
+    /// Name of the object.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// Name of a cluster in a shared database.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterIdentitySpec {
+    /// Key of this cluster's reports. Default: uid of the namespace `kube-system`. Immutable once
+    /// set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    )]
+    pub id: Option<String>,
+    /// Name for people, in dashboards and queries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub display_name: Option<String>,
+}
+
+/// Network policies around server and database.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkPolicySpec {
+    /// Whether network policies are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// Objects for a monitoring stack.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MonitoringSpec {
+    /// Whether a `ServiceMonitor` is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_monitor: Option<bool>,
+    /// Whether a `PrometheusRule` with alerts is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus_rule: Option<bool>,
+    /// Whether a `ConfigMap` with a Grafana dashboard is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grafana_dashboard: Option<bool>,
+}
+
+/// What the operator does on its own when the server fails.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealingSpec {
+    /// Giving the APIs back to the CRDs while the server cannot answer.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        rename = "fallbackToCRD"
+    )]
+    pub fallback_to_crd: Option<FallbackSpec>,
+}
+
+/// Giving the APIs back to the CRDs while the server cannot answer.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FallbackSpec {
+    /// Whether the fallback is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// How long the server must have failed, such as `10m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::schema::duration")]
+    pub after: Option<Duration>,
+}
+
+/// Whether the operator adapts resources to the load it sees.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TuningSpec {
+    /// Whether resources are adapted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Most that may be asked for, by resource name (`cpu`, `memory`, `storage`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::schema::string_map")]
+    pub limits: Option<std::collections::BTreeMap<String, String>>,
+}
+
+/// What happens when the `ReportsServer` is deleted.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionPolicySpec {
+    /// `Restore` writes the reports back and gives the APIs to the CRDs before anything is
+    /// removed; `Orphan` leaves the APIServices as they are. Default: `Restore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apis: Option<ApiDeletionPolicy>,
+    /// `Retain` keeps the database's volume; `Delete` removes it, and needs the annotation
+    /// `reports-server.io/confirm-data-deletion` with the object's name. Default: `Retain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataDeletionPolicy>,
+}
+
+/// What becomes of the APIs when the `ReportsServer` is deleted.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum ApiDeletionPolicy {
+    /// Reports are written back and the CRDs answer again.
+    #[default]
+    Restore,
+    /// The APIServices stay as they are.
+    Orphan,
+}
+
+/// What becomes of the data when the `ReportsServer` is deleted.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum DataDeletionPolicy {
+    /// The database's volume is kept.
+    #[default]
+    Retain,
+    /// The database's volume is deleted.
+    Delete,
+}

@@ -1,0 +1,120 @@
+//! `spec.migration`: how reports move between etcd and the server's database.
+
+use kube::{KubeSchema, core::Duration};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::v1alpha1::schema;
+
+/// How reports move between etcd and the server's database.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[x_kube(
+    validation = Rule::new("!has(self.approvedPlan) || (has(self.approval) && self.approval == 'Manual')")
+        .message("approvedPlan has a meaning only with approval: Manual")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationSpec {
+    /// `Automatic` switches as soon as the copy is verified; `Manual` waits for `approvedPlan`.
+    /// Default: `Automatic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+    /// The plan that may be carried out: the value of `status.migration.planHash`. A hash of an
+    /// older plan is not accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71), regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub approved_plan: Option<String>,
+    /// Plan, copy and verify, but never switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// Requests to the kube-apiserver at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub concurrency: Option<i32>,
+    /// Reports in a page of a list, and in a batch of an import. Default: 250.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub page_size: Option<i32>,
+    /// Requests to the kube-apiserver in a second. Default: 50.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub max_requests_per_second: Option<i32>,
+    /// `Full` compares every report, `Sample` every count and a part of the reports. Default:
+    /// `Full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+    /// How long late writes to etcd are looked for after the switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
+    pub drain_window: Option<Duration>,
+    /// How long the API is watched after the switch before the migration counts as good, such as
+    /// `1h`. Default: `5m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
+    pub soak: Option<Duration>,
+    /// What happens when the API does badly during the soak: `Revert` gives it back to the CRD,
+    /// `Hold` leaves it and says so. Default: `Revert`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<OnFailure>,
+    /// What becomes of the copies in etcd once everything is verified and served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceSpec>,
+}
+
+/// Who lets a verified migration go on to the switch.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum Approval {
+    /// The operator.
+    #[default]
+    Automatic,
+    /// The user, by `migration.approvedPlan`.
+    Manual,
+}
+
+/// How thoroughly a copy is compared with etcd.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum Verification {
+    /// Every report by uid, resourceVersion and checksum.
+    #[default]
+    Full,
+    /// Every report by uid and resourceVersion, a part of them by checksum.
+    Sample,
+}
+
+/// What happens when an API does badly during the soak.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum OnFailure {
+    /// The API is given back to the CRD.
+    #[default]
+    Revert,
+    /// The API stays with the server, and the operator waits for the user.
+    Hold,
+}
+
+/// What becomes of the copies in etcd.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceSpec {
+    /// `Prune` deletes each verified copy; `Keep` deletes nothing. Default: `Prune`, and `Keep`
+    /// where the database is ephemeral.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<SourcePolicy>,
+    /// How long after the switch nothing is pruned, such as `24h`; no meaning with `Keep`.
+    /// Default: `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration")]
+    pub after: Option<Duration>,
+}
+
+/// What becomes of the copies in etcd.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum SourcePolicy {
+    /// Each copy that was imported and verified is deleted.
+    #[default]
+    Prune,
+    /// Nothing is deleted.
+    Keep,
+}

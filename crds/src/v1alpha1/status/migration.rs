@@ -1,0 +1,317 @@
+//! `status.migration`: where each API group stands between etcd and the server.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where the migrations stand. Groups move on their own; the fields up here sum them up.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationStatus {
+    /// Phase of the group that is least advanced; see `groups`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<MigrationPhase>,
+    /// Hash of the plan that waits for approval or is carried out: `sha256:` and 64 hexadecimal
+    /// digits. It changes with the groups, their CRDs and the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71))]
+    pub plan_hash: Option<String>,
+    /// One sentence about where the migrations stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub message: Option<String>,
+    /// When the first group started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When the last group was switched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switched_at: Option<Time>,
+    /// When the last group was completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    /// The groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["group".into()]))]
+    pub groups: Vec<GroupMigrationStatus>,
+    /// The groups' resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["group".into(), "resource".into()]))]
+    pub resources: Vec<ResourceMigrationStatus>,
+}
+
+/// Where a group stands. The forward path is
+/// `Pending → Preflight → Mirroring → Verifying → (AwaitingApproval) → Switching → Soaking →
+/// Retaining → Pruning → Completed`, the way back `RollingBack → RolledBack`. The names are stable.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum MigrationPhase {
+    /// The server is asked to answer; nothing has been looked at yet.
+    #[default]
+    Pending,
+    /// Looking whether the group can be taken over; stays here with a reason while it cannot.
+    Preflight,
+    /// Copying the reports and following their changes.
+    Mirroring,
+    /// Comparing the copy with etcd.
+    Verifying,
+    /// The copy is verified and followed; waiting for `migration.approvedPlan`.
+    AwaitingApproval,
+    /// The APIService is handed over; `step` tells how far.
+    Switching,
+    /// The server answers; its availability is watched, and etcd still has every copy.
+    Soaking,
+    /// The soak is over; the copies in etcd are kept until `migration.source.after` is over.
+    Retaining,
+    /// The verified copies in etcd are being deleted.
+    Pruning,
+    /// Nothing is left to do. Whether copies are in etcd is told by `prunedAt`.
+    Completed,
+    /// The reports are written back and the APIService is given back.
+    RollingBack,
+    /// The CRD answers again.
+    RolledBack,
+    /// The CRD is asked to answer, and has always done so.
+    Idle,
+    /// Stopped; `message` tells what a person has to decide.
+    Failed,
+}
+
+impl MigrationPhase {
+    /// The phase's name as it is written in status, events and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Mirroring => "Mirroring",
+            Self::Verifying => "Verifying",
+            Self::AwaitingApproval => "AwaitingApproval",
+            Self::Switching => "Switching",
+            Self::Soaking => "Soaking",
+            Self::Retaining => "Retaining",
+            Self::Pruning => "Pruning",
+            Self::Completed => "Completed",
+            Self::RollingBack => "RollingBack",
+            Self::RolledBack => "RolledBack",
+            Self::Idle => "Idle",
+            Self::Failed => "Failed",
+        }
+    }
+
+    /// Whether clients of the group are served as asked, and nothing but waiting and tidying up is
+    /// left.
+    #[must_use]
+    pub fn is_settled(self) -> bool {
+        matches!(
+            self,
+            Self::Soaking
+                | Self::Retaining
+                | Self::Pruning
+                | Self::Completed
+                | Self::RolledBack
+                | Self::Idle
+        )
+    }
+
+    /// The phase that stands for several groups: the one a person should look at first. A failure
+    /// comes before a way back, that before the way forward, and there the least advanced.
+    #[must_use]
+    pub fn summary(phases: impl IntoIterator<Item = Self>) -> Option<Self> {
+        phases.into_iter().min_by_key(|phase| phase.rank())
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Self::Failed => 0,
+            Self::RollingBack => 1,
+            Self::Pending => 2,
+            Self::Preflight => 3,
+            Self::Mirroring => 4,
+            Self::Verifying => 5,
+            Self::AwaitingApproval => 6,
+            Self::Switching => 7,
+            Self::Soaking => 8,
+            Self::Pruning => 9,
+            Self::Retaining => 10,
+            Self::Completed => 11,
+            Self::RolledBack => 12,
+            Self::Idle => 13,
+        }
+    }
+}
+
+impl std::fmt::Display for MigrationPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where one API group stands.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupMigrationStatus {
+    /// The API group.
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// Where it stands.
+    pub phase: MigrationPhase,
+    /// Step within the phase, such as `Hold` or `OpenSideDoor` while `Switching`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub step: Option<String>,
+    /// One sentence: what is being done, or what has to be done by whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub message: Option<String>,
+    /// Reports in etcd when they were listed, over all resources of the group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<i64>,
+    /// Reports in the copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<i64>,
+    /// Reports that were compared and are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<i64>,
+    /// Copies deleted from etcd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<i64>,
+    /// Objects in etcd that were not imported and verified, and are therefore left there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_in_etcd: Option<i64>,
+    /// When the group's migration started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When the server answered for the group at every kube-apiserver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switched_at: Option<Time>,
+    /// How long requests were held during the switch, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_milliseconds: Option<i64>,
+    /// When nothing in etcd keeps the copies any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune_after: Option<Time>,
+    /// When the last copy was deleted from etcd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned_at: Option<Time>,
+    /// When the group reached `Completed` or `RolledBack`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Time>,
+    /// The version of the CRDs through which the operator reaches etcd while the server answers
+    /// for the public one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side_door: Option<SideDoor>,
+    /// Whether and how the group can go back to its CRDs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<RollbackStatus>,
+}
+
+/// The operator's way to etcd beside the public version.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum SideDoor {
+    /// The CRDs have the version, and only the operator can write through it.
+    Open,
+    /// The CRDs are as their owner shipped them.
+    Closed,
+}
+
+/// Whether and how a group can go back to its CRDs.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RollbackStatus {
+    /// Whether setting the owner to `CRD` would succeed.
+    pub available: bool,
+    /// Why not, as a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+    /// Since when the server has reports which etcd does not have; they are written back first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_since: Option<Time>,
+}
+
+/// Account of one resource.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceMigrationStatus {
+    /// Its API group.
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// Its plural name.
+    #[schemars(length(max = 63))]
+    pub resource: String,
+    /// The version that is read from etcd.
+    #[schemars(length(max = 63))]
+    pub version: String,
+    /// Reports in etcd when they were listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<i64>,
+    /// Reports in the copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<i64>,
+    /// Reports that were compared and are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<i64>,
+    /// Reports that differ without an explanation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<i64>,
+    /// Reports that were left out, because they were deleted or changed meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<i64>,
+    /// Copies deleted from etcd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<i64>,
+    /// etcd's resourceVersion up to which the copy has everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub source_resource_version: Option<String>,
+    /// Checksum over the verified reports, hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub set_checksum: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MigrationPhase as Phase;
+
+    #[test]
+    fn summary_shows_the_group_to_look_at_first() {
+        assert_eq!(Phase::summary([]), None);
+        assert_eq!(
+            Phase::summary([Phase::Completed, Phase::Idle]),
+            Some(Phase::Completed)
+        );
+        assert_eq!(
+            Phase::summary([Phase::Completed, Phase::Mirroring]),
+            Some(Phase::Mirroring)
+        );
+        assert_eq!(
+            Phase::summary([Phase::Retaining, Phase::Pruning]),
+            Some(Phase::Pruning)
+        );
+        assert_eq!(
+            Phase::summary([Phase::Pending, Phase::RollingBack]),
+            Some(Phase::RollingBack)
+        );
+        assert_eq!(
+            Phase::summary([Phase::RollingBack, Phase::Failed]),
+            Some(Phase::Failed)
+        );
+    }
+
+    #[test]
+    fn names_are_those_of_the_serialized_form() {
+        for phase in [
+            Phase::Pending,
+            Phase::AwaitingApproval,
+            Phase::RolledBack,
+            Phase::Idle,
+        ] {
+            assert_eq!(serde_json::to_value(phase).unwrap(), phase.to_string());
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Fields of the specification that this version does not act on.
+//!
+//! The whole specification is in the CRD, so that it stays as it is while features arrive. A field
+//! whose effect is not built yet is refused by name; it is never ignored.
+
+use std::fmt;
+
+use super::spec::{
+    DatabaseMode, DatabaseSpec, HealingSpec, ImagesSpec, MigrationSpec, MonitoringSpec,
+    ReportsServerSpec, ServerSpec, TlsMode, TlsSpec, Verification,
+};
+
+/// What a refused field is told.
+pub const NOT_SUPPORTED: &str = "not supported in this version";
+
+/// One field and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path from the object's root, such as `spec.database.mode`.
+    pub path: String,
+    /// What is wrong, as a phrase.
+    pub message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
+
+/// Names every field of the specification that asks for something which this version does not do.
+/// A field that asks for what happens anyway (`replicas: 1`, `enabled: false`) is not named.
+#[must_use]
+pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
+    // Taken apart without `..`: a new field cannot be forgotten here.
+    let ReportsServerSpec {
+        target_namespace: _,
+        suspend: _,
+        apis: _,
+        migration,
+        database,
+        cluster_identity: _,
+        server,
+        images,
+        tls,
+        network_policy,
+        monitoring,
+        healing,
+        tuning,
+        deletion_policy: _,
+    } = spec;
+    let mut found = Found::default();
+    migration
+        .iter()
+        .for_each(|migration| found.migration(migration));
+    database
+        .iter()
+        .for_each(|database| found.database(database));
+    server.iter().for_each(|server| found.server(server));
+    images.iter().for_each(|images| found.images(images));
+    tls.iter().for_each(|tls| found.tls(tls));
+    let network_policy = network_policy.as_ref().and_then(|policy| policy.enabled);
+    found.when("spec.networkPolicy.enabled", asked(network_policy));
+    monitoring
+        .iter()
+        .for_each(|monitoring| found.monitoring(monitoring));
+    healing.iter().for_each(|healing| found.healing(healing));
+    let tuning_enabled = tuning.as_ref().and_then(|tuning| tuning.enabled);
+    found.when("spec.tuning.enabled", asked(tuning_enabled));
+    found.0
+}
+
+fn asked(switch: Option<bool>) -> bool {
+    switch == Some(true)
+}
+
+#[derive(Default)]
+struct Found(Vec<FieldError>);
+
+impl Found {
+    fn when(&mut self, path: &str, unsupported: bool) {
+        self.value_when(path, unsupported, None);
+    }
+
+    fn value_when(&mut self, path: &str, unsupported: bool, value: Option<&str>) {
+        if unsupported {
+            let message = match value {
+                Some(value) => format!("{value} is {NOT_SUPPORTED}"),
+                None => NOT_SUPPORTED.to_owned(),
+            };
+            self.0.push(FieldError {
+                path: path.to_owned(),
+                message,
+            });
+        }
+    }
+
+    fn migration(&mut self, spec: &MigrationSpec) {
+        let MigrationSpec {
+            approval: _,
+            approved_plan: _,
+            dry_run,
+            concurrency,
+            page_size: _,
+            max_requests_per_second: _,
+            verification,
+            drain_window,
+            soak: _,
+            on_failure: _,
+            source: _,
+        } = spec;
+        self.when("spec.migration.dryRun", asked(*dry_run));
+        self.when("spec.migration.concurrency", concurrency.is_some());
+        let sample = *verification == Some(Verification::Sample);
+        self.value_when("spec.migration.verification", sample, Some("Sample"));
+        self.when("spec.migration.drainWindow", drain_window.is_some());
+    }
+
+    fn database(&mut self, spec: &DatabaseSpec) {
+        let DatabaseSpec {
+            mode,
+            embedded: _,
+            managed,
+            external,
+            cloud_native_pg,
+            backup,
+            pool,
+        } = spec;
+        let value = match mode {
+            None | Some(DatabaseMode::Embedded) => None,
+            Some(DatabaseMode::Managed) => Some("Managed"),
+            Some(DatabaseMode::External) => Some("External"),
+            Some(DatabaseMode::CloudNativePg) => Some("CloudNativePG"),
+        };
+        self.value_when("spec.database.mode", value.is_some(), value);
+        self.when("spec.database.managed", managed.is_some());
+        self.when("spec.database.external", external.is_some());
+        self.when("spec.database.cloudNativePG", cloud_native_pg.is_some());
+        self.when("spec.database.backup", backup.is_some());
+        self.when("spec.database.pool", pool.is_some());
+    }
+
+    fn server(&mut self, spec: &ServerSpec) {
+        let ServerSpec {
+            replicas,
+            autoscaling,
+            resources: _,
+            node_selector: _,
+            tolerations: _,
+            affinity: _,
+            topology_spread_constraints,
+            priority_class_name: _,
+            pod_disruption_budget,
+            service_account,
+            logging: _,
+            pod_template,
+        } = spec;
+        let several = replicas.is_some_and(|replicas| replicas > 1);
+        self.value_when("spec.server.replicas", several, Some("more than 1"));
+        self.when("spec.server.autoscaling", autoscaling.is_some());
+        let spread = topology_spread_constraints.is_some();
+        self.when("spec.server.topologySpreadConstraints", spread);
+        self.when(
+            "spec.server.podDisruptionBudget",
+            pod_disruption_budget.is_some(),
+        );
+        self.when("spec.server.serviceAccount", service_account.is_some());
+        self.when("spec.server.podTemplate", pod_template.is_some());
+    }
+
+    fn images(&mut self, spec: &ImagesSpec) {
+        let ImagesSpec {
+            registry: _,
+            server: _,
+            postgres,
+            pull_secrets: _,
+        } = spec;
+        self.when("spec.images.postgres", postgres.is_some());
+    }
+
+    fn tls(&mut self, spec: &TlsSpec) {
+        let TlsSpec {
+            mode,
+            operator: _,
+            cert_manager,
+            provided,
+        } = spec;
+        let value = match mode {
+            None | Some(TlsMode::Operator) => None,
+            Some(TlsMode::CertManager) => Some("CertManager"),
+            Some(TlsMode::Provided) => Some("Provided"),
+        };
+        self.value_when("spec.tls.mode", value.is_some(), value);
+        self.when("spec.tls.certManager", cert_manager.is_some());
+        self.when("spec.tls.provided", provided.is_some());
+    }
+
+    fn monitoring(&mut self, spec: &MonitoringSpec) {
+        let MonitoringSpec {
+            service_monitor,
+            prometheus_rule,
+            grafana_dashboard,
+        } = spec;
+        self.when("spec.monitoring.serviceMonitor", asked(*service_monitor));
+        self.when("spec.monitoring.prometheusRule", asked(*prometheus_rule));
+        self.when(
+            "spec.monitoring.grafanaDashboard",
+            asked(*grafana_dashboard),
+        );
+    }
+
+    fn healing(&mut self, spec: &HealingSpec) {
+        let HealingSpec { fallback_to_crd } = spec;
+        let enabled = fallback_to_crd
+            .as_ref()
+            .and_then(|fallback| fallback.enabled);
+        self.when("spec.healing.fallbackToCRD.enabled", asked(enabled));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn refused(mut spec: Value) -> Vec<String> {
+        spec["targetNamespace"] = json!("reports-server");
+        let spec = serde_json::from_value(spec).unwrap();
+        unsupported_fields(&spec)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn the_supported_set_is_not_named() {
+        let found = refused(json!({
+            "suspend": false,
+            "apis": [{"group": "wgpolicyk8s.io", "owner": "Server"}],
+            "migration": {"approval": "Manual", "approvedPlan": "sha256:0", "pageSize": 100,
+                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": false,
+                "verification": "Full", "source": {"policy": "Prune", "after": "24h"}},
+            "database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi"}}},
+            "clusterIdentity": {"id": "a"},
+            "server": {"replicas": 1, "resources": {"limits": {"memory": "1Gi"}},
+                "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
+                "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info"}},
+            "images": {"registry": "r.example", "server": {"tag": "1"}, "pullSecrets": [{"name": "s"}]},
+            "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
+            "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
+            "healing": {"fallbackToCRD": {"enabled": false}}, "tuning": {"enabled": false},
+            "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
+        }));
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[rstest]
+    #[case(json!({"migration": {"dryRun": true}}), "spec.migration.dryRun: ")]
+    #[case(json!({"migration": {"concurrency": 2}}), "spec.migration.concurrency: ")]
+    #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
+    #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
+    #[case(json!({"database": {"mode": "Managed"}}), "spec.database.mode: Managed is ")]
+    #[case(json!({"database": {"mode": "External"}}), "spec.database.mode: External is ")]
+    #[case(json!({"database": {"mode": "CloudNativePG"}}), "spec.database.mode: CloudNativePG is ")]
+    #[case(json!({"database": {"backup": {}}}), "spec.database.backup: ")]
+    #[case(json!({"database": {"pool": {}}}), "spec.database.pool: ")]
+    #[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 is ")]
+    #[case(json!({"server": {"autoscaling": {"maxReplicas": 2}}}), "spec.server.autoscaling: ")]
+    #[case(json!({"server": {"topologySpreadConstraints": []}}), "spec.server.topologySpreadConstraints: ")]
+    #[case(json!({"server": {"podDisruptionBudget": {"minAvailable": 1}}}), "spec.server.podDisruptionBudget: ")]
+    #[case(json!({"server": {"serviceAccount": {"name": "x"}}}), "spec.server.serviceAccount: ")]
+    #[case(json!({"server": {"podTemplate": {"spec": {}}}}), "spec.server.podTemplate: ")]
+    #[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres: ")]
+    #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
+    #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
+    #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
+    #[case(json!({"monitoring": {"prometheusRule": true}}), "spec.monitoring.prometheusRule: ")]
+    #[case(json!({"healing": {"fallbackToCRD": {"enabled": true}}}), "spec.healing.fallbackToCRD.enabled: ")]
+    #[case(json!({"tuning": {"enabled": true}}), "spec.tuning.enabled: ")]
+    fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
+        assert_eq!(refused(spec), [format!("{start}{NOT_SUPPORTED}")]);
+    }
+
+    #[test]
+    fn all_of_them_are_named_at_once() {
+        let found = refused(json!({
+            "database": {"mode": "Managed", "managed": {"version": "17"}},
+            "server": {"replicas": 3},
+        }));
+        assert_eq!(found.len(), 3, "{found:?}");
+    }
+}
