@@ -1,0 +1,122 @@
+//! Who a request is from: front proxy, then bearer token, then nobody.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use rustls_pki_types::CertificateDer;
+
+use super::front_proxy::FrontProxyConfig;
+use super::review::ReviewError;
+use super::token::{TokenAuthenticator, bearer};
+use super::user::{AUTHENTICATED, UserInfo};
+
+/// Certificates that a client showed in the handshake, leaf first; empty for most clients.
+#[derive(Clone, Debug, Default)]
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// How an identity was proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Proof {
+    /// The kube-apiserver says so, and has authorized the request itself.
+    FrontProxy,
+    /// A bearer token.
+    Token,
+    /// Nothing.
+    Anonymous,
+}
+
+/// A user and the proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authentication {
+    /// Who asks.
+    pub user: Arc<UserInfo>,
+    /// How that is known.
+    pub proof: Proof,
+}
+
+/// A request whose origin cannot be established.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthenticationError {
+    /// Credentials that are not valid: 401.
+    #[error("unauthorized: {0}")]
+    Invalid(String),
+    /// Credentials that could not be checked: 500.
+    #[error(transparent)]
+    Unavailable(#[from] ReviewError),
+}
+
+/// Establishes who requests are from.
+pub struct Authenticator {
+    front_proxy: Arc<ArcSwap<FrontProxyConfig>>,
+    tokens: TokenAuthenticator,
+}
+
+impl Authenticator {
+    /// `front_proxy` may be exchanged at any time.
+    #[must_use]
+    pub fn new(front_proxy: Arc<ArcSwap<FrontProxyConfig>>, tokens: TokenAuthenticator) -> Self {
+        Self { front_proxy, tokens }
+    }
+
+    /// Establishes who a request is from, and takes the credentials out of its headers.
+    ///
+    /// # Errors
+    /// When credentials are given which are not valid, or cannot be checked.
+    pub async fn authenticate(
+        &self,
+        peer: &PeerCertificates,
+        headers: &mut HeaderMap,
+    ) -> Result<Authentication, AuthenticationError> {
+        let config = self.front_proxy.load_full();
+        let proxied = from_front_proxy(&config, peer, headers, now());
+        let token = bearer(headers).map(str::to_owned);
+        config.strip(headers);
+        headers.remove(AUTHORIZATION);
+        if let Ok(Some(user)) = proxied {
+            return Ok(authenticated(user, Proof::FrontProxy));
+        }
+        if let Some(token) = token {
+            return match self.tokens.authenticate(&token).await? {
+                Some(user) => Ok(authenticated(user.as_ref().clone(), Proof::Token)),
+                None => Err(AuthenticationError::Invalid("invalid bearer token".to_owned())),
+            };
+        }
+        // A certificate that is not trusted is a bad credential, not the lack of one.
+        proxied.map_err(AuthenticationError::Invalid)?;
+        Ok(Authentication { user: Arc::new(UserInfo::anonymous()), proof: Proof::Anonymous })
+    }
+}
+
+/// The user named by a front proxy; `None` when the client shows no certificate or names nobody.
+fn from_front_proxy(
+    config: &FrontProxyConfig,
+    peer: &PeerCertificates,
+    headers: &HeaderMap,
+    now: Duration,
+) -> Result<Option<UserInfo>, String> {
+    if peer.0.is_empty() || !config.is_enabled() {
+        return Ok(None);
+    }
+    config
+        .verify(&peer.0, now)
+        .and_then(|()| config.user(headers))
+        .map_err(|error| error.to_string())
+}
+
+/// Everyone with a proven identity belongs to `system:authenticated`.
+fn authenticated(mut user: UserInfo, proof: Proof) -> Authentication {
+    let unmarked = user.username != super::user::ANONYMOUS
+        && !user.in_group(AUTHENTICATED)
+        && !user.in_group(super::user::UNAUTHENTICATED);
+    if unmarked {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+    Authentication { user: Arc::new(user), proof }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,41 @@
+//! Structured logs on standard error, one JSON object a line.
+
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+/// Logs cannot be written as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The level is no `tracing` filter.
+    #[error("log level {level:?} is not a level or filter such as info or reports_server=debug")]
+    Filter {
+        /// What was given.
+        level: String,
+        /// What the parser said.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// A logger is installed already.
+    #[error("cannot install the logger: {0}")]
+    Installed(#[from] TryInitError),
+}
+
+/// Logs from here on, at `level` (a level or a `tracing` filter).
+///
+/// # Errors
+/// When the level cannot be read or a logger is there already.
+pub fn install(level: &str) -> Result<(), LogError> {
+    let filter = EnvFilter::try_new(level)
+        .map_err(|source| LogError::Filter { level: level.to_owned(), source })?;
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_current_span(true)
+        .with_span_list(false)
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .finish()
+        .try_init()?;
+    Ok(())
+}

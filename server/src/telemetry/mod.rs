@@ -1,0 +1,11 @@
+//! Logs and metrics.
+
+mod logs;
+mod metrics;
+mod requests;
+mod reviews;
+
+pub use logs::{LogError, install as install_logs};
+pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};
+pub use requests::{RequestLabels, RequestMetrics};
+pub use reviews::ReviewMetrics;
