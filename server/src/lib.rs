@@ -9,3 +9,7 @@ pub mod cache;
 pub mod http;
 pub mod model;
 pub mod store;
+pub mod telemetry;
+
+/// Version of this server; sent with every answer as `X-Reports-Server`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -68,16 +68,28 @@ impl Attributes {
         } else {
             Target::Path(info.path.clone())
         };
-        Self { user, verb: info.verb.clone(), target }
+        Self {
+            user,
+            verb: info.verb.clone(),
+            target,
+        }
     }
 
     /// The same question for every name, then for every namespace too; those that differ from this
     /// one, widest first.
     #[must_use]
     pub fn widened(&self) -> Vec<Self> {
-        let Target::Resource(target) = &self.target else { return Vec::new() };
-        let any_name = ResourceTarget { name: String::new(), ..target.clone() };
-        let anywhere = ResourceTarget { namespace: String::new(), ..any_name.clone() };
+        let Target::Resource(target) = &self.target else {
+            return Vec::new();
+        };
+        let any_name = ResourceTarget {
+            name: String::new(),
+            ..target.clone()
+        };
+        let anywhere = ResourceTarget {
+            namespace: String::new(),
+            ..any_name.clone()
+        };
         let mut wider = Vec::with_capacity(2);
         if anywhere != any_name {
             wider.push(anywhere);
@@ -85,7 +97,13 @@ impl Attributes {
         if any_name != *target {
             wider.push(any_name);
         }
-        wider.into_iter().map(|t| Self { target: Target::Resource(t), ..self.clone() }).collect()
+        wider
+            .into_iter()
+            .map(|t| Self {
+                target: Target::Resource(t),
+                ..self.clone()
+            })
+            .collect()
     }
 
     /// The 403 for a refusal; `reason` is the authorizer's explanation, or empty.
@@ -117,7 +135,10 @@ impl Attributes {
             }
         };
         // As the kube-apiserver does, so that no browser takes the text for a page.
-        why = why.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        why = why
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
         if !reason.is_empty() {
             why = format!("{why}: {reason}");
         }
@@ -140,7 +161,10 @@ mod tests {
     fn attributes(method: &str, uri: &str) -> Attributes {
         let method: Method = method.parse().unwrap();
         let info = RequestInfo::parse(&method, &uri.parse().unwrap()).unwrap();
-        let user = UserInfo { username: "u".to_owned(), ..UserInfo::default() };
+        let user = UserInfo {
+            username: "u".to_owned(),
+            ..UserInfo::default()
+        };
         Attributes::of(&info, Arc::new(user))
     }
 

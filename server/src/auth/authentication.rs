@@ -58,7 +58,10 @@ impl Authenticator {
     /// `front_proxy` may be exchanged at any time.
     #[must_use]
     pub fn new(front_proxy: Arc<ArcSwap<FrontProxyConfig>>, tokens: TokenAuthenticator) -> Self {
-        Self { front_proxy, tokens }
+        Self {
+            front_proxy,
+            tokens,
+        }
     }
 
     /// Establishes who a request is from, and takes the credentials out of its headers.
@@ -81,12 +84,17 @@ impl Authenticator {
         if let Some(token) = token {
             return match self.tokens.authenticate(&token).await? {
                 Some(user) => Ok(authenticated(user.as_ref().clone(), Proof::Token)),
-                None => Err(AuthenticationError::Invalid("invalid bearer token".to_owned())),
+                None => Err(AuthenticationError::Invalid(
+                    "invalid bearer token".to_owned(),
+                )),
             };
         }
         // A certificate that is not trusted is a bad credential, not the lack of one.
         proxied.map_err(AuthenticationError::Invalid)?;
-        Ok(Authentication { user: Arc::new(UserInfo::anonymous()), proof: Proof::Anonymous })
+        Ok(Authentication {
+            user: Arc::new(UserInfo::anonymous()),
+            proof: Proof::Anonymous,
+        })
     }
 }
 
@@ -114,9 +122,14 @@ fn authenticated(mut user: UserInfo, proof: Proof) -> Authentication {
     if unmarked {
         user.groups.push(AUTHENTICATED.to_owned());
     }
-    Authentication { user: Arc::new(user), proof }
+    Authentication {
+        user: Arc::new(user),
+        proof,
+    }
 }
 
 fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }

@@ -77,15 +77,25 @@ impl SubjectAccess {
     /// An authorizer with empty caches.
     #[must_use]
     pub fn new(client: kube::Client, metrics: ReviewMetrics) -> Self {
-        let decisions =
-            Cache::builder().max_capacity(MAX_DECISIONS).time_to_live(DECISION_TTL).build();
-        Self { api: Api::all(client), decisions, metrics }
+        let decisions = Cache::builder()
+            .max_capacity(MAX_DECISIONS)
+            .time_to_live(DECISION_TTL)
+            .build();
+        Self {
+            api: Api::all(client),
+            decisions,
+            metrics,
+        }
     }
 
     async fn review(&self, attributes: &Attributes) -> Result<Decision, ReviewError> {
-        let review = SubjectAccessReview { spec: spec(attributes), ..Default::default() };
+        let review = SubjectAccessReview {
+            spec: spec(attributes),
+            ..Default::default()
+        };
         let params = PostParams::default();
-        let answer = with_retries("SubjectAccessReview", || self.api.create(&params, &review)).await;
+        let answer =
+            with_retries("SubjectAccessReview", || self.api.create(&params, &review)).await;
         self.metrics.subject_access(answer.is_ok());
         let status = answer?.status.unwrap_or_default();
         Ok(if status.allowed && status.denied != Some(true) {
@@ -115,11 +125,18 @@ impl Authorizer for SubjectAccess {
 
 fn size(attributes: &Attributes) -> usize {
     let user = &attributes.user;
-    let extra = user.extra.iter().map(|(k, v)| k.len() + v.iter().map(String::len).sum::<usize>());
+    let extra = user
+        .extra
+        .iter()
+        .map(|(k, v)| k.len() + v.iter().map(String::len).sum::<usize>());
     let target = match &attributes.target {
         Target::Path(path) => path.len(),
         Target::Resource(t) => {
-            t.group.len() + t.resource.len() + t.subresource.len() + t.namespace.len() + t.name.len()
+            t.group.len()
+                + t.resource.len()
+                + t.subresource.len()
+                + t.namespace.len()
+                + t.name.len()
         }
     };
     user.username.len()
@@ -141,11 +158,20 @@ fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
     let verb = filled(&attributes.verb);
     match &attributes.target {
         Target::Path(path) => {
-            spec.non_resource_attributes =
-                Some(NonResourceAttributes { path: Some(path.clone()), verb });
+            spec.non_resource_attributes = Some(NonResourceAttributes {
+                path: Some(path.clone()),
+                verb,
+            });
         }
         Target::Resource(target) => {
-            let ResourceTarget { group, version, resource, subresource, namespace, name } = target;
+            let ResourceTarget {
+                group,
+                version,
+                resource,
+                subresource,
+                namespace,
+                name,
+            } = target;
             spec.resource_attributes = Some(ResourceAttributes {
                 group: filled(group),
                 version: filled(version),

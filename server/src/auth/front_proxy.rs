@@ -116,7 +116,9 @@ impl FrontProxyConfig {
         let end_entity = webpki::EndEntityCert::try_from(leaf).map_err(untrusted)?;
         end_entity
             .verify_for_usage(
-                rustls::crypto::ring::default_provider().signature_verification_algorithms.all,
+                rustls::crypto::ring::default_provider()
+                    .signature_verification_algorithms
+                    .all,
                 &self.anchors,
                 intermediates,
                 UnixTime::since_unix_epoch(now),
@@ -139,7 +141,9 @@ impl FrontProxyConfig {
     /// # Errors
     /// When a header is not text.
     pub fn user(&self, headers: &HeaderMap) -> Result<Option<UserInfo>, PeerError> {
-        let Some(username) = first(headers, &self.username_headers)? else { return Ok(None) };
+        let Some(username) = first(headers, &self.username_headers)? else {
+            return Ok(None);
+        };
         let mut groups = Vec::new();
         for name in &self.group_headers {
             for value in values(headers, name) {
@@ -160,7 +164,10 @@ impl FrontProxyConfig {
     fn extra(&self, headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, PeerError> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for header in headers.keys() {
-            let rest = self.extra_prefixes.iter().find_map(|p| header.as_str().strip_prefix(p));
+            let rest = self
+                .extra_prefixes
+                .iter()
+                .find_map(|p| header.as_str().strip_prefix(p));
             let Some(key) = rest else { continue };
             let key = percent_decode_str(key)
                 .decode_utf8()
@@ -176,10 +183,20 @@ impl FrontProxyConfig {
     /// Takes every header out that could name a user.
     pub fn strip(&self, headers: &mut HeaderMap) {
         let carries_extra = |name: &HeaderName| {
-            self.extra_prefixes.iter().any(|prefix| name.as_str().starts_with(prefix))
+            self.extra_prefixes
+                .iter()
+                .any(|prefix| name.as_str().starts_with(prefix))
         };
-        let extra: Vec<_> = headers.keys().filter(|name| carries_extra(name)).cloned().collect();
-        let named = self.username_headers.iter().chain(&self.uid_headers).chain(&self.group_headers);
+        let extra: Vec<_> = headers
+            .keys()
+            .filter(|name| carries_extra(name))
+            .cloned()
+            .collect();
+        let named = self
+            .username_headers
+            .iter()
+            .chain(&self.uid_headers)
+            .chain(&self.group_headers);
         for name in named.chain(&extra) {
             headers.remove(name);
         }
@@ -225,9 +242,13 @@ fn anchors(pem: &str) -> Result<Vec<TrustAnchor<'static>>, FrontProxyConfigError
 
 /// The subject's common name; empty where there is none.
 fn common_name(certificate: &CertificateDer<'_>) -> String {
-    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return String::new() };
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
+        return String::new();
+    };
     let name = parsed.subject().iter_common_name().next();
-    name.and_then(|name| name.as_str().ok()).unwrap_or_default().to_owned()
+    name.and_then(|name| name.as_str().ok())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn values<'a>(
@@ -236,7 +257,8 @@ fn values<'a>(
 ) -> impl Iterator<Item = Result<String, PeerError>> + 'a {
     headers.get_all(name).iter().map(|value| {
         let text = std::str::from_utf8(value.as_bytes());
-        text.map(str::to_owned).map_err(|_| PeerError::NotText(name.clone()))
+        text.map(str::to_owned)
+            .map_err(|_| PeerError::NotText(name.clone()))
     })
 }
 

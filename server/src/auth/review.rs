@@ -37,7 +37,10 @@ where
         let why = match tokio::time::timeout(ATTEMPT_TIMEOUT, attempt()).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) if !retriable(&error) => {
-                return Err(ReviewError { what, why: error.to_string() });
+                return Err(ReviewError {
+                    what,
+                    why: error.to_string(),
+                });
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs()),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo as ReviewedUser};
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, UserInfo as ReviewedUser,
+};
 use kube::Api;
 use kube::api::PostParams;
 use moka::future::Cache;
@@ -32,8 +34,15 @@ impl TokenAuthenticator {
     /// An authenticator with an empty cache.
     #[must_use]
     pub fn new(client: kube::Client, metrics: ReviewMetrics) -> Self {
-        let results = Cache::builder().max_capacity(MAX_RESULTS).time_to_live(RESULT_TTL).build();
-        Self { api: Api::all(client), results, metrics }
+        let results = Cache::builder()
+            .max_capacity(MAX_RESULTS)
+            .time_to_live(RESULT_TTL)
+            .build();
+        Self {
+            api: Api::all(client),
+            results,
+            metrics,
+        }
     }
 
     /// The owner of a token; `None` when the token is not valid.
@@ -50,7 +59,10 @@ impl TokenAuthenticator {
 
     async fn review(&self, token: &str) -> Result<Option<Arc<UserInfo>>, ReviewError> {
         let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), audiences: None },
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                audiences: None,
+            },
             ..TokenReview::default()
         };
         let params = PostParams::default();

@@ -10,6 +10,7 @@ mod error;
 mod request_info;
 
 pub use context::{ApiHandler, RequestContext};
+pub(crate) use error::quoted;
 pub use error::{ApiError, MAX_BODY_BYTES};
 pub use request_info::{Query, RequestInfo, RequestInfoError};
 pub use status::{Status, StatusCause, StatusDetails};

@@ -26,8 +26,10 @@ pub enum LogError {
 /// # Errors
 /// When the level cannot be read or a logger is there already.
 pub fn install(level: &str) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(level)
-        .map_err(|source| LogError::Filter { level: level.to_owned(), source })?;
+    let filter = EnvFilter::try_new(level).map_err(|source| LogError::Filter {
+        level: level.to_owned(),
+        source,
+    })?;
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

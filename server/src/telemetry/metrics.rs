@@ -43,7 +43,12 @@ impl Metrics {
         let build: Family<[(&'static str, &'static str); 1], Gauge> = Family::default();
         build.get_or_create(&[("version", crate::VERSION)]).set(1);
         registry.register("build", "Version of the server, as a label", build);
-        Self { registry: Mutex::new(registry), requests, reviews, certificate_expiry }
+        Self {
+            registry: Mutex::new(registry),
+            requests,
+            reviews,
+            certificate_expiry,
+        }
     }
 
     /// Adds the metrics of another part, below the common prefix.
@@ -67,7 +72,9 @@ impl Metrics {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.registry
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -11,8 +11,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 /// Upper bounds of the latency buckets, in seconds.
-const LATENCY_BUCKETS: [f64; 14] =
-    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+const LATENCY_BUCKETS: [f64; 14] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+];
 
 /// What a request is counted under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -83,10 +84,23 @@ impl RequestMetrics {
 
     /// Counts an answer; `elapsed` is left out for watches.
     pub fn answered(&self, labels: &RequestLabels, code: u16, elapsed: Option<Duration>) {
-        let RequestLabels { verb, group, resource } = labels.clone();
-        self.total.get_or_create(&CodeLabels { verb, group, resource, code }).inc();
+        let RequestLabels {
+            verb,
+            group,
+            resource,
+        } = labels.clone();
+        self.total
+            .get_or_create(&CodeLabels {
+                verb,
+                group,
+                resource,
+                code,
+            })
+            .inc();
         if let Some(elapsed) = elapsed {
-            self.seconds.get_or_create(labels).observe(elapsed.as_secs_f64());
+            self.seconds
+                .get_or_create(labels)
+                .observe(elapsed.as_secs_f64());
         }
     }
 

@@ -20,14 +20,17 @@ pub struct ReviewMetrics {
 impl ReviewMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let this = Self::default();
-        let help = "Reviews asked of the kube-apiserver, those answered from the caches not counted";
+        let help =
+            "Reviews asked of the kube-apiserver, those answered from the caches not counted";
         registry.register("reviews", help, this.total.clone());
         this
     }
 
     fn count(&self, kind: &'static str, answered: bool) {
         let outcome = if answered { "answered" } else { "failed" };
-        self.total.get_or_create(&ReviewLabels { kind, outcome }).inc();
+        self.total
+            .get_or_create(&ReviewLabels { kind, outcome })
+            .inc();
     }
 
     /// Counts a `SubjectAccessReview`.
