@@ -6,10 +6,14 @@
 
 pub mod auth;
 pub mod cache;
+pub mod definition;
+pub mod discovery;
+pub mod document;
 pub mod http;
 pub mod model;
+pub mod openapi;
+pub mod schema;
+pub mod selector;
 pub mod store;
+pub mod table;
 pub mod telemetry;
-
-/// Version of this server; sent with every answer as `X-Reports-Server`.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,23 @@
+//! Structural schemas: what a CustomResourceDefinition says about its objects, and what the
+//! kube-apiserver does with it (prune, default, validate), done here in the same way.
+//!
+//! A body from a client goes [`decode`] → [`Structural::coerce`] → [`Structural::default_values`] →
+//! [`Structural::validate`]; an object from etcd or from the store takes the same way but drops
+//! malformed metadata instead of refusing it.
+
+mod coerce;
+mod decode;
+mod default;
+mod error;
+mod format;
+mod names;
+mod structural;
+mod validate;
+
+pub use coerce::Malformed;
+pub use decode::{DecodeError, Decoded, Encoding, decode};
+pub use error::{FieldError, FieldErrorKind, quote};
+pub use names::{
+    dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
+};
+pub use structural::{SchemaError, Structural};

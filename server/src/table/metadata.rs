@@ -1,0 +1,57 @@
+//! Objects reduced to their metadata.
+
+use serde_json::{Map, Value, json};
+
+/// The version of `meta.k8s.io` that a client asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MetaVersion {
+    /// `v1`
+    #[default]
+    V1,
+    /// `v1beta1`, still asked for by old clients.
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// A PartialObjectMetadata of an object.
+#[must_use]
+pub fn partial_metadata(object: Value, version: MetaVersion) -> Value {
+    let metadata = match object {
+        Value::Object(mut fields) => fields.remove("metadata"),
+        _ => None,
+    };
+    json!({
+        "apiVersion": version.api_version(),
+        "kind": "PartialObjectMetadata",
+        "metadata": metadata.unwrap_or_else(|| Value::Object(Map::new())),
+    })
+}
+
+/// A PartialObjectMetadataList; `metadata` is that of the list it stands for.
+#[must_use]
+pub fn partial_metadata_list(
+    metadata: Value,
+    objects: impl IntoIterator<Item = Value>,
+    version: MetaVersion,
+) -> Value {
+    let items: Vec<Value> = objects
+        .into_iter()
+        .map(|object| partial_metadata(object, version))
+        .collect();
+    json!({
+        "apiVersion": version.api_version(),
+        "kind": "PartialObjectMetadataList",
+        "metadata": metadata,
+        "items": items,
+    })
+}

@@ -1,0 +1,13 @@
+//! What `kubectl get` shows: objects as rows of a Table, and objects reduced to their metadata.
+
+mod duration;
+mod jsonpath;
+mod jsonpath_parser;
+mod metadata;
+mod printer;
+
+pub use duration::human_duration;
+pub use jsonpath::JsonPath;
+pub use jsonpath_parser::JsonPathError;
+pub use metadata::{MetaVersion, partial_metadata, partial_metadata_list};
+pub use printer::{IncludeObject, Printer, RowOptions};
