@@ -1,1 +1,3 @@
-//! Placeholder.
+//! A real Kubernetes for tests, and the tests that need one.
+
+pub mod cluster;

@@ -1,0 +1,9 @@
+//! The agent inside of a cluster's namespaces, and how it is asked.
+
+pub(super) mod client;
+mod processes;
+pub(super) mod protocol;
+mod server;
+
+pub use protocol::{ProcessInfo, ProcessSpec, Signal};
+pub use server::{Lifetime, run};

@@ -1,0 +1,104 @@
+//! Why a cluster could not do what was asked of it.
+
+use std::{io, path::PathBuf};
+
+/// Why a cluster could not do what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option outside of its bounds, with its name.
+    #[error("{0}")]
+    Option(String),
+    /// The machine lacks something that a cluster needs.
+    #[error("{0}")]
+    Machine(String),
+    /// There is no running cluster of that name.
+    #[error("no cluster '{0}' is running; `hack/cluster up --name {0}` starts one, `hack/cluster list` shows all")]
+    NotRunning(String),
+    /// There is one already.
+    #[error("the cluster '{0}' is running already; `hack/cluster down --name {0}` removes it")]
+    Running(String),
+    /// The Go parts could not be built.
+    #[error("`{command}` failed ({status}): its output says why")]
+    Parts {
+        /// The command that builds them.
+        command: String,
+        /// How it ended.
+        status: String,
+    },
+    /// A part did not get ready.
+    #[error("{what} is not ready: {why}. Read {log}; its last lines:\n{tail}", log = log.display())]
+    NotReady {
+        /// The part.
+        what: String,
+        /// What was awaited, or how it ended.
+        why: String,
+        /// The log that tells more.
+        log: PathBuf,
+        /// The end of that log.
+        tail: String,
+    },
+    /// The agent inside of the cluster refused.
+    #[error("the cluster's agent: {0}")]
+    Agent(String),
+    /// A command that ran inside of the cluster failed.
+    #[error("`{command}` failed ({status}): {stderr}")]
+    Command {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// What it wrote to standard error.
+        stderr: String,
+    },
+    /// A file or socket.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, with the path.
+        what: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// An answer that is not what the protocol says.
+    #[error("{what}: {source}")]
+    Json {
+        /// What was being read or written.
+        what: String,
+        /// The cause.
+        source: serde_json::Error,
+    },
+    /// Certificates could not be made.
+    #[error("certificates: {0}")]
+    Pki(#[from] rcgen::Error),
+    /// The kube-apiserver refused or did not answer.
+    #[error("kube-apiserver: {0}")]
+    Kube(#[from] Box<kube::Error>),
+    /// The generated kubeconfig is not usable.
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// An HTTP endpoint other than the kube-apiserver's.
+    #[error("{url}: {why}")]
+    Http {
+        /// Which one, as seen from inside of the cluster.
+        url: String,
+        /// What went wrong.
+        why: String,
+    },
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Kube(Box::new(error))
+    }
+}
+
+/// Adds to an I/O error what was being done.
+pub(super) trait IoContext<T> {
+    /// `what` is only called for an error.
+    fn context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error> {
+        self.map_err(|source| Error::Io { what: what().into(), source })
+    }
+}

@@ -1,0 +1,94 @@
+//! Typed faults: what breaks in real clusters, one call each.
+
+use super::{Cluster, Component, Error, ProcessInfo, Signal};
+
+impl Cluster {
+    /// Kills a component (`SIGKILL`) and returns when it has ended.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub async fn kill(&self, component: Component) -> Result<(), Error> {
+        self.end(component, Signal::Kill).await
+    }
+
+    /// Asks a component to end in order (`SIGTERM`) and returns when it has ended.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub async fn terminate(&self, component: Component) -> Result<(), Error> {
+        self.end(component, Signal::Term).await
+    }
+
+    async fn end(&self, component: Component, signal: Signal) -> Result<(), Error> {
+        let name = component.to_string();
+        self.agent.signal(&name, signal)?;
+        self.agent.wait(&name).await.map(drop)
+    }
+
+    /// Starts a component that has ended, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it runs, or does not get ready.
+    pub async fn start_again(&self, component: Component) -> Result<(), Error> {
+        self.start_component(component).await
+    }
+
+    /// Kills a component, starts it again and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Cluster::kill`] and [`Cluster::start_again`].
+    pub async fn restart(&self, component: Component) -> Result<(), Error> {
+        self.kill(component).await?;
+        self.start_again(component).await
+    }
+
+    /// As [`Cluster::restart`] for the kube-apiserver with this index, but in order
+    /// (`SIGTERM`), as an upgrade does it.
+    ///
+    /// # Errors
+    /// As [`Cluster::terminate`] and [`Cluster::start_again`].
+    pub async fn restart_apiserver(&self, index: usize) -> Result<(), Error> {
+        self.terminate(Component::ApiServer(index)).await?;
+        self.start_again(Component::ApiServer(index)).await
+    }
+
+    /// Hangs a component (`SIGSTOP`): its connections stay open, nothing answers.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn stop(&self, component: Component) -> Result<(), Error> {
+        self.agent.signal(&component.to_string(), Signal::Stop)
+    }
+
+    /// Lets a hanging component go on (`SIGCONT`).
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn cont(&self, component: Component) -> Result<(), Error> {
+        self.agent.signal(&component.to_string(), Signal::Cont)
+    }
+
+    /// Process id, state and resident memory of a component.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub fn info(&self, component: Component) -> Result<ProcessInfo, Error> {
+        self.info_of(&component.to_string())
+    }
+
+    pub(super) fn info_of(&self, name: &str) -> Result<ProcessInfo, Error> {
+        self.agent
+            .list()?
+            .into_iter()
+            .find(|info| info.name == name)
+            .ok_or_else(|| Error::Option(format!("'{name}' was never started in this cluster")))
+    }
+
+    /// All processes of the cluster, also those that have ended.
+    ///
+    /// # Errors
+    /// When the agent does not answer.
+    pub fn processes(&self) -> Result<Vec<ProcessInfo>, Error> {
+        self.agent.list()
+    }
+}

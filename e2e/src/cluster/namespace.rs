@@ -1,0 +1,81 @@
+//! The namespaces of a cluster: who founds them, and how a command gets into them.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::OpenOptions,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use super::{
+    Error,
+    agent::Lifetime,
+    error::IoContext,
+    parts::{cluster_program, search_path},
+    state::StateDir,
+};
+
+const SCRIPT: &str = include_str!("../../cluster/namespace.sh");
+
+/// Founds the namespaces and starts the agent in them. The child's standard input is the
+/// cluster's lifeline when it is attached.
+pub(super) fn found(
+    state: &StateDir,
+    parts: &[PathBuf],
+    lifetime: Lifetime,
+) -> Result<Child, Error> {
+    let program = cluster_program()?;
+    let log_path = state.log("agent");
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&log_path)
+        .context(|| format!("open {}", log_path.display()))?;
+    let errors = log.try_clone().context(|| "open the agent's log")?;
+    let (stdin, lifetime) = match lifetime {
+        Lifetime::Attached => (Stdio::piped(), "attached"),
+        Lifetime::Detached => (Stdio::null(), "detached"),
+    };
+    Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        .args(["sh", "-eu", "-c", SCRIPT, "cluster"])
+        .args([&program, state.path()])
+        .arg(lifetime)
+        .env("PATH", search_path(parts))
+        .stdin(stdin)
+        .stdout(log)
+        .stderr(errors)
+        // An interrupt from the terminal is for the test, which ends the cluster.
+        .process_group(0)
+        .spawn()
+        .context(|| "run `unshare` (package util-linux)")
+}
+
+/// A command that will run `program` inside of the cluster's network, with the files,
+/// the process ids and the working directory of the caller. `pid` is that of `unshare`.
+pub(super) fn command(pid: u32, parts: &[PathBuf], program: &Path) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net=/proc/{pid}/ns/net"))
+        .arg("--")
+        .arg(program)
+        .env("PATH", search_path(parts));
+    command
+}
+
+/// As [`command`] with the cluster's mounts, and without the program.
+pub(super) fn shell(pid: u32, parts: &[PathBuf]) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg(format!("--net=/proc/{pid}/ns/net"))
+        .arg(format!("--mount=/proc/{pid}/ns/mnt"));
+    if let Ok(directory) = env::current_dir() {
+        let mut option = OsString::from("--wdns=");
+        option.push(directory);
+        command.arg(option);
+    }
+    command.arg("--").env("PATH", search_path(parts));
+    command
+}

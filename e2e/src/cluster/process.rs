@@ -1,0 +1,86 @@
+//! Processes of the tests' own inside of a cluster: servers and operators that are not
+//! in a pod.
+
+use std::path::PathBuf;
+
+use super::{Cluster, Error, ProcessInfo, ProcessSpec, Signal, agent::client::AgentClient};
+
+/// A process inside of the cluster. It is killed when this value is dropped, and with
+/// the cluster at the latest.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    agent: AgentClient,
+    log: PathBuf,
+}
+
+impl Cluster {
+    /// Starts a process inside of the cluster's network, with the files of the caller and
+    /// `KUBECONFIG` set to the administrator's. A server listens on
+    /// [`super::network::NODE_IP`] to be reachable through a Service.
+    ///
+    /// # Errors
+    /// When a process of that name runs, or the program cannot be started.
+    pub fn run(&self, spec: ProcessSpec) -> Result<Process, Error> {
+        let log = self.state.log(&spec.name);
+        let name = spec.name.clone();
+        let kubeconfig = self.kubeconfig().display().to_string();
+        let mut spec = spec;
+        // First, so that the caller's own value wins.
+        spec.env.insert(0, ("KUBECONFIG".to_owned(), kubeconfig));
+        self.agent.spawn(spec)?;
+        Ok(Process { name, agent: self.agent.clone(), log })
+    }
+}
+
+impl Process {
+    /// The file that has all of its output.
+    #[must_use]
+    pub fn log(&self) -> &std::path::Path {
+        &self.log
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When it has ended (not for `Term` and `Kill`).
+    pub fn signal(&self, signal: Signal) -> Result<(), Error> {
+        self.agent.signal(&self.name, signal)
+    }
+
+    /// Kills it (`SIGKILL`) and returns when it has ended.
+    ///
+    /// # Errors
+    /// When the cluster has ended.
+    pub async fn kill(&self) -> Result<(), Error> {
+        self.signal(Signal::Kill)?;
+        self.wait().await.map(drop)
+    }
+
+    /// Returns when it has ended; [`ProcessInfo::ended`] says how.
+    ///
+    /// # Errors
+    /// When the cluster has ended.
+    pub async fn wait(&self) -> Result<ProcessInfo, Error> {
+        self.agent.wait(&self.name).await
+    }
+
+    /// Process id, state and resident memory.
+    ///
+    /// # Errors
+    /// When the cluster has ended.
+    pub fn info(&self) -> Result<ProcessInfo, Error> {
+        self.agent
+            .list()?
+            .into_iter()
+            .find(|info| info.name == self.name)
+            .ok_or_else(|| Error::Agent(format!("there is no process '{}'", self.name)))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error means that the cluster has ended, and this with it.
+        let _ = self.signal(Signal::Kill);
+    }
+}

@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# What every script in hack/ shares: where things are, and how progress is shown.
+# Source it after `set -euo pipefail`.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# Everything built or downloaded by these scripts lies below CACHE, never in the work tree.
+CACHE=${REPORTS_SERVER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/reports-server}
+export REPORTS_SERVER_CACHE=$CACHE
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
+
+# step TEXT: one line of progress, with the seconds since the script began.
+step() {
+	printf '[%4ds] %s\n' "$SECONDS" "$*" >&2
+}
+
+# die TEXT: end with a sentence that says what is wrong and what to do.
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+# quietly LOG COMMAND...: run a command whose output matters only when it fails.
+quietly() {
+	local log=$1 rc=0
+	shift
+	mkdir -p "$(dirname "$log")"
+	"$@" >"$log" 2>&1 || rc=$?
+	if [ "$rc" -ne 0 ]; then
+		tail -n 40 "$log" >&2
+		printf 'error: "%s" failed with %d; all of its output is in %s\n' "$*" "$rc" "$log" >&2
+	fi
+	return "$rc"
+}
