@@ -138,7 +138,10 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
             Ok(())
         }
         Verb::Logs { name, component } => logs(&name.name, component.as_deref()),
-        Verb::Agent { directory, lifetime } => Ok(run_agent(&directory, lifetime).await?),
+        Verb::Agent {
+            directory,
+            lifetime,
+        } => Ok(run_agent(&directory, lifetime).await?),
         Verb::Provisioner { directory } => provide(directory).await,
     }
 }
@@ -156,7 +159,11 @@ async fn start(up: Up) -> anyhow::Result<()> {
         ..ClusterOptions::default()
     };
     let cluster = Cluster::start(options).await?;
-    let named = if name == "default" { String::new() } else { format!(" --name {name}") };
+    let named = if name == "default" {
+        String::new()
+    } else {
+        format!(" --name {name}")
+    };
     println!(
         "the cluster '{name}' ({}) is ready after {:.1} s; its files are in {}",
         up.shape.as_str(),
@@ -208,7 +215,10 @@ fn logs(name: &str, component: Option<&str>) -> anyhow::Result<()> {
             io::copy(&mut log, &mut io::stdout())?;
         }
         Some(component) => {
-            bail!("there is no log of '{component}'; there are: {}", names.join(", "))
+            bail!(
+                "there is no log of '{component}'; there are: {}",
+                names.join(", ")
+            )
         }
     }
     Ok(())

@@ -42,7 +42,9 @@ fn hierarchies(mount: &Path) -> Vec<PathBuf> {
     if mount.join("cgroup.controllers").exists() {
         return vec![mount.to_owned()];
     }
-    let Ok(entries) = fs::read_dir(mount) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(mount) else {
+        return Vec::new();
+    };
     entries
         .flatten()
         // Symbolic links are other names of the same hierarchy.
@@ -57,7 +59,10 @@ fn hierarchies(mount: &Path) -> Vec<PathBuf> {
 fn delegate(cgroup: &Path) -> io::Result<()> {
     let controllers = fs::read_to_string(cgroup.join("cgroup.controllers"))?;
     for controller in controllers.split_whitespace() {
-        let _ = fs::write(cgroup.join("cgroup.subtree_control"), format!("+{controller}"));
+        let _ = fs::write(
+            cgroup.join("cgroup.subtree_control"),
+            format!("+{controller}"),
+        );
     }
     Ok(())
 }

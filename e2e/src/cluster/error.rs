@@ -12,7 +12,9 @@ pub enum Error {
     #[error("{0}")]
     Machine(String),
     /// There is no running cluster of that name.
-    #[error("no cluster '{0}' is running; `hack/cluster up --name {0}` starts one, `hack/cluster list` shows all")]
+    #[error(
+        "no cluster '{0}' is running; `hack/cluster up --name {0}` starts one, `hack/cluster list` shows all"
+    )]
     NotRunning(String),
     /// There is one already.
     #[error("the cluster '{0}' is running already; `hack/cluster down --name {0}` removes it")]
@@ -99,6 +101,9 @@ pub(super) trait IoContext<T> {
 
 impl<T> IoContext<T> for io::Result<T> {
     fn context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error> {
-        self.map_err(|source| Error::Io { what: what().into(), source })
+        self.map_err(|source| Error::Io {
+            what: what().into(),
+            source,
+        })
     }
 }

@@ -46,7 +46,9 @@ impl Cluster {
     /// # Errors
     /// When etcd refuses.
     pub async fn etcd_defragment(&self) -> Result<(), Error> {
-        self.etcd("/v3/maintenance/defragment", &json!({})).await.map(drop)
+        self.etcd("/v3/maintenance/defragment", &json!({}))
+            .await
+            .map(drop)
     }
 
     /// How many keys begin with `prefix`, e.g. `/registry/wgpolicyk8s.io/`.
@@ -68,11 +70,17 @@ impl Cluster {
 
     async fn etcd(&self, path: &str, request: &Value) -> Result<Value, Error> {
         let url = format!("http://{}{path}", network::ETCD);
-        let failed = |why: String| Error::Http { url: url.clone(), why };
+        let failed = |why: String| Error::Http {
+            url: url.clone(),
+            why,
+        };
         let local = self.forward(network::ETCD)?;
         let (status, body) = http::post(local, path, request).await.map_err(failed)?;
         if !status.is_success() {
-            return Err(failed(format!("{status}: {}", String::from_utf8_lossy(&body))));
+            return Err(failed(format!(
+                "{status}: {}",
+                String::from_utf8_lossy(&body)
+            )));
         }
         serde_json::from_slice(&body).map_err(|source| Error::Json { what: url, source })
     }
@@ -80,7 +88,11 @@ impl Cluster {
 
 /// The gateway writes 64-bit numbers as strings, and leaves zeros out.
 fn number(value: &Value) -> u64 {
-    value.as_str().and_then(|text| text.parse().ok()).or_else(|| value.as_u64()).unwrap_or(0)
+    value
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .or_else(|| value.as_u64())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

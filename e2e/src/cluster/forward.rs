@@ -35,7 +35,11 @@ impl Forwarder {
             .enable_all()
             .build()
             .context(|| "start the forwarding runtime")?;
-        Ok(Self { socket, runtime: Some(runtime), ports: Mutex::default() })
+        Ok(Self {
+            socket,
+            runtime: Some(runtime),
+            ports: Mutex::default(),
+        })
     }
 
     /// The loopback address that leads to `target`; the same one each time.
@@ -44,7 +48,9 @@ impl Forwarder {
         if let Some(port) = ports.get(&target) {
             return Ok(*port);
         }
-        let local = self.listen(target).context(|| format!("forward to {target}"))?;
+        let local = self
+            .listen(target)
+            .context(|| format!("forward to {target}"))?;
         ports.insert(target, local);
         Ok(local)
     }
@@ -76,7 +82,9 @@ impl Drop for Forwarder {
 async fn accept(listener: TcpListener, socket: PathBuf, target: SocketAddr) {
     loop {
         // Only for want of file descriptors: the next one may find some.
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
         let socket = socket.clone();
         tokio::spawn(async move { tunnel(stream, &socket, target).await });
     }

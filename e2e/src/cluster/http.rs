@@ -25,14 +25,19 @@ pub(super) async fn post(
     send(request).await
 }
 
-async fn send(
-    request: http::Result<Request<Full<Bytes>>>,
-) -> Result<(StatusCode, Bytes), String> {
+async fn send(request: http::Result<Request<Full<Bytes>>>) -> Result<(StatusCode, Bytes), String> {
     let request = request.map_err(|error| error.to_string())?;
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = client.request(request).await.map_err(|error| chain(&error))?;
+    let response = client
+        .request(request)
+        .await
+        .map_err(|error| chain(&error))?;
     let status = response.status();
-    let body = response.into_body().collect().await.map_err(|error| chain(&error))?;
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .map_err(|error| chain(&error))?;
     Ok((status, body.to_bytes()))
 }
 

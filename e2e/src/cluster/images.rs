@@ -41,7 +41,13 @@ impl Cluster {
 
     pub(super) async fn containerd_ready(&self) -> Result<(), String> {
         let mut command = self.command("ctr");
-        command.arg("--address").arg(component::containerd_socket(&self.state)).arg("version");
-        output(command, "").await.map(drop).map_err(|error| error.to_string())
+        command
+            .arg("--address")
+            .arg(component::containerd_socket(&self.state))
+            .arg("version");
+        output(command, "")
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }

@@ -166,7 +166,9 @@ impl Cluster {
     /// URLs of its kube-apiservers for processes inside of the cluster's network.
     #[must_use]
     pub fn apiserver_urls(&self) -> Vec<String> {
-        (0..self.apiservers()).map(|index| format!("https://{}", network::apiserver(index))).collect()
+        (0..self.apiservers())
+            .map(|index| format!("https://{}", network::apiserver(index)))
+            .collect()
     }
 
     /// Kubeconfig of the administrator at the first kube-apiserver, for processes inside
@@ -195,7 +197,8 @@ impl Cluster {
     pub fn host_kubeconfig(&self, index: usize) -> Result<PathBuf, Error> {
         let user = format!("host-{}-{index}", std::process::id());
         let path = self.state.kubeconfig(&user);
-        self.state.write(&path, self.host_kubeconfig_json(index)?.to_string())?;
+        self.state
+            .write(&path, self.host_kubeconfig_json(index)?.to_string())?;
         Ok(path)
     }
 
@@ -205,7 +208,12 @@ impl Cluster {
             let path = self.state.pki(file);
             std::fs::read_to_string(&path).context(|| format!("read {}", path.display()))
         };
-        Ok(pki::kubeconfig(&server, &read("ca.crt")?, &read("admin.crt")?, &read("admin.key")?))
+        Ok(pki::kubeconfig(
+            &server,
+            &read("ca.crt")?,
+            &read("admin.crt")?,
+            &read("admin.key")?,
+        ))
     }
 
     /// Configuration of clients of the administrator at the kube-apiserver with this
@@ -241,8 +249,7 @@ impl Cluster {
     /// a test's step, or end with the cluster, is for [`Cluster::run`].
     #[must_use]
     pub fn command(&self, program: impl AsRef<Path>) -> tokio::process::Command {
-        let mut command =
-            namespace::command(self.record.pid, &self.record.parts, program.as_ref());
+        let mut command = namespace::command(self.record.pid, &self.record.parts, program.as_ref());
         command.env("KUBECONFIG", self.kubeconfig());
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
@@ -310,17 +317,26 @@ async fn output(mut command: tokio::process::Command, input: &str) -> Result<Str
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let Some(mut founder) = self.founder.take() else { return };
+        let Some(mut founder) = self.founder.take() else {
+            return;
+        };
         // Ends every process of the cluster: `unshare --kill-child`.
         let _ = founder.kill();
         let _ = founder.wait();
         if std::thread::panicking()
             && let Some(logs) = self.state.keep_logs()
         {
-            eprintln!("the logs of the cluster '{}' are in {}", self.name(), logs.display());
+            eprintln!(
+                "the logs of the cluster '{}' are in {}",
+                self.name(),
+                logs.display()
+            );
         }
         if let Err(error) = self.state.remove() {
-            eprintln!("the cluster '{}' is not wholly removed: {error}", self.name());
+            eprintln!(
+                "the cluster '{}' is not wholly removed: {error}",
+                self.name()
+            );
         }
     }
 }

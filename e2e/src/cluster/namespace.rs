@@ -39,7 +39,14 @@ pub(super) fn found(
         Lifetime::Detached => (Stdio::null(), "detached"),
     };
     Command::new("unshare")
-        .args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        .args([
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--kill-child",
+        ])
         .args(["sh", "-eu", "-c", SCRIPT, "cluster"])
         .args([&program, state.path()])
         .arg(lifetime)

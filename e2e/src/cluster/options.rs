@@ -76,7 +76,10 @@ impl ClusterOptions {
     /// A cluster with a node, under a name of its own.
     #[must_use]
     pub fn node() -> Self {
-        Self { shape: Shape::Node, ..Self::default() }
+        Self {
+            shape: Shape::Node,
+            ..Self::default()
+        }
     }
 
     /// # Errors
@@ -101,7 +104,9 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let label = !name.is_empty()
         && name.len() <= 40
         && !name.starts_with('-')
-        && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-');
+        && name
+            .bytes()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-');
     if label {
         return Ok(());
     }
@@ -128,12 +133,18 @@ mod tests {
 
     #[test]
     fn default_names_differ() {
-        assert_ne!(ClusterOptions::default().name, ClusterOptions::default().name);
+        assert_ne!(
+            ClusterOptions::default().name,
+            ClusterOptions::default().name
+        );
     }
 
     #[test]
     fn a_cluster_without_apiserver_is_refused() {
-        let options = ClusterOptions { apiservers: 0, ..ClusterOptions::default() };
+        let options = ClusterOptions {
+            apiservers: 0,
+            ..ClusterOptions::default()
+        };
         let error = options.validate().unwrap_err().to_string();
         assert!(error.contains("apiservers is 0"), "{error}");
     }

@@ -31,9 +31,15 @@ pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
         .await
         .context(|| command.clone())?;
     if !output.status.success() {
-        return Err(Error::Parts { command, status: output.status.to_string() });
+        return Err(Error::Parts {
+            command,
+            status: output.status.to_string(),
+        });
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from).collect())
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(PathBuf::from)
+        .collect())
 }
 
 /// `PATH` with the parts' programs first. The system directories are named because a

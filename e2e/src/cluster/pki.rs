@@ -10,16 +10,17 @@ use rcgen::{
 };
 use serde_json::json;
 
-use super::{
-    Error, network,
-    state::StateDir,
-};
+use super::{Error, network, state::StateDir};
 
 /// Users with their groups, as the default RBAC of Kubernetes knows them.
 const USERS: [(&str, &str, Option<&str>); 7] = [
     ("admin", "kubernetes-admin", Some("system:masters")),
     ("kube-apiserver", "kube-apiserver", Some("system:masters")),
-    ("kube-controller-manager", "system:kube-controller-manager", None),
+    (
+        "kube-controller-manager",
+        "system:kube-controller-manager",
+        None,
+    ),
     ("kube-scheduler", "system:kube-scheduler", None),
     ("kube-proxy", "system:kube-proxy", None),
     ("kubelet", "system:node:node", Some("system:nodes")),
@@ -44,7 +45,13 @@ impl Authority {
         let key = KeyPair::generate()?;
         let key_pem = KeyPem(key.serialize_pem());
         let pem = params.self_signed(&key)?.pem();
-        Ok((Self { issuer: Issuer::new(params, key), pem }, key_pem))
+        Ok((
+            Self {
+                issuer: Issuer::new(params, key),
+                pem,
+            },
+            key_pem,
+        ))
     }
 
     fn leaf(
@@ -54,9 +61,13 @@ impl Authority {
         names: Vec<SanType>,
     ) -> Result<Leaf, Error> {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, common_name);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, common_name);
         if let Some(organization) = organization {
-            params.distinguished_name.push(DnType::OrganizationName, organization);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, organization);
         }
         params.extended_key_usages = vec![if names.is_empty() {
             ExtendedKeyUsagePurpose::ClientAuth
@@ -67,7 +78,10 @@ impl Authority {
         params.subject_alt_names = names;
         let key = KeyPair::generate()?;
         let pem = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Leaf { pem, key: KeyPem(key.serialize_pem()) })
+        Ok(Leaf {
+            pem,
+            key: KeyPem(key.serialize_pem()),
+        })
     }
 }
 
@@ -86,13 +100,24 @@ pub(super) fn create(state: &StateDir) -> Result<(), Error> {
     write(state, "front-proxy-ca", &front_proxy.pem, &front_proxy_key)?;
 
     let aggregator = front_proxy.leaf("front-proxy-client", None, Vec::new())?;
-    write(state, "front-proxy-client", &aggregator.pem, &aggregator.key)?;
+    write(
+        state,
+        "front-proxy-client",
+        &aggregator.pem,
+        &aggregator.key,
+    )?;
     let serving = ca.leaf("kube-apiserver", None, apiserver_names()?)?;
     write(state, "serving", &serving.pem, &serving.key)?;
 
     let service_accounts = KeyPair::generate()?;
-    state.write(&state.pki("service-accounts.pub"), service_accounts.public_key_pem())?;
-    state.write(&state.pki("service-accounts.key"), service_accounts.serialize_pem())?;
+    state.write(
+        &state.pki("service-accounts.pub"),
+        service_accounts.public_key_pem(),
+    )?;
+    state.write(
+        &state.pki("service-accounts.key"),
+        service_accounts.serialize_pem(),
+    )?;
 
     for (name, user, group) in USERS {
         let leaf = ca.leaf(user, group, Vec::new())?;
@@ -120,7 +145,11 @@ fn apiserver_names() -> Result<Vec<SanType>, Error> {
     ];
     let addresses = (0..network::MAX_APISERVERS)
         .map(network::apiserver_ip)
-        .chain([Ipv4Addr::LOCALHOST, network::KUBERNETES_SERVICE_IP, network::NODE_IP]);
+        .chain([
+            Ipv4Addr::LOCALHOST,
+            network::KUBERNETES_SERVICE_IP,
+            network::NODE_IP,
+        ]);
     let mut names = Vec::new();
     for domain in domains {
         names.push(SanType::DnsName(domain.try_into()?));
@@ -130,7 +159,12 @@ fn apiserver_names() -> Result<Vec<SanType>, Error> {
 }
 
 /// A kubeconfig (JSON is YAML too) with everything embedded.
-pub(super) fn kubeconfig(server: &str, ca: &str, certificate: &str, key: &str) -> serde_json::Value {
+pub(super) fn kubeconfig(
+    server: &str,
+    ca: &str,
+    certificate: &str,
+    key: &str,
+) -> serde_json::Value {
     json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -163,8 +197,16 @@ mod tests {
             assert_eq!(config.current_context.as_deref(), Some("test"));
         }
         let names = apiserver_names().unwrap();
-        for ip in [[127, 0, 0, 1], [10, 96, 0, 1], [10, 200, 0, 10], [10, 200, 0, 14]] {
-            assert!(names.contains(&SanType::IpAddress(IpAddr::from(ip))), "{ip:?}");
+        for ip in [
+            [127, 0, 0, 1],
+            [10, 96, 0, 1],
+            [10, 200, 0, 10],
+            [10, 200, 0, 14],
+        ] {
+            assert!(
+                names.contains(&SanType::IpAddress(IpAddr::from(ip))),
+                "{ip:?}"
+            );
         }
     }
 }

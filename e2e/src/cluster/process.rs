@@ -29,7 +29,11 @@ impl Cluster {
         // First, so that the caller's own value wins.
         spec.env.insert(0, ("KUBECONFIG".to_owned(), kubeconfig));
         self.agent.spawn(spec)?;
-        Ok(Process { name, agent: self.agent.clone(), log })
+        Ok(Process {
+            name,
+            agent: self.agent.clone(),
+            log,
+        })
     }
 }
 

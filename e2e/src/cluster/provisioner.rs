@@ -14,7 +14,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Preconditions, PostParams},
+    api::{DeleteParams, PostParams, Preconditions},
     runtime::{
         controller::{Action, Controller},
         watcher,
@@ -63,10 +63,18 @@ struct Context {
 /// # Errors
 /// When the directory cannot be made.
 pub async fn run(client: Client, directory: PathBuf) -> Result<(), Error> {
-    fs::create_dir_all(&directory)
-        .map_err(|source| Error::Directory { path: directory.clone(), source })?;
-    let claims = Controller::new(Api::<PersistentVolumeClaim>::all(client.clone()), watcher::Config::default());
-    let volumes = Controller::new(Api::<PersistentVolume>::all(client.clone()), watcher::Config::default());
+    fs::create_dir_all(&directory).map_err(|source| Error::Directory {
+        path: directory.clone(),
+        source,
+    })?;
+    let claims = Controller::new(
+        Api::<PersistentVolumeClaim>::all(client.clone()),
+        watcher::Config::default(),
+    );
+    let volumes = Controller::new(
+        Api::<PersistentVolume>::all(client.clone()),
+        watcher::Config::default(),
+    );
     let context = Arc::new(Context { client, directory });
     let claims = claims
         .run(provide, |_, error, _| retry(error), context.clone())
@@ -89,13 +97,19 @@ fn retry(error: &Error) -> Action {
     Action::requeue(RETRY)
 }
 
-async fn provide(claim: Arc<PersistentVolumeClaim>, context: Arc<Context>) -> Result<Action, Error> {
+async fn provide(
+    claim: Arc<PersistentVolumeClaim>,
+    context: Arc<Context>,
+) -> Result<Action, Error> {
     if !wants_volume(&claim) {
         return Ok(Action::await_change());
     }
     let name = format!("pvc-{}", claim.uid().unwrap_or_default());
     let path = context.directory.join(&name);
-    fs::create_dir_all(&path).map_err(|source| Error::Directory { path: path.clone(), source })?;
+    fs::create_dir_all(&path).map_err(|source| Error::Directory {
+        path: path.clone(),
+        source,
+    })?;
     let volume = volume(&name, &path, &claim)?;
     let volumes: Api<PersistentVolume> = Api::all(context.client.clone());
     match volumes.create(&PostParams::default(), &volume).await {
@@ -108,12 +122,17 @@ async fn provide(claim: Arc<PersistentVolumeClaim>, context: Arc<Context>) -> Re
 
 /// Whether a claim waits for a volume from us and the scheduler has chosen the node.
 fn wants_volume(claim: &PersistentVolumeClaim) -> bool {
-    let bound = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
+    let bound = claim
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.volume_name.is_some());
     let deleted = claim.metadata.deletion_timestamp.is_some();
     let annotations = claim.annotations();
     !bound
         && !deleted
-        && annotations.get(PROVISIONER).is_some_and(|provisioner| provisioner == NAME)
+        && annotations
+            .get(PROVISIONER)
+            .is_some_and(|provisioner| provisioner == NAME)
         && annotations.contains_key(SELECTED_NODE)
 }
 
@@ -165,8 +184,14 @@ async fn reclaim(volume: Arc<PersistentVolume>, context: Arc<Context>) -> Result
         _ => {}
     }
     let volumes: Api<PersistentVolume> = Api::all(context.client.clone());
-    let same = Preconditions { uid: volume.uid(), resource_version: None };
-    let params = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
+    let same = Preconditions {
+        uid: volume.uid(),
+        resource_version: None,
+    };
+    let params = DeleteParams {
+        preconditions: Some(same),
+        ..DeleteParams::default()
+    };
     match volumes.delete(&name, &params).await {
         Ok(_) => eprintln!("provisioner: removed {name}"),
         Err(kube::Error::Api(status)) if status.is_not_found() => {}
@@ -177,10 +202,18 @@ async fn reclaim(volume: Arc<PersistentVolume>, context: Arc<Context>) -> Result
 
 /// Whether a volume of ours has lost its claim and shall go with it.
 fn is_released(volume: &PersistentVolume) -> bool {
-    let policy =
-        volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-    volume.annotations().get(PROVISIONED_BY).is_some_and(|provisioner| provisioner == NAME)
+    let policy = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    volume
+        .annotations()
+        .get(PROVISIONED_BY)
+        .is_some_and(|provisioner| provisioner == NAME)
         && policy == Some("Delete")
         && phase == Some("Released")
         && volume.metadata.deletion_timestamp.is_none()
@@ -208,7 +241,10 @@ mod tests {
         let ours = json!({PROVISIONER: NAME, SELECTED_NODE: "node"});
         assert!(wants_volume(&claim(ours.clone(), None)));
         assert!(!wants_volume(&claim(ours, Some("pvc-u1"))), "bound already");
-        assert!(!wants_volume(&claim(json!({PROVISIONER: NAME}), None)), "no node chosen");
+        assert!(
+            !wants_volume(&claim(json!({PROVISIONER: NAME}), None)),
+            "no node chosen"
+        );
         let foreign = json!({PROVISIONER: "example.com/x", SELECTED_NODE: "node"});
         assert!(!wants_volume(&claim(foreign, None)));
     }

@@ -58,7 +58,11 @@ pub(super) async fn until<F: Future<Output = Result<(), String>>>(
 
 /// How a process ended, if it has.
 fn ending(agent: &AgentClient, name: &str) -> Result<Option<String>, Error> {
-    Ok(agent.list()?.into_iter().find(|info| info.name == name).and_then(|info| info.ended))
+    Ok(agent
+        .list()?
+        .into_iter()
+        .find(|info| info.name == name)
+        .and_then(|info| info.ended))
 }
 
 /// As [`until`] for the process of that name with its own log.
@@ -94,9 +98,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_probe_that_hangs_is_given_up() {
-        let error = until("x", None, Path::new("/none"), Duration::from_millis(10), || {
-            std::future::pending::<Result<(), String>>()
-        })
+        let error = until(
+            "x",
+            None,
+            Path::new("/none"),
+            Duration::from_millis(10),
+            || std::future::pending::<Result<(), String>>(),
+        )
         .await
         .unwrap_err()
         .to_string();

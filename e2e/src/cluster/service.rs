@@ -28,10 +28,17 @@ impl Cluster {
     /// # Errors
     /// When the kube-apiserver refuses them, or the targets' ports differ.
     pub async fn expose(&self, backend: &Backend) -> Result<(), Error> {
-        let Backend { namespace, name, port, targets } = backend;
+        let Backend {
+            namespace,
+            name,
+            port,
+            targets,
+        } = backend;
         let target_port = targets.first().map_or(*port, SocketAddr::port);
         if targets.iter().any(|target| target.port() != target_port) {
-            return Err(Error::Option("the ports of an EndpointSlice's targets differ".into()));
+            return Err(Error::Option(
+                "the ports of an EndpointSlice's targets differ".into(),
+            ));
         }
         let endpoints: Vec<_> = targets
             .iter()

@@ -1,12 +1,7 @@
 //! Starting a cluster: namespaces, certificates, then each component in order, each
 //! awaited until it is ready.
 
-use std::{
-    path::PathBuf,
-    process::Child,
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{path::PathBuf, process::Child, sync::atomic::Ordering, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{
@@ -19,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::{
     Cluster, ClusterOptions, Component, Error, Lifetime, Shape, cgroup, component,
-    error::IoContext, http, namespace, network, parts, pki, ready,
+    error::IoContext,
+    http, namespace, network, parts, pki, ready,
     state::{self, Record, StateDir},
 };
 
@@ -60,7 +56,9 @@ impl Cluster {
     pub async fn add_apiserver(&self) -> Result<usize, Error> {
         let index = self.apiservers();
         if index >= network::MAX_APISERVERS {
-            return Err(Error::Option(format!("there are {index} kube-apiservers already")));
+            return Err(Error::Option(format!(
+                "there are {index} kube-apiservers already"
+            )));
         }
         self.start_component(Component::ApiServer(index)).await?;
         self.apiservers.store(index + 1, Ordering::Release);
@@ -69,13 +67,20 @@ impl Cluster {
     }
 
     pub(super) fn write_record(&self) -> Result<(), Error> {
-        let record = Record { apiservers: self.apiservers(), ..self.record.clone() };
+        let record = Record {
+            apiservers: self.apiservers(),
+            ..self.record.clone()
+        };
         self.state.write_record(&record)
     }
 
     /// A detached cluster is ended by name, not by this value.
     fn detach_if_asked(mut self) -> Self {
-        if self.founder.as_ref().is_some_and(|founder| founder.stdin.is_none()) {
+        if self
+            .founder
+            .as_ref()
+            .is_some_and(|founder| founder.stdin.is_none())
+        {
             self.founder = None;
         }
         self
@@ -116,7 +121,8 @@ impl Cluster {
 
     fn spawn_component(&self, component: Component) -> Result<(), Error> {
         for (name, content) in component.files(&self.state) {
-            self.state.write(&self.state.join("config").join(name), content)?;
+            self.state
+                .write(&self.state.join("config").join(name), content)?;
         }
         self.agent.spawn(component.spec(&self.state, &self.record))
     }
@@ -128,7 +134,8 @@ impl Cluster {
         let agent = &self.agent;
         if let Some((address, path)) = component.health() {
             let local = self.forward(address)?;
-            return ready::process(&name, agent, &self.state, timeout, || healthy(local, path)).await;
+            return ready::process(&name, agent, &self.state, timeout, || healthy(local, path))
+                .await;
         }
         match component {
             Component::ApiServer(index) => {
@@ -168,7 +175,11 @@ impl Cluster {
             "addresses": [{"type": "InternalIP", "address": network::NODE_IP}],
         }});
         nodes
-            .patch_status(network::NODE_NAME, &PatchParams::default(), &Patch::Merge(status))
+            .patch_status(
+                network::NODE_NAME,
+                &PatchParams::default(),
+                &Patch::Merge(status),
+            )
             .await?;
         Ok(())
     }
@@ -180,7 +191,9 @@ impl Cluster {
         for object in objects {
             let object: DynamicObject = from_value(object)?;
             let name = object.metadata.name.clone().unwrap_or_default();
-            api_of(&client, &object)?.patch(&name, &params, &Patch::Apply(&object)).await?;
+            api_of(&client, &object)?
+                .patch(&name, &params, &Patch::Apply(&object))
+                .await?;
         }
         Ok(())
     }
@@ -198,7 +211,11 @@ async fn found(options: ClusterOptions, parts: Vec<PathBuf>) -> Result<Cluster, 
     state.create()?;
     let name = state.name();
     cgroup::create(&name).context(|| format!("create the cgroup {}", cgroup::root(&name)))?;
-    let lifetime = if options.detached { Lifetime::Detached } else { Lifetime::Attached };
+    let lifetime = if options.detached {
+        Lifetime::Detached
+    } else {
+        Lifetime::Attached
+    };
     let founder = namespace::found(&state, &parts, lifetime)?;
     let record = Record {
         shape: options.shape,
@@ -237,7 +254,10 @@ async fn await_agent(cluster: &mut Cluster) -> Result<(), Error> {
 async fn healthy(address: std::net::SocketAddr, path: &str) -> Result<(), String> {
     match http::get(address, path).await? {
         (status, _) if status.is_success() => Ok(()),
-        (status, body) => Err(format!("{path} answers {status}: {}", String::from_utf8_lossy(&body))),
+        (status, body) => Err(format!(
+            "{path} answers {status}: {}",
+            String::from_utf8_lossy(&body)
+        )),
     }
 }
 
@@ -245,7 +265,11 @@ async fn apiserver_ready(client: Client) -> Result<(), String> {
     let request = ::http::Request::get("/readyz?verbose")
         .body(Vec::new())
         .map_err(|error| error.to_string())?;
-    client.request_text(request).await.map(drop).map_err(|error| http::chain(&error))
+    client
+        .request_text(request)
+        .await
+        .map(drop)
+        .map_err(|error| http::chain(&error))
 }
 
 /// Pods are refused until their namespace has its ServiceAccount: one of the first things
@@ -261,25 +285,35 @@ async fn service_accounts_ready(client: Client) -> Result<(), String> {
 
 async fn node_ready(client: Client) -> Result<(), String> {
     let nodes: Api<Node> = Api::all(client);
-    let node = nodes.get_opt(network::NODE_NAME).await.map_err(|error| http::chain(&error))?;
+    let node = nodes
+        .get_opt(network::NODE_NAME)
+        .await
+        .map_err(|error| http::chain(&error))?;
     let node = node.ok_or("it has not registered its node")?;
-    let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+    let conditions = node
+        .status
+        .and_then(|status| status.conditions)
+        .unwrap_or_default();
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready");
     let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
     match ready {
         None => Err("its node has no condition Ready".to_owned()),
-        Some(ready) if ready.status != "True" => {
-            Err(format!("its node is not Ready: {}", ready.message.as_deref().unwrap_or_default()))
-        }
-        Some(_) if !taints.is_empty() => {
-            Err(format!("its node has the taint {}", taints[0].key))
-        }
+        Some(ready) if ready.status != "True" => Err(format!(
+            "its node is not Ready: {}",
+            ready.message.as_deref().unwrap_or_default()
+        )),
+        Some(_) if !taints.is_empty() => Err(format!("its node has the taint {}", taints[0].key)),
         Some(_) => Ok(()),
     }
 }
 
 fn from_value<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Error> {
-    serde_json::from_value(value).map_err(|source| Error::Json { what: "own object".into(), source })
+    serde_json::from_value(value).map_err(|source| Error::Json {
+        what: "own object".into(),
+        source,
+    })
 }
 
 fn api_of(client: &Client, object: &DynamicObject) -> Result<Api<DynamicObject>, Error> {

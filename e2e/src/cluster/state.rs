@@ -23,8 +23,10 @@ const END_TIMEOUT: Duration = Duration::from_secs(20);
 /// path of a Unix socket has at most 107 bytes.
 #[must_use]
 pub fn base() -> PathBuf {
-    env::var_os("REPORTS_SERVER_CLUSTERS")
-        .map_or_else(|| PathBuf::from("/tmp/reports-server-clusters"), PathBuf::from)
+    env::var_os("REPORTS_SERVER_CLUSTERS").map_or_else(
+        || PathBuf::from("/tmp/reports-server-clusters"),
+        PathBuf::from,
+    )
 }
 
 /// What other processes need to know of a running cluster.
@@ -70,7 +72,10 @@ impl StateDir {
     }
 
     pub(super) fn name(&self) -> String {
-        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        self.path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
     }
 
     pub(super) fn agent_socket(&self) -> PathBuf {
@@ -109,16 +114,20 @@ impl StateDir {
     }
 
     pub(super) fn write_record(&self, record: &Record) -> Result<(), Error> {
-        let json = serde_json::to_vec_pretty(record)
-            .map_err(|source| Error::Json { what: "cluster.json".into(), source })?;
+        let json = serde_json::to_vec_pretty(record).map_err(|source| Error::Json {
+            what: "cluster.json".into(),
+            source,
+        })?;
         self.write(&self.join("cluster.json"), json)
     }
 
     pub(super) fn read_record(&self) -> Result<Record, Error> {
         let path = self.join("cluster.json");
         let json = fs::read(&path).context(|| format!("read {}", path.display()))?;
-        serde_json::from_slice(&json)
-            .map_err(|source| Error::Json { what: path.display().to_string(), source })
+        serde_json::from_slice(&json).map_err(|source| Error::Json {
+            what: path.display().to_string(),
+            source,
+        })
     }
 
     pub(super) fn lock_as_agent(&self) -> Result<AgentLock, Error> {
@@ -130,7 +139,10 @@ impl StateDir {
                 Ok(()) => return Ok(AgentLock(file)),
                 Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
                 Err(TryLockError::Error(source)) => {
-                    return Err(Error::Io { what: format!("lock {}", path.display()), source });
+                    return Err(Error::Io {
+                        what: format!("lock {}", path.display()),
+                        source,
+                    });
                 }
             }
         }
@@ -148,14 +160,21 @@ impl StateDir {
         let deadline = Instant::now() + END_TIMEOUT;
         loop {
             let removed = cgroup::remove(&self.name()).and_then(|()| {
-                if self.path.exists() { fs::remove_dir_all(&self.path) } else { Ok(()) }
+                if self.path.exists() {
+                    fs::remove_dir_all(&self.path)
+                } else {
+                    Ok(())
+                }
             });
             match removed {
                 Ok(()) => return Ok(()),
                 // Its last processes are still ending; nothing tells when they are gone.
                 Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(20)),
                 Err(source) => {
-                    return Err(Error::Io { what: format!("remove {}", self.path.display()), source });
+                    return Err(Error::Io {
+                        what: format!("remove {}", self.path.display()),
+                        source,
+                    });
                 }
             }
         }
@@ -187,7 +206,9 @@ pub(super) fn lock_base() -> Result<BaseLock, Error> {
 
 /// Names of the clusters that have a directory, whether alive or not.
 pub(super) fn names() -> Vec<String> {
-    let Ok(entries) = fs::read_dir(base()) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(base()) else {
+        return Vec::new();
+    };
     let mut names: Vec<String> = entries
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -205,13 +226,17 @@ pub(super) fn sweep(_held: &BaseLock) -> Result<(), Error> {
             state.remove()?;
         }
     }
-    let Ok(entries) = fs::read_dir(base().join(".failed")) else { return Ok(()) };
+    let Ok(entries) = fs::read_dir(base().join(".failed")) else {
+        return Ok(());
+    };
     for entry in entries.flatten() {
         let old = entry
             .metadata()
             .and_then(|metadata| metadata.modified())
             .is_ok_and(|time| {
-                SystemTime::now().duration_since(time).is_ok_and(|age| age > FAILED_LOGS_KEPT)
+                SystemTime::now()
+                    .duration_since(time)
+                    .is_ok_and(|age| age > FAILED_LOGS_KEPT)
             });
         if old {
             let _ = fs::remove_dir_all(entry.path());

@@ -33,7 +33,8 @@ impl AgentClient {
     }
 
     pub(in super::super) fn signal(&self, name: &str, signal: Signal) -> Result<(), Error> {
-        self.control(&Request::Signal(name.to_owned(), signal)).map(drop)
+        self.control(&Request::Signal(name.to_owned(), signal))
+            .map(drop)
     }
 
     pub(in super::super) fn list(&self) -> Result<Vec<ProcessInfo>, Error> {
@@ -47,10 +48,14 @@ impl AgentClient {
     fn control(&self, request: &Request) -> Result<Response, Error> {
         let context = || format!("agent at {}", self.socket.display());
         let mut stream = UnixStream::connect(&self.socket).context(context)?;
-        stream.set_read_timeout(Some(CONTROL_TIMEOUT)).context(context)?;
+        stream
+            .set_read_timeout(Some(CONTROL_TIMEOUT))
+            .context(context)?;
         stream.write_all(&encode(request)?).context(context)?;
         let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).context(context)?;
+        BufReader::new(stream)
+            .read_line(&mut line)
+            .context(context)?;
         decode(&line)
     }
 
@@ -68,7 +73,9 @@ pub(in super::super) async fn connect(
     socket: &Path,
     address: SocketAddr,
 ) -> Result<tokio::io::BufReader<tokio::net::UnixStream>, Error> {
-    exchange(socket, &Request::Connect(address)).await.map(|(_, stream)| stream)
+    exchange(socket, &Request::Connect(address))
+        .await
+        .map(|(_, stream)| stream)
 }
 
 async fn exchange(
@@ -76,7 +83,9 @@ async fn exchange(
     request: &Request,
 ) -> Result<(Response, tokio::io::BufReader<tokio::net::UnixStream>), Error> {
     let context = || format!("agent at {}", socket.display());
-    let stream = tokio::net::UnixStream::connect(socket).await.context(context)?;
+    let stream = tokio::net::UnixStream::connect(socket)
+        .await
+        .context(context)?;
     let mut stream = tokio::io::BufReader::new(stream);
     stream.write_all(&encode(request)?).await.context(context)?;
     let mut line = String::new();
@@ -85,20 +94,27 @@ async fn exchange(
 }
 
 fn encode(request: &Request) -> Result<Vec<u8>, Error> {
-    let mut line = serde_json::to_vec(request)
-        .map_err(|source| Error::Json { what: "request to the agent".into(), source })?;
+    let mut line = serde_json::to_vec(request).map_err(|source| Error::Json {
+        what: "request to the agent".into(),
+        source,
+    })?;
     line.push(b'\n');
     Ok(line)
 }
 
 fn decode(line: &str) -> Result<Response, Error> {
     if line.is_empty() {
-        return Err(Error::Agent("it ended before it answered; read logs/agent.log".into()));
+        return Err(Error::Agent(
+            "it ended before it answered; read logs/agent.log".into(),
+        ));
     }
     match serde_json::from_str(line) {
         Ok(Response::Error(why)) => Err(Error::Agent(why)),
         Ok(response) => Ok(response),
-        Err(source) => Err(Error::Json { what: "answer of the agent".into(), source }),
+        Err(source) => Err(Error::Json {
+            what: "answer of the agent".into(),
+            source,
+        }),
     }
 }
 

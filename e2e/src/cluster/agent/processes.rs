@@ -31,7 +31,10 @@ pub(super) struct Processes {
 impl Processes {
     /// Their output goes into files below `logs`.
     pub(super) fn new(logs: PathBuf) -> Self {
-        Self { logs, by_name: Arc::default() }
+        Self {
+            logs,
+            by_name: Arc::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Process>> {
@@ -42,12 +45,20 @@ impl Processes {
     /// Starts a process. Its name must not be that of a running one.
     pub(super) fn spawn(&self, spec: &ProcessSpec) -> Result<(), String> {
         let mut by_name = self.lock();
-        if by_name.get(&spec.name).is_some_and(|process| process.ending.borrow().is_none()) {
+        if by_name
+            .get(&spec.name)
+            .is_some_and(|process| process.ending.borrow().is_none())
+        {
             return Err(format!("a process '{}' is running already", spec.name));
         }
-        let mut child =
-            command(spec, &self.logs).and_then(|mut command| command.spawn()).map_err(|error| {
-                format!("cannot start '{}' ({}): {error}", spec.name, spec.program.display())
+        let mut child = command(spec, &self.logs)
+            .and_then(|mut command| command.spawn())
+            .map_err(|error| {
+                format!(
+                    "cannot start '{}' ({}): {error}",
+                    spec.name,
+                    spec.program.display()
+                )
             })?;
         let (ended, ending) = watch::channel(None);
         let pid = child.id().unwrap_or_default();
@@ -87,11 +98,18 @@ impl Processes {
     pub(super) async fn wait(&self, name: &str) -> Result<ProcessInfo, String> {
         let mut ending = {
             let by_name = self.lock();
-            by_name.get(name).ok_or_else(|| unknown(name))?.ending.clone()
+            by_name
+                .get(name)
+                .ok_or_else(|| unknown(name))?
+                .ending
+                .clone()
         };
         // An error means that the waiting task is gone, which happens when the agent ends.
         let _ = ending.wait_for(Option::is_some).await;
-        self.list().into_iter().find(|info| info.name == name).ok_or_else(|| unknown(name))
+        self.list()
+            .into_iter()
+            .find(|info| info.name == name)
+            .ok_or_else(|| unknown(name))
     }
 
     /// All processes, also those that have ended.
@@ -101,9 +119,17 @@ impl Processes {
             .iter()
             .map(|(name, process)| {
                 let ended = process.ending.borrow().clone();
-                let resident_bytes =
-                    if ended.is_none() { resident_bytes(process.pid) } else { 0 };
-                ProcessInfo { name: name.clone(), pid: process.pid, ended, resident_bytes }
+                let resident_bytes = if ended.is_none() {
+                    resident_bytes(process.pid)
+                } else {
+                    0
+                };
+                ProcessInfo {
+                    name: name.clone(),
+                    pid: process.pid,
+                    ended,
+                    resident_bytes,
+                }
             })
             .collect()
     }
@@ -124,8 +150,10 @@ fn number(signal: Signal) -> rustix::process::Signal {
 }
 
 fn command(spec: &ProcessSpec, logs: &Path) -> std::io::Result<Command> {
-    let log: File =
-        OpenOptions::new().create(true).append(true).open(logs.join(format!("{}.log", spec.name)))?;
+    let log: File = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(logs.join(format!("{}.log", spec.name)))?;
     let mut command = Command::new(&spec.program);
     command
         .args(&spec.args)
@@ -156,7 +184,10 @@ mod tests {
 
     #[test]
     fn resident_memory_is_read_from_proc() {
-        assert_eq!(parse_resident("Name:\tetcd\nVmRSS:\t  1234 kB\nThreads:\t4\n"), 1234 * 1024);
+        assert_eq!(
+            parse_resident("Name:\tetcd\nVmRSS:\t  1234 kB\nThreads:\t4\n"),
+            1234 * 1024
+        );
         assert_eq!(parse_resident("Name:\tzombie\n"), 0);
     }
 
@@ -166,13 +197,28 @@ mod tests {
         let processes = Processes::new(logs.path().to_owned());
         let spec = ProcessSpec::new("sleeper", "sh").args(["-c", "echo started; exec sleep 600"]);
         processes.spawn(&spec).unwrap();
-        assert!(processes.spawn(&spec).unwrap_err().contains("running already"));
+        assert!(
+            processes
+                .spawn(&spec)
+                .unwrap_err()
+                .contains("running already")
+        );
         processes.signal("sleeper", Signal::Kill).unwrap();
         let info = processes.wait("sleeper").await.unwrap();
         assert!(info.ended.unwrap().contains("signal: 9"));
         processes.signal("sleeper", Signal::Kill).unwrap();
-        assert!(processes.signal("sleeper", Signal::Cont).unwrap_err().contains("has ended"));
-        assert!(processes.signal("nobody", Signal::Kill).unwrap_err().contains("no process"));
+        assert!(
+            processes
+                .signal("sleeper", Signal::Cont)
+                .unwrap_err()
+                .contains("has ended")
+        );
+        assert!(
+            processes
+                .signal("nobody", Signal::Kill)
+                .unwrap_err()
+                .contains("no process")
+        );
         processes.spawn(&spec).unwrap();
         processes.signal("sleeper", Signal::Term).unwrap();
         processes.wait("sleeper").await.unwrap();
@@ -182,7 +228,9 @@ mod tests {
     async fn a_program_that_is_not_there_is_named() {
         let logs = tempfile::tempdir().unwrap();
         let processes = Processes::new(logs.path().to_owned());
-        let error = processes.spawn(&ProcessSpec::new("x", "/nonexistent/x")).unwrap_err();
+        let error = processes
+            .spawn(&ProcessSpec::new("x", "/nonexistent/x"))
+            .unwrap_err();
         assert!(error.contains("/nonexistent/x"), "{error}");
     }
 }

@@ -21,7 +21,12 @@ pub struct ProcessSpec {
 impl ProcessSpec {
     /// A process without arguments.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
-        Self { name: name.into(), program: program.into(), args: Vec::new(), env: Vec::new() }
+        Self {
+            name: name.into(),
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
     }
 
     /// The same with these arguments added.

@@ -52,7 +52,9 @@ pub async fn run(directory: &Path, lifetime: Lifetime) -> Result<(), Error> {
             connection = listener.accept() => connection,
         };
         // Only for want of file descriptors: the next one may find some.
-        let Ok((stream, _)) = connection else { continue };
+        let Ok((stream, _)) = connection else {
+            continue;
+        };
         let (processes, end) = (processes.clone(), end.clone());
         tokio::spawn(async move {
             if let Err(error) = serve(stream, &processes, &end).await {

@@ -27,7 +27,11 @@ pub(super) fn etcd(name: String, state: &StateDir, record: &Record) -> ProcessSp
         format!("--quota-backend-bytes={ETCD_QUOTA_BYTES}"),
         "--log-level=warn".to_owned(),
     ]);
-    if record.fsync { spec } else { spec.args(["--unsafe-no-fsync"]) }
+    if record.fsync {
+        spec
+    } else {
+        spec.args(["--unsafe-no-fsync"])
+    }
 }
 
 pub(super) fn apiserver(
@@ -56,16 +60,31 @@ pub(super) fn apiserver(
             flag("client-ca-file", state.pki("ca.crt")),
             flag("tls-cert-file", state.pki("serving.crt")),
             flag("tls-private-key-file", state.pki("serving.key")),
-            flag("kubelet-client-certificate", state.pki("kube-apiserver.crt")),
+            flag(
+                "kubelet-client-certificate",
+                state.pki("kube-apiserver.crt"),
+            ),
             flag("kubelet-client-key", state.pki("kube-apiserver.key")),
-            flag("service-account-key-file", state.pki("service-accounts.pub")),
-            flag("service-account-signing-key-file", state.pki("service-accounts.key")),
+            flag(
+                "service-account-key-file",
+                state.pki("service-accounts.pub"),
+            ),
+            flag(
+                "service-account-signing-key-file",
+                state.pki("service-accounts.key"),
+            ),
         ])
         // What makes aggregated API servers trust it with the user's name.
         .args([
-            flag("proxy-client-cert-file", state.pki("front-proxy-client.crt")),
+            flag(
+                "proxy-client-cert-file",
+                state.pki("front-proxy-client.crt"),
+            ),
             flag("proxy-client-key-file", state.pki("front-proxy-client.key")),
-            flag("requestheader-client-ca-file", state.pki("front-proxy-ca.crt")),
+            flag(
+                "requestheader-client-ca-file",
+                state.pki("front-proxy-ca.crt"),
+            ),
             "--requestheader-allowed-names=front-proxy-client".to_owned(),
             "--requestheader-username-headers=X-Remote-User".to_owned(),
             "--requestheader-group-headers=X-Remote-Group".to_owned(),
@@ -82,7 +101,10 @@ pub(super) fn controller_manager(name: String, state: &StateDir, record: &Record
     };
     ProcessSpec::new(name, "kube-controller-manager").args([
         flag("kubeconfig", state.kubeconfig("kube-controller-manager")),
-        flag("service-account-private-key-file", state.pki("service-accounts.key")),
+        flag(
+            "service-account-private-key-file",
+            state.pki("service-accounts.key"),
+        ),
         flag("root-ca-file", state.pki("ca.crt")),
         flag("cluster-signing-cert-file", state.pki("ca.crt")),
         flag("cluster-signing-key-file", state.pki("ca.key")),
@@ -96,7 +118,8 @@ pub(super) fn controller_manager(name: String, state: &StateDir, record: &Record
 }
 
 pub(super) fn kube_proxy(name: String, state: &StateDir) -> ProcessSpec {
-    ProcessSpec::new(name, "kube-proxy").args([flag("config", state.join("config/kube-proxy.json"))])
+    ProcessSpec::new(name, "kube-proxy")
+        .args([flag("config", state.join("config/kube-proxy.json"))])
 }
 
 pub(super) fn kube_proxy_files(state: &StateDir) -> Vec<(&'static str, String)> {
@@ -138,7 +161,9 @@ mod tests {
     fn benchmarks_let_etcd_wait_for_the_disk() {
         let state = StateDir::at(PathBuf::from("/s"));
         let unsafe_no_fsync = |fsync| {
-            etcd("etcd".into(), &state, &record(fsync)).args.contains(&"--unsafe-no-fsync".into())
+            etcd("etcd".into(), &state, &record(fsync))
+                .args
+                .contains(&"--unsafe-no-fsync".into())
         };
         assert!(unsafe_no_fsync(false));
         assert!(!unsafe_no_fsync(true));
@@ -148,8 +173,16 @@ mod tests {
     fn apiservers_differ_by_address_and_take_additional_flags() {
         let state = StateDir::at(PathBuf::from("/s"));
         let second = apiserver("kube-apiserver-1".into(), 1, &state, &record(false));
-        for expected in ["--advertise-address=10.200.0.11", "--bind-address=10.200.0.11", "--v=4"] {
-            assert!(second.args.contains(&expected.into()), "{expected} in {:?}", second.args);
+        for expected in [
+            "--advertise-address=10.200.0.11",
+            "--bind-address=10.200.0.11",
+            "--v=4",
+        ] {
+            assert!(
+                second.args.contains(&expected.into()),
+                "{expected} in {:?}",
+                second.args
+            );
         }
     }
 }

@@ -6,7 +6,9 @@ mod node;
 use std::{fmt, net::SocketAddr, str::FromStr};
 
 use super::{
-    Error, Shape, agent::ProcessSpec, network,
+    Error, Shape,
+    agent::ProcessSpec,
+    network,
     state::{Record, StateDir},
 };
 
@@ -127,7 +129,10 @@ mod tests {
     #[test]
     fn names_are_read_back() {
         for component in Component::of(Shape::Node, 2) {
-            assert_eq!(component.to_string().parse::<Component>().unwrap(), component);
+            assert_eq!(
+                component.to_string().parse::<Component>().unwrap(),
+                component
+            );
         }
         assert!("kube-dns".parse::<Component>().is_err());
     }

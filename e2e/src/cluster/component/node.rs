@@ -18,7 +18,8 @@ pub(in super::super) fn containerd_socket(state: &StateDir) -> PathBuf {
 }
 
 pub(super) fn containerd(name: String, state: &StateDir) -> ProcessSpec {
-    ProcessSpec::new(name, "containerd").args([flag("config", state.join("config/containerd.toml"))])
+    ProcessSpec::new(name, "containerd")
+        .args([flag("config", state.join("config/containerd.toml"))])
 }
 
 pub(super) fn containerd_files(state: &StateDir) -> Vec<(&'static str, String)> {
@@ -64,7 +65,10 @@ state = '{run}'
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ],
     });
-    vec![("containerd.toml", config), ("10-pods.conflist", cni.to_string())]
+    vec![
+        ("containerd.toml", config),
+        ("10-pods.conflist", cni.to_string()),
+    ]
 }
 
 pub(super) fn kubelet(name: String, state: &StateDir) -> ProcessSpec {
@@ -108,7 +112,10 @@ pub(super) fn kubelet_files(state: &StateDir) -> Vec<(&'static str, String)> {
         "serializeImagePulls": false,
     });
     let resolv = format!("nameserver {}\n", network::NODE_IP);
-    vec![("kubelet.json", config.to_string()), ("resolv.conf", resolv)]
+    vec![
+        ("kubelet.json", config.to_string()),
+        ("resolv.conf", resolv),
+    ]
 }
 
 pub(super) fn scheduler(name: String, state: &StateDir) -> ProcessSpec {
@@ -120,8 +127,10 @@ pub(super) fn scheduler(name: String, state: &StateDir) -> ProcessSpec {
 }
 
 pub(super) fn coredns(name: String, state: &StateDir) -> ProcessSpec {
-    ProcessSpec::new(name, "coredns")
-        .args(["-conf".to_owned(), state.join("config/Corefile").display().to_string()])
+    ProcessSpec::new(name, "coredns").args([
+        "-conf".to_owned(),
+        state.join("config/Corefile").display().to_string(),
+    ])
 }
 
 /// Names outside of the cluster are refused: there is no way out of its network.
@@ -151,8 +160,14 @@ pub(super) fn coredns_files(state: &StateDir) -> Vec<(&'static str, String)> {
 pub(super) fn provisioner(name: String, state: &StateDir) -> ProcessSpec {
     // The agent's own program file, by the one name that cannot be missing.
     ProcessSpec::new(name, "/proc/self/exe")
-        .args(["provisioner".to_owned(), state.join("volumes").display().to_string()])
-        .env("KUBECONFIG", state.kubeconfig("admin").display().to_string())
+        .args([
+            "provisioner".to_owned(),
+            state.join("volumes").display().to_string(),
+        ])
+        .env(
+            "KUBECONFIG",
+            state.kubeconfig("admin").display().to_string(),
+        )
 }
 
 /// The API objects that a node's components need.
