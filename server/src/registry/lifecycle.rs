@@ -1,0 +1,67 @@
+//! Whether a namespace takes a write: what the admission plugin `NamespaceLifecycle` does in the
+//! kube-apiserver, which does not run it for aggregated APIs.
+
+/// What is known of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceState {
+    /// It exists.
+    Active,
+    /// It is being deleted.
+    Terminating,
+    /// There is none of this name; known from the API, not only from a cache.
+    Missing,
+}
+
+/// What is asked of the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// A new object.
+    Create,
+    /// A change of an object. A deletion is always allowed and never asks.
+    Update,
+}
+
+/// Why the namespace does not take the write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// 404 about the namespace.
+    #[error("the namespace does not exist")]
+    Missing,
+    /// 403 with the cause `NamespaceTerminating`.
+    #[error("the namespace is being deleted")]
+    Terminating,
+}
+
+/// Decides. Updates go on while a namespace is being deleted: finalizers have to be removed.
+///
+/// # Errors
+/// [`Refusal`] with the reason.
+pub fn admit(write: Write, namespace: NamespaceState) -> Result<(), Refusal> {
+    match (write, namespace) {
+        (_, NamespaceState::Missing) => Err(Refusal::Missing),
+        (Write::Create, NamespaceState::Terminating) => Err(Refusal::Terminating),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(Write::Create, NamespaceState::Active, Ok(()))]
+    #[case(Write::Create, NamespaceState::Terminating, Err(Refusal::Terminating))]
+    #[case(Write::Create, NamespaceState::Missing, Err(Refusal::Missing))]
+    #[case(Write::Update, NamespaceState::Active, Ok(()))]
+    #[case(Write::Update, NamespaceState::Terminating, Ok(()))]
+    #[case(Write::Update, NamespaceState::Missing, Err(Refusal::Missing))]
+    fn decisions(
+        #[case] write: Write,
+        #[case] namespace: NamespaceState,
+        #[case] expected: Result<(), Refusal>,
+    ) {
+        assert_eq!(admit(write, namespace), expected);
+    }
+}

@@ -1,0 +1,419 @@
+//! Validation of `ObjectMeta`, on create and on update.
+//!
+//! Works on metadata that [`super::coerce`] has shaped, so every field has its type. Rules and
+//! wording: apimachinery `api/validation/objectmeta.go`, 1.36.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{Object, meta, names};
+use crate::schema::{FieldError, quote};
+
+/// Sum of the lengths of all keys and values of annotations, in bytes.
+const ANNOTATIONS_MAX: i64 = 256 * 1024;
+/// Longest name of a field manager, in bytes.
+const MANAGER_MAX: i64 = 128;
+/// Longest subresource in an entry of managedFields, in bytes.
+const SUBRESOURCE_MAX: i64 = 256;
+/// Finalizer of foreground deletion.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of orphaning deletion.
+pub const ORPHAN: &str = "orphan";
+
+/// What a name has to look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// A DNS-1123 subdomain: the names of new custom resources.
+    Subdomain,
+    /// Anything that can stand in a URL path: names that are stored already.
+    PathSegment,
+}
+
+/// All errors of the metadata of an object that is to be stored.
+#[must_use]
+pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let Some(metadata) = meta::metadata(object) else {
+        return vec![FieldError::required("metadata.name", "name or generateName is required")];
+    };
+    name_errors(metadata, rule, &mut errors);
+    namespace_errors(metadata, namespaced, &mut errors);
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+        && generation < 0
+    {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid("metadata.generation", generation, detail));
+    }
+    label_errors(metadata, &mut errors);
+    annotation_errors(metadata, &mut errors);
+    owner_errors(metadata, &mut errors);
+    finalizer_errors(metadata, &mut errors);
+    managed_fields_errors(metadata, &mut errors);
+    errors
+}
+
+/// Errors of the metadata of an update, most of which only a comparison with the stored object
+/// shows. What [`object_meta`] reports about labels, annotations, owners and managed fields is
+/// reported here again, as the kube-apiserver does: its causes list such an error twice.
+#[must_use]
+pub fn object_meta_update(new: &Object, old: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let empty = Map::new();
+    let (after, before) =
+        (meta::metadata(new).unwrap_or(&empty), meta::metadata(old).unwrap_or(&empty));
+    if meta::has_deletion_timestamp(old) {
+        no_new_finalizers(new, old, &mut errors);
+    }
+    for field in ["name", "namespace", "uid"] {
+        if text(after, field) != text(before, field) {
+            immutable(field, text(after, field), &mut errors);
+        }
+    }
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if after.get(field) != before.get(field) {
+            immutable(field, after.get(field).cloned().unwrap_or(Value::Null), &mut errors);
+        }
+    }
+    label_errors(after, &mut errors);
+    annotation_errors(after, &mut errors);
+    owner_errors(after, &mut errors);
+    managed_fields_errors(after, &mut errors);
+    errors
+}
+
+fn immutable(field: &str, value: impl Into<Value>, errors: &mut Vec<FieldError>) {
+    errors.push(FieldError::invalid(format!("metadata.{field}"), value, "field is immutable"));
+}
+
+fn no_new_finalizers(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    let before: BTreeSet<&str> = meta::finalizers(old).collect();
+    let added: BTreeSet<String> =
+        meta::finalizers(new).filter(|f| !before.contains(f)).map(quote).collect();
+    if added.is_empty() {
+        return;
+    }
+    let list: Vec<String> = added.into_iter().collect();
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers \
+         []string{{{}}}",
+        list.join(", ")
+    );
+    errors.push(FieldError::forbidden("metadata.finalizers", detail));
+}
+
+fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
+    map.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn invalid(field: &str, value: &str, messages: Vec<String>, errors: &mut Vec<FieldError>) {
+    errors.extend(messages.into_iter().map(|m| FieldError::invalid(field, value, m)));
+}
+
+fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<FieldError>) {
+    let generate_name = text(metadata, "generateName");
+    if !generate_name.is_empty() {
+        let messages = match rule {
+            NameRule::Subdomain => names::check_subdomain(&masked(generate_name)),
+            NameRule::PathSegment => names::check_path_segment_prefix(generate_name),
+        };
+        invalid("metadata.generateName", generate_name, messages, errors);
+    }
+    let name = text(metadata, "name");
+    if name.is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        return;
+    }
+    let messages = match rule {
+        NameRule::Subdomain => names::check_subdomain(name),
+        NameRule::PathSegment => names::check_path_segment(name),
+    };
+    invalid("metadata.name", name, messages, errors);
+}
+
+/// A prefix may end in a dash, where a whole name may not. Like apimachinery's
+/// `maskTrailingDash` this overlooks the character before the dash.
+fn masked(prefix: &str) -> String {
+    match prefix.strip_suffix('-') {
+        Some(stem) if !stem.is_empty() => {
+            let mut stem = stem.to_owned();
+            stem.pop();
+            stem + "a"
+        }
+        _ => prefix.to_owned(),
+    }
+}
+
+fn namespace_errors(
+    metadata: &Map<String, Value>,
+    namespaced: bool,
+    errors: &mut Vec<FieldError>,
+) {
+    let namespace = text(metadata, "namespace");
+    match (namespaced, namespace.is_empty()) {
+        (true, true) => errors.push(FieldError::required("metadata.namespace", "")),
+        (true, false) => {
+            let messages = names::check_dns_label(namespace);
+            invalid("metadata.namespace", namespace, messages, errors);
+        }
+        (false, false) => {
+            errors.push(FieldError::forbidden("metadata.namespace", "not allowed on this type"));
+        }
+        (false, true) => {}
+    }
+}
+
+fn label_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    for (key, value) in meta::text_map(metadata, "labels") {
+        invalid("metadata.labels", key, names::check_qualified_name(key), errors);
+        invalid("metadata.labels", value, names::check_label_value(value), errors);
+    }
+}
+
+fn annotation_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    let mut size = 0;
+    for (key, value) in meta::text_map(metadata, "annotations") {
+        size += key.len() + value.len();
+        let messages = names::check_qualified_name(&key.to_lowercase());
+        invalid("metadata.annotations", key, messages, errors);
+    }
+    if i64::try_from(size).unwrap_or(i64::MAX) > ANNOTATIONS_MAX {
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_MAX));
+    }
+}
+
+fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.ownerReferences";
+    let Some(Value::Array(owners)) = metadata.get("ownerReferences") else { return };
+    let mut controller: Option<String> = None;
+    for owner in owners.iter().filter_map(Value::as_object) {
+        let (version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
+        let mut empty = |key: &str, detail: &str| {
+            errors.push(FieldError::invalid(format!("{FIELD}.{key}"), text(owner, key), detail));
+        };
+        // The version is what follows the last slash; a group alone has none.
+        if version.rsplit('/').next().is_none_or(str::is_empty) || version.matches('/').count() > 1
+        {
+            empty("apiVersion", "version must not be empty");
+        }
+        for key in ["kind", "name", "uid"] {
+            if text(owner, key).is_empty() {
+                empty(key, "must not be empty");
+            }
+        }
+        if version == "v1" && kind == "Event" {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid(FIELD, Value::Object(owner.clone()), detail));
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            let this = format!("{kind}/{}", text(owner, "name"));
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => errors.push(FieldError::invalid(
+                    FIELD,
+                    Value::Array(owners.clone()),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in \
+                         references for {first} and {this}"
+                    ),
+                )),
+            }
+        }
+    }
+}
+
+fn finalizer_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.finalizers";
+    let Some(Value::Array(finalizers)) = metadata.get("finalizers") else { return };
+    for finalizer in finalizers.iter().filter_map(Value::as_str) {
+        invalid(FIELD, finalizer, names::check_qualified_name(finalizer), errors);
+    }
+    let has = |name: &str| finalizers.iter().any(|f| f.as_str() == Some(name));
+    if has(FOREGROUND) && has(ORPHAN) {
+        errors.push(FieldError::invalid(
+            FIELD,
+            Value::Array(finalizers.clone()),
+            format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set"),
+        ));
+    }
+}
+
+fn managed_fields_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    let Some(Value::Array(entries)) = metadata.get("managedFields") else { return };
+    for (index, entry) in entries.iter().enumerate() {
+        let Some(entry) = entry.as_object() else { continue };
+        let field = format!("metadata.managedFields[{index}]");
+        let operation = text(entry, "operation");
+        if !matches!(operation, "Apply" | "Update") {
+            let detail = "must be `Apply` or `Update`";
+            errors.push(FieldError::invalid(format!("{field}.operation"), operation, detail));
+        }
+        let kind = text(entry, "fieldsType");
+        if !kind.is_empty() && kind != "FieldsV1" {
+            let detail = "must be `FieldsV1`";
+            errors.push(FieldError::invalid(format!("{field}.fieldsType"), kind, detail));
+        }
+        errors.extend(field_manager(text(entry, "manager"), &format!("{field}.manager")));
+        if i64::try_from(text(entry, "subresource").len()).unwrap_or(i64::MAX) > SUBRESOURCE_MAX {
+            errors.push(FieldError::too_long(format!("{field}.subresource"), SUBRESOURCE_MAX));
+        }
+    }
+}
+
+/// Errors of the name of a field manager: longer than 128 bytes, or unprintable characters.
+#[must_use]
+pub fn field_manager(manager: &str, field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if i64::try_from(manager.len()).unwrap_or(i64::MAX) > MANAGER_MAX {
+        errors.push(FieldError::too_long(field, MANAGER_MAX));
+    }
+    for (position, c) in manager.char_indices().filter(|(_, c)| !printable(*c)) {
+        let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+        errors.push(FieldError::invalid(field, manager, detail));
+    }
+    errors
+}
+
+/// Go's `unicode.IsPrint`, near enough: letters, marks, numbers, punctuation, symbols and the
+/// ASCII space, but no other space and no control or format character.
+fn printable(c: char) -> bool {
+    let format = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}');
+    c == ' ' || !(c.is_control() || c.is_whitespace() || format)
+}
+
+/// Warnings about finalizers that `new` has and `old` has not: a name without a domain can clash.
+#[must_use]
+pub fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
+    let before: BTreeSet<&str> = old.into_iter().flat_map(meta::finalizers).collect();
+    let added: BTreeSet<&str> = meta::finalizers(new).filter(|f| !before.contains(f)).collect();
+    let mut warnings = Vec::new();
+    for name in added {
+        if name.contains('/') || matches!(name, FOREGROUND | ORPHAN | "kubernetes") {
+            continue;
+        }
+        let advice = match name.contains('.') {
+            true => "finalizer name including a path (/)",
+            false => "finalizer name",
+        };
+        warnings.push(format!(
+            "metadata.finalizers: {}: prefer a domain-qualified {advice} to avoid accidental \
+             conflicts with other finalizer writers",
+            quote(name)
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(metadata: Value) -> Object {
+        Map::from_iter([("metadata".to_owned(), metadata)])
+    }
+
+    fn errors(metadata: Value) -> Vec<String> {
+        object_meta(&object(metadata), true, NameRule::Subdomain).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn good_metadata_passes() {
+        let metadata = json!({
+            "name": "9d3bd7b3-0f3b-4a4b-8a3f-1d7b0b7a5a11", "namespace": "default",
+            "generateName": "abc-", "labels": {"app.kubernetes.io/managed-by": "kyverno", "x": ""},
+            "annotations": {"UPPER/Case": "any text"}, "finalizers": ["example.com/x"],
+            "ownerReferences":
+                [{"apiVersion": "apps/v1", "kind": "D", "name": "n", "uid": "u", "controller": true}],
+            "managedFields": [{"manager": "m x", "operation": "Update", "fieldsType": "FieldsV1"}],
+        });
+        assert_eq!(errors(metadata), [""; 0]);
+    }
+
+    #[test]
+    fn names_and_namespaces() {
+        assert_eq!(errors(json!({"namespace": "d"})), [
+            "metadata.name: Required value: name or generateName is required"
+        ]);
+        assert!(errors(json!({"name": "A", "namespace": "d"}))[0]
+            .starts_with("metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain"));
+        assert_eq!(errors(json!({"name": "a"})), ["metadata.namespace: Required value"]);
+        let cluster = object_meta(
+            &object(json!({"name": "a", "namespace": "d"})), false, NameRule::PathSegment);
+        assert_eq!(cluster[0].to_string(), "metadata.namespace: Forbidden: not allowed on this type");
+        assert_eq!(errors(json!({"name": "a", "namespace": "d", "generateName": "Ab-"})).len(), 1);
+        assert_eq!(errors(json!({"name": "a", "namespace": "d", "generateName": "a-"})).len(), 0);
+        let stored = object(json!({"name": "A", "namespace": "d", "generateName": "B"}));
+        assert!(object_meta(&stored, true, NameRule::PathSegment).is_empty());
+    }
+
+    #[test]
+    fn labels_and_annotations() {
+        let bad = errors(json!({"name": "a", "namespace": "d", "labels": {"-": "b c"}}));
+        assert_eq!(bad.len(), 2);
+        assert!(bad[0].starts_with("metadata.labels: Invalid value: \"-\": name part must consist"));
+        assert!(bad[1].starts_with("metadata.labels: Invalid value: \"b c\": a valid label must"));
+        let large = "x".repeat(256 * 1024);
+        assert_eq!(errors(json!({"name": "a", "namespace": "d", "annotations": {"k": large}})), [
+            "metadata.annotations: Too long: may not be more than 262144 bytes"
+        ]);
+    }
+
+    #[test]
+    fn owners() {
+        let owner = json!({"apiVersion": "apps/", "kind": "", "name": "", "uid": ""});
+        assert_eq!(errors(json!({"name": "a", "namespace": "d", "ownerReferences": [owner]})), [
+            "metadata.ownerReferences.apiVersion: Invalid value: \"apps/\": version must not be empty",
+            "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
+            "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+            "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+        ]);
+        let one = |n: &str| {
+            json!({"apiVersion": "v1", "kind": "Pod", "name": n, "uid": n, "controller": true})
+        };
+        let two = errors(json!({"name": "a", "namespace": "d",
+            "ownerReferences": [one("x"), one("y")]}));
+        assert!(two[0].ends_with("references for Pod/x and Pod/y"), "{two:?}");
+    }
+
+    #[test]
+    fn finalizers_and_managed_fields() {
+        assert_eq!(errors(json!({"name": "a", "namespace": "d",
+            "finalizers": [FOREGROUND, ORPHAN]})).len(), 1);
+        let bad = errors(json!({"name": "a", "namespace": "d", "managedFields":
+            [{"manager": "a\nb", "operation": "Patch", "fieldsType": "V2"}]}));
+        assert_eq!(bad.len(), 3);
+        assert_eq!(bad[2],
+            "metadata.managedFields[0].manager: Invalid value: \"a\\nb\": \
+             invalid character U+000A (at position 1)");
+        assert_eq!(field_manager(&"x".repeat(129), "fieldManager")[0].to_string(),
+            "fieldManager: Too long: may not be more than 128 bytes");
+    }
+
+    #[test]
+    fn update_keeps_identity_and_adds_no_finalizer_to_a_deleted_object() {
+        let old = object(json!({"name": "a", "uid": "1", "deletionTimestamp": "t",
+            "finalizers": ["a.b/c"]}));
+        assert!(object_meta_update(&old, &old).is_empty());
+        let new = object(json!({"name": "b", "uid": "2", "finalizers": ["a.b/c", "a.b/d"],
+            "labels": {"-": ""}}));
+        let texts: Vec<_> =
+            object_meta_update(&new, &old).iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), 5);
+        assert!(texts[0].starts_with("metadata.finalizers: Forbidden: no new finalizers"));
+        assert!(texts[0].ends_with("[]string{\"a.b/d\"}"));
+        assert_eq!(texts[1], "metadata.name: Invalid value: \"b\": field is immutable");
+    }
+
+    #[test]
+    fn warnings_for_new_unqualified_finalizers() {
+        let new = object(json!({"finalizers": ["orphan", "x", "x.y", "x.y/z", "old"]}));
+        let old = object(json!({"finalizers": ["old"]}));
+        let warnings = finalizer_warnings(&new, Some(&old));
+        assert_eq!(warnings.len(), 2);
+        assert!(warnings[0].starts_with("metadata.finalizers: \"x\": prefer a domain-qualified finalizer name to"));
+        assert!(warnings[1].contains("including a path (/)"));
+    }
+}
