@@ -1,7 +1,6 @@
 //! What happens to an object on its way into the store: preparation, validation, preconditions,
 //! patches, deletion. Pure, but for [`sweep`], which acts on what the rest decides.
 
-pub mod coerce;
 pub mod create;
 pub mod delete;
 mod error;

@@ -1,6 +1,6 @@
 //! Validation of `ObjectMeta`, on create and on update.
 //!
-//! Works on metadata that [`super::coerce`] has shaped, so every field has its type. Rules and
+//! Works on metadata that the schema has coerced, so every field has its type. Rules and
 //! wording: apimachinery `api/validation/objectmeta.go`, 1.36.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{Object, meta, names};
-use crate::schema::{FieldError, quote};
+use crate::schema::{
+    FieldError, dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
+    quote,
+};
 
 /// Sum of the lengths of all keys and values of annotations, in bytes.
 const ANNOTATIONS_MAX: i64 = 256 * 1024;
@@ -114,8 +117,8 @@ fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<F
     let generate_name = text(metadata, "generateName");
     if !generate_name.is_empty() {
         let messages = match rule {
-            NameRule::Subdomain => names::check_subdomain(&masked(generate_name)),
-            NameRule::PathSegment => names::check_path_segment_prefix(generate_name),
+            NameRule::Subdomain => dns_subdomain_errors(&masked(generate_name)),
+            NameRule::PathSegment => names::path_segment_prefix_errors(generate_name),
         };
         invalid("metadata.generateName", generate_name, messages, errors);
     }
@@ -125,8 +128,8 @@ fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<F
         return;
     }
     let messages = match rule {
-        NameRule::Subdomain => names::check_subdomain(name),
-        NameRule::PathSegment => names::check_path_segment(name),
+        NameRule::Subdomain => dns_subdomain_errors(name),
+        NameRule::PathSegment => names::path_segment_errors(name),
     };
     invalid("metadata.name", name, messages, errors);
 }
@@ -153,7 +156,7 @@ fn namespace_errors(
     match (namespaced, namespace.is_empty()) {
         (true, true) => errors.push(FieldError::required("metadata.namespace", "")),
         (true, false) => {
-            let messages = names::check_dns_label(namespace);
+            let messages = dns_label_errors(namespace);
             invalid("metadata.namespace", namespace, messages, errors);
         }
         (false, false) => {
@@ -165,8 +168,8 @@ fn namespace_errors(
 
 fn label_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
     for (key, value) in meta::text_map(metadata, "labels") {
-        invalid("metadata.labels", key, names::check_qualified_name(key), errors);
-        invalid("metadata.labels", value, names::check_label_value(value), errors);
+        invalid("metadata.labels", key, qualified_name_errors(key), errors);
+        invalid("metadata.labels", value, label_value_errors(value), errors);
     }
 }
 
@@ -174,7 +177,7 @@ fn annotation_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>
     let mut size = 0;
     for (key, value) in meta::text_map(metadata, "annotations") {
         size += key.len() + value.len();
-        let messages = names::check_qualified_name(&key.to_lowercase());
+        let messages = qualified_name_errors(&key.to_lowercase());
         invalid("metadata.annotations", key, messages, errors);
     }
     if i64::try_from(size).unwrap_or(i64::MAX) > ANNOTATIONS_MAX {
@@ -226,7 +229,7 @@ fn finalizer_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>)
     const FIELD: &str = "metadata.finalizers";
     let Some(Value::Array(finalizers)) = metadata.get("finalizers") else { return };
     for finalizer in finalizers.iter().filter_map(Value::as_str) {
-        invalid(FIELD, finalizer, names::check_qualified_name(finalizer), errors);
+        invalid(FIELD, finalizer, qualified_name_errors(finalizer), errors);
     }
     let has = |name: &str| finalizers.iter().any(|f| f.as_str() == Some(name));
     if has(FOREGROUND) && has(ORPHAN) {
