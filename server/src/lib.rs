@@ -4,6 +4,7 @@
 //! `http` (request info, negotiation, errors) → `auth` → `api` (one file a verb) → `schema` →
 //! `registry` → `cache` (serves every read) → `store` (change log and database).
 
+pub mod api;
 pub mod auth;
 pub mod cache;
 pub mod definition;
@@ -12,6 +13,7 @@ pub mod document;
 pub mod http;
 pub mod model;
 pub mod openapi;
+pub mod registry;
 pub mod schema;
 pub mod selector;
 pub mod store;

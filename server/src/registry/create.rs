@@ -36,10 +36,17 @@ pub fn prepare(object: &mut Object, now: jiff::Timestamp) -> Vec<String> {
     let warnings = dedup_owner_references(object).into_iter().collect();
     managed_fields::on_create(object);
     let metadata = meta::metadata_mut(object);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
         metadata.remove(field);
     }
-    metadata.insert("uid".to_owned(), Value::String(uuid::Uuid::new_v4().to_string()));
+    metadata.insert(
+        "uid".to_owned(),
+        Value::String(uuid::Uuid::new_v4().to_string()),
+    );
     metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
     metadata.insert("generation".to_owned(), Value::from(1));
     warnings
@@ -74,7 +81,9 @@ pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
 
 /// Removes owner references that stand there twice, and gives the warning that is due then.
 pub fn dedup_owner_references(object: &mut Object) -> Option<String> {
-    let owners = meta::metadata_mut(object).get_mut("ownerReferences")?.as_array_mut()?;
+    let owners = meta::metadata_mut(object)
+        .get_mut("ownerReferences")?
+        .as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut duplicates = Vec::new();
     for owner in owners.drain(..) {
@@ -108,14 +117,19 @@ mod tests {
 
     #[test]
     fn system_metadata_is_ours() {
-        let mut new = object(json!({"metadata": {"name": "a", "uid": "theirs", "generation": 9,
+        let mut new = object(
+            json!({"metadata": {"name": "a", "uid": "theirs", "generation": 9,
             "creationTimestamp": "2000-01-01T00:00:00Z", "selfLink": "/x",
-            "deletionTimestamp": "2000-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}}));
+            "deletionTimestamp": "2000-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}}),
+        );
         assert!(prepare(&mut new, "2026-11-21T08:00:00.5Z".parse().unwrap()).is_empty());
         let uid = meta::text(&new, "uid").to_owned();
         assert_eq!(uid.parse::<uuid::Uuid>().unwrap().get_version_num(), 4);
-        assert_eq!(Value::Object(new), json!({"metadata": {"name": "a", "uid": uid,
-            "generation": 1, "creationTimestamp": "2026-11-21T08:00:00Z"}}));
+        assert_eq!(
+            Value::Object(new),
+            json!({"metadata": {"name": "a", "uid": uid,
+            "generation": 1, "creationTimestamp": "2026-11-21T08:00:00Z"}})
+        );
     }
 
     #[test]
@@ -135,7 +149,11 @@ mod tests {
     fn resource_version_is_refused_or_dropped() {
         for (version, refused) in [("7", true), ("0", false), ("", false), ("x", false)] {
             let mut new = object(json!({"metadata": {"resourceVersion": version}}));
-            assert_eq!(take_resource_version(&mut new).is_err(), refused, "{version}");
+            assert_eq!(
+                take_resource_version(&mut new).is_err(),
+                refused,
+                "{version}"
+            );
             assert!(meta::metadata(&new).unwrap().is_empty());
         }
     }
@@ -153,7 +171,9 @@ mod tests {
 
     #[test]
     fn names_are_generated_only_when_there_is_none() {
-        assert!(!needs_name(&object(json!({"metadata": {"name": "a", "generateName": "b-"}}))));
+        assert!(!needs_name(&object(
+            json!({"metadata": {"name": "a", "generateName": "b-"}})
+        )));
         assert!(!needs_name(&object(json!({"metadata": {}}))));
         let mut new = object(json!({"metadata": {"generateName": "b-"}}));
         assert!(needs_name(&new));

@@ -40,7 +40,12 @@ impl Preconditions {
     /// # Errors
     /// 409 naming both values.
     pub fn check(&self, stored: &Object) -> Result<(), RegistryError> {
-        let conflict = |detail| Err(RegistryError::Conflict { names_kind: true, detail });
+        let conflict = |detail| {
+            Err(RegistryError::Conflict {
+                names_kind: true,
+                detail,
+            })
+        };
         let uid = meta::text(stored, "uid");
         if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != uid) {
             return conflict(format!(
@@ -49,7 +54,11 @@ impl Preconditions {
             ));
         }
         let version = meta::text(stored, "resourceVersion");
-        if let Some(wanted) = self.resource_version.as_deref().filter(|wanted| *wanted != version) {
+        if let Some(wanted) = self
+            .resource_version
+            .as_deref()
+            .filter(|wanted| *wanted != version)
+        {
             return conflict(format!(
                 "the ResourceVersion in the precondition ({wanted}) does not match the \
                  ResourceVersion in record ({version}). The object might have been modified"
@@ -95,8 +104,11 @@ fn finalizers_after(stored: &Object, propagation: Option<Propagation>) -> Vec<St
         None if held_by(FOREGROUND) => Some(FOREGROUND),
         None => None,
     };
-    let mut after: Vec<&str> =
-        present.iter().copied().filter(|f| *f != FOREGROUND && *f != ORPHAN).collect();
+    let mut after: Vec<&str> = present
+        .iter()
+        .copied()
+        .filter(|f| *f != FOREGROUND && *f != ORPHAN)
+        .collect();
     after.extend(wanted);
     let same = after.len() == present.len() && after.iter().all(|f| present.contains(f));
     let list = if same { &present } else { &after };
@@ -110,7 +122,10 @@ mod tests {
     use super::*;
 
     fn object(metadata: Value) -> Object {
-        json!({"spec": 1, "metadata": metadata}).as_object().unwrap().clone()
+        json!({"spec": 1, "metadata": metadata})
+            .as_object()
+            .unwrap()
+            .clone()
     }
 
     fn now() -> jiff::Timestamp {
@@ -127,20 +142,31 @@ mod tests {
     #[test]
     fn without_finalizers_it_is_removed() {
         for propagation in [None, Some(Propagation::Background)] {
-            assert_eq!(plan(&object(json!({"generation": 1})), propagation, now()), Plan::Remove);
+            assert_eq!(
+                plan(&object(json!({"generation": 1})), propagation, now()),
+                Plan::Remove
+            );
         }
         // Background takes the garbage collector's own finalizers away again.
         let held = object(json!({"finalizers": [FOREGROUND]}));
-        assert_eq!(plan(&held, Some(Propagation::Background), now()), Plan::Remove);
+        assert_eq!(
+            plan(&held, Some(Propagation::Background), now()),
+            Plan::Remove
+        );
     }
 
     #[test]
     fn finalizers_hold_it() {
         let stored = object(json!({"generation": 1, "finalizers": ["a/b"]}));
         let first = plan(&stored, None, now());
-        assert_eq!(marked(first.clone()), json!({"generation": 2, "finalizers": ["a/b"],
-            "deletionTimestamp": "2026-11-21T08:00:00Z", "deletionGracePeriodSeconds": 0}));
-        let Plan::Mark(deleting) = first else { panic!("not marked") };
+        assert_eq!(
+            marked(first.clone()),
+            json!({"generation": 2, "finalizers": ["a/b"],
+            "deletionTimestamp": "2026-11-21T08:00:00Z", "deletionGracePeriodSeconds": 0})
+        );
+        let Plan::Mark(deleting) = first else {
+            panic!("not marked")
+        };
         let later = "2026-11-21T09:00:00Z".parse().unwrap();
         assert_eq!(plan(&deleting, None, later), Plan::Mark(deleting.clone()));
     }
@@ -148,11 +174,16 @@ mod tests {
     #[test]
     fn propagation_sets_its_finalizer() {
         let stored = object(json!({"generation": 1, "finalizers": ["a/b", ORPHAN]}));
-        let finalizers = |propagation| {
-            marked(plan(&stored, propagation, now()))["finalizers"].clone()
-        };
-        assert_eq!(finalizers(Some(Propagation::Foreground)), json!(["a/b", FOREGROUND]));
-        assert_eq!(finalizers(Some(Propagation::Orphan)), json!(["a/b", ORPHAN]));
+        let finalizers =
+            |propagation| marked(plan(&stored, propagation, now()))["finalizers"].clone();
+        assert_eq!(
+            finalizers(Some(Propagation::Foreground)),
+            json!(["a/b", FOREGROUND])
+        );
+        assert_eq!(
+            finalizers(Some(Propagation::Orphan)),
+            json!(["a/b", ORPHAN])
+        );
         assert_eq!(finalizers(Some(Propagation::Background)), json!(["a/b"]));
         assert_eq!(finalizers(None), json!(["a/b", ORPHAN]));
     }
@@ -170,9 +201,15 @@ mod tests {
         };
         check(None, None).unwrap();
         check(Some("u"), Some("7")).unwrap();
-        assert!(check(Some("v"), None).unwrap_err().starts_with(
-            "the UID in the precondition (v) does not match the UID in record (u)"));
-        assert!(check(None, Some("6")).unwrap_err().starts_with(
-            "the ResourceVersion in the precondition (6) does not match"));
+        assert!(
+            check(Some("v"), None).unwrap_err().starts_with(
+                "the UID in the precondition (v) does not match the UID in record (u)"
+            )
+        );
+        assert!(
+            check(None, Some("6"))
+                .unwrap_err()
+                .starts_with("the ResourceVersion in the precondition (6) does not match")
+        );
     }
 }

@@ -103,19 +103,30 @@ mod tests {
     fn update_keeps_resets_or_replaces() {
         let (old, new) = (json!([entry("a", "1")]), json!([entry("b", "2")]));
         assert_eq!(updated(None, Some(old.clone())), old);
-        assert_eq!(updated(Some(json!([{"operation": "?"}])), Some(old.clone())), old);
+        assert_eq!(
+            updated(Some(json!([{"operation": "?"}])), Some(old.clone())),
+            old
+        );
         assert_eq!(updated(Some(json!([{}])), Some(old.clone())), Value::Null);
         assert_eq!(updated(Some(new.clone()), Some(old.clone())), new);
-        assert_eq!(updated(Some(json!([entry("a", "2")])), Some(old.clone())), old);
+        assert_eq!(
+            updated(Some(json!([entry("a", "2")])), Some(old.clone())),
+            old
+        );
         assert_eq!(updated(Some(new.clone()), None), new);
-        assert_eq!(updated(Some(json!([{"operation": "?"}])), None), Value::Null);
+        assert_eq!(
+            updated(Some(json!([{"operation": "?"}])), None),
+            Value::Null
+        );
     }
 
     #[test]
     fn create_keeps_what_can_be_read() {
-        for (entries, kept) in
-            [(json!([entry("a", "1")]), true), (json!([{}]), false), (json!("x"), false)]
-        {
+        for (entries, kept) in [
+            (json!([entry("a", "1")]), true),
+            (json!([{}]), false),
+            (json!("x"), false),
+        ] {
             let mut new = object(Some(entries));
             on_create(&mut new);
             assert_eq!(new["metadata"].get(FIELD).is_some(), kept);

@@ -25,7 +25,10 @@ pub fn metadata_mut(object: &mut Object) -> &mut Map<String, Value> {
 /// A text of the metadata; empty when it is missing.
 #[must_use]
 pub fn text<'a>(object: &'a Object, field: &str) -> &'a str {
-    metadata(object).and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
+    metadata(object)
+        .and_then(|m| m.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Sets a text of the metadata; an empty one removes the field.
@@ -41,7 +44,10 @@ pub fn set_text(object: &mut Object, field: &str, value: &str) {
 /// `metadata.generation`; 0 when it is missing.
 #[must_use]
 pub fn generation(object: &Object) -> i64 {
-    metadata(object).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or_default()
+    metadata(object)
+        .and_then(|m| m.get("generation"))
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
 }
 
 /// Whether the object is being deleted.

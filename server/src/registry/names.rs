@@ -20,7 +20,9 @@ pub fn generate(base: &str) -> String {
     let mut name = base[..end].to_owned();
     let mut rng = rand::rng();
     for _ in 0..SUFFIX_LEN {
-        name.push(char::from(SUFFIX_ALPHABET[rng.random_range(0..SUFFIX_ALPHABET.len())]));
+        name.push(char::from(
+            SUFFIX_ALPHABET[rng.random_range(0..SUFFIX_ALPHABET.len())],
+        ));
     }
     name
 }
@@ -63,7 +65,10 @@ mod tests {
     #[test]
     fn path_segments() {
         assert_eq!(path_segment_errors(".."), ["may not be '..'"]);
-        assert_eq!(path_segment_errors("a/%"), ["may not contain '/'", "may not contain '%'"]);
+        assert_eq!(
+            path_segment_errors("a/%"),
+            ["may not contain '/'", "may not contain '%'"]
+        );
         assert!(path_segment_errors("A_b").is_empty());
         assert!(path_segment_prefix_errors(".").is_empty());
     }

@@ -188,24 +188,36 @@ mod tests {
             json!({"op": "add", "path": "no-slash", "value": 1}),
             json!({"path": "/a"}),
         ] {
-            assert!(matches!(patched(json!([operation])), Err(RegistryError::PatchFailed(_))));
+            assert!(matches!(
+                patched(json!([operation])),
+                Err(RegistryError::PatchFailed(_))
+            ));
         }
     }
 
     #[test]
     fn unreadable_patches_are_bad_requests() {
         for body in [json!({}), json!([1]), json!("x"), json!(null)] {
-            assert!(matches!(Patch::json(body), Err(RegistryError::BadRequest(_))));
+            assert!(matches!(
+                Patch::json(body),
+                Err(RegistryError::BadRequest(_))
+            ));
         }
         for body in [json!([]), json!("x"), json!(null)] {
-            assert!(matches!(Patch::merge(body), Err(RegistryError::BadRequest(_))));
+            assert!(matches!(
+                Patch::merge(body),
+                Err(RegistryError::BadRequest(_))
+            ));
         }
     }
 
     #[test]
     fn too_many_operations() {
         let operations = vec![json!({"op": "test", "path": "/l/0", "value": 1}); 10_001];
-        assert!(matches!(Patch::json(Value::Array(operations)), Err(RegistryError::TooLarge(_))));
+        assert!(matches!(
+            Patch::json(Value::Array(operations)),
+            Err(RegistryError::TooLarge(_))
+        ));
     }
 
     #[test]
@@ -239,6 +251,9 @@ mod tests {
     fn merge_patch_sets_and_removes() {
         let stored = object(json!({"a": {"b": 1, "c": 2}, "l": [1]}));
         let patch = Patch::merge(json!({"a": {"b": null, "d": 3}, "l": [2]})).unwrap();
-        assert_eq!(patch.apply(&stored).map(Value::Object), Ok(json!({"a": {"c": 2, "d": 3}, "l": [2]})));
+        assert_eq!(
+            patch.apply(&stored).map(Value::Object),
+            Ok(json!({"a": {"c": 2, "d": 3}, "l": [2]}))
+        );
     }
 }

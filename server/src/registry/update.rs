@@ -103,8 +103,10 @@ mod tests {
     }
 
     fn stored() -> Object {
-        object(json!({"kind": "K", "spec": {"a": 1}, "metadata": {"name": "n", "uid": "u",
-            "resourceVersion": "7", "generation": 3, "creationTimestamp": "t"}}))
+        object(
+            json!({"kind": "K", "spec": {"a": 1}, "metadata": {"name": "n", "uid": "u",
+            "resourceVersion": "7", "generation": 3, "creationTimestamp": "t"}}),
+        )
     }
 
     #[test]
@@ -113,14 +115,20 @@ mod tests {
         let check = |metadata| check_versions(&with(metadata), &stored(), "/k");
         check(json!({"resourceVersion": "7"})).unwrap();
         check(json!({"resourceVersion": "7", "uid": "u"})).unwrap();
-        assert_eq!(check(json!({"resourceVersion": "6"})), Err(RegistryError::modified()));
+        assert_eq!(
+            check(json!({"resourceVersion": "6"})),
+            Err(RegistryError::modified())
+        );
         assert!(matches!(
             check(json!({"resourceVersion": "6", "uid": "v"})),
             Err(RegistryError::Conflict { detail, .. })
                 if detail.ends_with("UID in precondition: v, UID in object meta: u")
         ));
         for none in [json!({}), json!({"resourceVersion": "0"})] {
-            assert!(matches!(check(none), Err(RegistryError::UpdateWithoutVersion(_))));
+            assert!(matches!(
+                check(none),
+                Err(RegistryError::UpdateWithoutVersion(_))
+            ));
         }
         assert!(matches!(
             check(json!({"resourceVersion": "x"})),
@@ -148,12 +156,17 @@ mod tests {
         let mut old = stored();
         old["metadata"]["deletionTimestamp"] = json!("d");
         old["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        let mut new = object(json!({"metadata": {"creationTimestamp": "x", "selfLink": "/s",
-            "deletionTimestamp": "y", "resourceVersion": "7"}}));
+        let mut new = object(
+            json!({"metadata": {"creationTimestamp": "x", "selfLink": "/s",
+            "deletionTimestamp": "y", "resourceVersion": "7"}}),
+        );
         prepare(&mut new, &old);
-        assert_eq!(new["metadata"], json!({"creationTimestamp": "t", "deletionTimestamp": "d",
+        assert_eq!(
+            new["metadata"],
+            json!({"creationTimestamp": "t", "deletionTimestamp": "d",
             "deletionGracePeriodSeconds": 0, "uid": "u", "generation": 4,
-            "resourceVersion": "7"}));
+            "resourceVersion": "7"})
+        );
     }
 
     #[test]

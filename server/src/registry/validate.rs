@@ -38,7 +38,10 @@ pub enum NameRule {
 pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(metadata) = meta::metadata(object) else {
-        return vec![FieldError::required("metadata.name", "name or generateName is required")];
+        return vec![FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        )];
     };
     name_errors(metadata, rule, &mut errors);
     namespace_errors(metadata, namespaced, &mut errors);
@@ -46,7 +49,11 @@ pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> Vec<Fie
         && generation < 0
     {
         let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid("metadata.generation", generation, detail));
+        errors.push(FieldError::invalid(
+            "metadata.generation",
+            generation,
+            detail,
+        ));
     }
     label_errors(metadata, &mut errors);
     annotation_errors(metadata, &mut errors);
@@ -63,8 +70,10 @@ pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> Vec<Fie
 pub fn object_meta_update(new: &Object, old: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let empty = Map::new();
-    let (after, before) =
-        (meta::metadata(new).unwrap_or(&empty), meta::metadata(old).unwrap_or(&empty));
+    let (after, before) = (
+        meta::metadata(new).unwrap_or(&empty),
+        meta::metadata(old).unwrap_or(&empty),
+    );
     if meta::has_deletion_timestamp(old) {
         no_new_finalizers(new, old, &mut errors);
     }
@@ -73,9 +82,17 @@ pub fn object_meta_update(new: &Object, old: &Object) -> Vec<FieldError> {
             immutable(field, text(after, field), &mut errors);
         }
     }
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in [
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
         if after.get(field) != before.get(field) {
-            immutable(field, after.get(field).cloned().unwrap_or(Value::Null), &mut errors);
+            immutable(
+                field,
+                after.get(field).cloned().unwrap_or(Value::Null),
+                &mut errors,
+            );
         }
     }
     label_errors(after, &mut errors);
@@ -86,13 +103,19 @@ pub fn object_meta_update(new: &Object, old: &Object) -> Vec<FieldError> {
 }
 
 fn immutable(field: &str, value: impl Into<Value>, errors: &mut Vec<FieldError>) {
-    errors.push(FieldError::invalid(format!("metadata.{field}"), value, "field is immutable"));
+    errors.push(FieldError::invalid(
+        format!("metadata.{field}"),
+        value,
+        "field is immutable",
+    ));
 }
 
 fn no_new_finalizers(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
     let before: BTreeSet<&str> = meta::finalizers(old).collect();
-    let added: BTreeSet<String> =
-        meta::finalizers(new).filter(|f| !before.contains(f)).map(quote).collect();
+    let added: BTreeSet<String> = meta::finalizers(new)
+        .filter(|f| !before.contains(f))
+        .map(quote)
+        .collect();
     if added.is_empty() {
         return;
     }
@@ -110,7 +133,11 @@ fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
 }
 
 fn invalid(field: &str, value: &str, messages: Vec<String>, errors: &mut Vec<FieldError>) {
-    errors.extend(messages.into_iter().map(|m| FieldError::invalid(field, value, m)));
+    errors.extend(
+        messages
+            .into_iter()
+            .map(|m| FieldError::invalid(field, value, m)),
+    );
 }
 
 fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<FieldError>) {
@@ -124,7 +151,10 @@ fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<F
     }
     let name = text(metadata, "name");
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
         return;
     }
     let messages = match rule {
@@ -147,11 +177,7 @@ fn masked(prefix: &str) -> String {
     }
 }
 
-fn namespace_errors(
-    metadata: &Map<String, Value>,
-    namespaced: bool,
-    errors: &mut Vec<FieldError>,
-) {
+fn namespace_errors(metadata: &Map<String, Value>, namespaced: bool, errors: &mut Vec<FieldError>) {
     let namespace = text(metadata, "namespace");
     match (namespaced, namespace.is_empty()) {
         (true, true) => errors.push(FieldError::required("metadata.namespace", "")),
@@ -160,7 +186,10 @@ fn namespace_errors(
             invalid("metadata.namespace", namespace, messages, errors);
         }
         (false, false) => {
-            errors.push(FieldError::forbidden("metadata.namespace", "not allowed on this type"));
+            errors.push(FieldError::forbidden(
+                "metadata.namespace",
+                "not allowed on this type",
+            ));
         }
         (false, true) => {}
     }
@@ -181,18 +210,27 @@ fn annotation_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>
         invalid("metadata.annotations", key, messages, errors);
     }
     if i64::try_from(size).unwrap_or(i64::MAX) > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_MAX));
+        errors.push(FieldError::too_long(
+            "metadata.annotations",
+            ANNOTATIONS_MAX,
+        ));
     }
 }
 
 fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "metadata.ownerReferences";
-    let Some(Value::Array(owners)) = metadata.get("ownerReferences") else { return };
+    let Some(Value::Array(owners)) = metadata.get("ownerReferences") else {
+        return;
+    };
     let mut controller: Option<String> = None;
     for owner in owners.iter().filter_map(Value::as_object) {
         let (version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
         let mut empty = |key: &str, detail: &str| {
-            errors.push(FieldError::invalid(format!("{FIELD}.{key}"), text(owner, key), detail));
+            errors.push(FieldError::invalid(
+                format!("{FIELD}.{key}"),
+                text(owner, key),
+                detail,
+            ));
         };
         // The version is what follows the last slash; a group alone has none.
         if version.rsplit('/').next().is_none_or(str::is_empty) || version.matches('/').count() > 1
@@ -206,7 +244,11 @@ fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
         }
         if version == "v1" && kind == "Event" {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid(FIELD, Value::Object(owner.clone()), detail));
+            errors.push(FieldError::invalid(
+                FIELD,
+                Value::Object(owner.clone()),
+                detail,
+            ));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let this = format!("{kind}/{}", text(owner, "name"));
@@ -227,7 +269,9 @@ fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
 
 fn finalizer_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "metadata.finalizers";
-    let Some(Value::Array(finalizers)) = metadata.get("finalizers") else { return };
+    let Some(Value::Array(finalizers)) = metadata.get("finalizers") else {
+        return;
+    };
     for finalizer in finalizers.iter().filter_map(Value::as_str) {
         invalid(FIELD, finalizer, qualified_name_errors(finalizer), errors);
     }
@@ -242,23 +286,41 @@ fn finalizer_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>)
 }
 
 fn managed_fields_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
-    let Some(Value::Array(entries)) = metadata.get("managedFields") else { return };
+    let Some(Value::Array(entries)) = metadata.get("managedFields") else {
+        return;
+    };
     for (index, entry) in entries.iter().enumerate() {
-        let Some(entry) = entry.as_object() else { continue };
+        let Some(entry) = entry.as_object() else {
+            continue;
+        };
         let field = format!("metadata.managedFields[{index}]");
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
             let detail = "must be `Apply` or `Update`";
-            errors.push(FieldError::invalid(format!("{field}.operation"), operation, detail));
+            errors.push(FieldError::invalid(
+                format!("{field}.operation"),
+                operation,
+                detail,
+            ));
         }
         let kind = text(entry, "fieldsType");
         if !kind.is_empty() && kind != "FieldsV1" {
             let detail = "must be `FieldsV1`";
-            errors.push(FieldError::invalid(format!("{field}.fieldsType"), kind, detail));
+            errors.push(FieldError::invalid(
+                format!("{field}.fieldsType"),
+                kind,
+                detail,
+            ));
         }
-        errors.extend(field_manager(text(entry, "manager"), &format!("{field}.manager")));
+        errors.extend(field_manager(
+            text(entry, "manager"),
+            &format!("{field}.manager"),
+        ));
         if i64::try_from(text(entry, "subresource").len()).unwrap_or(i64::MAX) > SUBRESOURCE_MAX {
-            errors.push(FieldError::too_long(format!("{field}.subresource"), SUBRESOURCE_MAX));
+            errors.push(FieldError::too_long(
+                format!("{field}.subresource"),
+                SUBRESOURCE_MAX,
+            ));
         }
     }
 }
@@ -271,7 +333,10 @@ pub fn field_manager(manager: &str, field: &str) -> Vec<FieldError> {
         errors.push(FieldError::too_long(field, MANAGER_MAX));
     }
     for (position, c) in manager.char_indices().filter(|(_, c)| !printable(*c)) {
-        let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+        let detail = format!(
+            "invalid character U+{:04X} (at position {position})",
+            u32::from(c)
+        );
         errors.push(FieldError::invalid(field, manager, detail));
     }
     errors
@@ -289,7 +354,9 @@ fn printable(c: char) -> bool {
 #[must_use]
 pub fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
     let before: BTreeSet<&str> = old.into_iter().flat_map(meta::finalizers).collect();
-    let added: BTreeSet<&str> = meta::finalizers(new).filter(|f| !before.contains(f)).collect();
+    let added: BTreeSet<&str> = meta::finalizers(new)
+        .filter(|f| !before.contains(f))
+        .collect();
     let mut warnings = Vec::new();
     for name in added {
         if name.contains('/') || matches!(name, FOREGROUND | ORPHAN | "kubernetes") {
@@ -319,7 +386,10 @@ mod tests {
     }
 
     fn errors(metadata: Value) -> Vec<String> {
-        object_meta(&object(metadata), true, NameRule::Subdomain).iter().map(ToString::to_string).collect()
+        object_meta(&object(metadata), true, NameRule::Subdomain)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -337,17 +407,35 @@ mod tests {
 
     #[test]
     fn names_and_namespaces() {
-        assert_eq!(errors(json!({"namespace": "d"})), [
-            "metadata.name: Required value: name or generateName is required"
-        ]);
-        assert!(errors(json!({"name": "A", "namespace": "d"}))[0]
-            .starts_with("metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain"));
-        assert_eq!(errors(json!({"name": "a"})), ["metadata.namespace: Required value"]);
+        assert_eq!(
+            errors(json!({"namespace": "d"})),
+            ["metadata.name: Required value: name or generateName is required"]
+        );
+        assert!(
+            errors(json!({"name": "A", "namespace": "d"}))[0]
+                .starts_with("metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain")
+        );
+        assert_eq!(
+            errors(json!({"name": "a"})),
+            ["metadata.namespace: Required value"]
+        );
         let cluster = object_meta(
-            &object(json!({"name": "a", "namespace": "d"})), false, NameRule::PathSegment);
-        assert_eq!(cluster[0].to_string(), "metadata.namespace: Forbidden: not allowed on this type");
-        assert_eq!(errors(json!({"name": "a", "namespace": "d", "generateName": "Ab-"})).len(), 1);
-        assert_eq!(errors(json!({"name": "a", "namespace": "d", "generateName": "a-"})).len(), 0);
+            &object(json!({"name": "a", "namespace": "d"})),
+            false,
+            NameRule::PathSegment,
+        );
+        assert_eq!(
+            cluster[0].to_string(),
+            "metadata.namespace: Forbidden: not allowed on this type"
+        );
+        assert_eq!(
+            errors(json!({"name": "a", "namespace": "d", "generateName": "Ab-"})).len(),
+            1
+        );
+        assert_eq!(
+            errors(json!({"name": "a", "namespace": "d", "generateName": "a-"})).len(),
+            0
+        );
         let stored = object(json!({"name": "A", "namespace": "d", "generateName": "B"}));
         assert!(object_meta(&stored, true, NameRule::PathSegment).is_empty());
     }
@@ -356,43 +444,58 @@ mod tests {
     fn labels_and_annotations() {
         let bad = errors(json!({"name": "a", "namespace": "d", "labels": {"-": "b c"}}));
         assert_eq!(bad.len(), 2);
-        assert!(bad[0].starts_with("metadata.labels: Invalid value: \"-\": name part must consist"));
+        assert!(
+            bad[0].starts_with("metadata.labels: Invalid value: \"-\": name part must consist")
+        );
         assert!(bad[1].starts_with("metadata.labels: Invalid value: \"b c\": a valid label must"));
         let large = "x".repeat(256 * 1024);
-        assert_eq!(errors(json!({"name": "a", "namespace": "d", "annotations": {"k": large}})), [
-            "metadata.annotations: Too long: may not be more than 262144 bytes"
-        ]);
+        assert_eq!(
+            errors(json!({"name": "a", "namespace": "d", "annotations": {"k": large}})),
+            ["metadata.annotations: Too long: may not be more than 262144 bytes"]
+        );
     }
 
     #[test]
     fn owners() {
         let owner = json!({"apiVersion": "apps/", "kind": "", "name": "", "uid": ""});
-        assert_eq!(errors(json!({"name": "a", "namespace": "d", "ownerReferences": [owner]})), [
-            "metadata.ownerReferences.apiVersion: Invalid value: \"apps/\": version must not be empty",
-            "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
-            "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
-            "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
-        ]);
-        let one = |n: &str| {
-            json!({"apiVersion": "v1", "kind": "Pod", "name": n, "uid": n, "controller": true})
-        };
+        assert_eq!(
+            errors(json!({"name": "a", "namespace": "d", "ownerReferences": [owner]})),
+            [
+                "metadata.ownerReferences.apiVersion: Invalid value: \"apps/\": version must not be empty",
+                "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+            ]
+        );
+        let one = |n: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": n, "uid": n, "controller": true});
         let two = errors(json!({"name": "a", "namespace": "d",
             "ownerReferences": [one("x"), one("y")]}));
-        assert!(two[0].ends_with("references for Pod/x and Pod/y"), "{two:?}");
+        assert!(
+            two[0].ends_with("references for Pod/x and Pod/y"),
+            "{two:?}"
+        );
     }
 
     #[test]
     fn finalizers_and_managed_fields() {
-        assert_eq!(errors(json!({"name": "a", "namespace": "d",
-            "finalizers": [FOREGROUND, ORPHAN]})).len(), 1);
+        assert_eq!(
+            errors(json!({"name": "a", "namespace": "d",
+            "finalizers": [FOREGROUND, ORPHAN]}))
+            .len(),
+            1
+        );
         let bad = errors(json!({"name": "a", "namespace": "d", "managedFields":
             [{"manager": "a\nb", "operation": "Patch", "fieldsType": "V2"}]}));
         assert_eq!(bad.len(), 3);
-        assert_eq!(bad[2],
+        assert_eq!(
+            bad[2],
             "metadata.managedFields[0].manager: Invalid value: \"a\\nb\": \
-             invalid character U+000A (at position 1)");
-        assert_eq!(field_manager(&"x".repeat(129), "fieldManager")[0].to_string(),
-            "fieldManager: Too long: may not be more than 128 bytes");
+             invalid character U+000A (at position 1)"
+        );
+        assert_eq!(
+            field_manager(&"x".repeat(129), "fieldManager")[0].to_string(),
+            "fieldManager: Too long: may not be more than 128 bytes"
+        );
     }
 
     #[test]
@@ -400,14 +503,21 @@ mod tests {
         let old = object(json!({"name": "a", "uid": "1", "deletionTimestamp": "t",
             "finalizers": ["a.b/c"]}));
         assert!(object_meta_update(&old, &old).is_empty());
-        let new = object(json!({"name": "b", "uid": "2", "finalizers": ["a.b/c", "a.b/d"],
-            "labels": {"-": ""}}));
-        let texts: Vec<_> =
-            object_meta_update(&new, &old).iter().map(ToString::to_string).collect();
+        let new = object(
+            json!({"name": "b", "uid": "2", "finalizers": ["a.b/c", "a.b/d"],
+            "labels": {"-": ""}}),
+        );
+        let texts: Vec<_> = object_meta_update(&new, &old)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(texts.len(), 5);
         assert!(texts[0].starts_with("metadata.finalizers: Forbidden: no new finalizers"));
         assert!(texts[0].ends_with("[]string{\"a.b/d\"}"));
-        assert_eq!(texts[1], "metadata.name: Invalid value: \"b\": field is immutable");
+        assert_eq!(
+            texts[1],
+            "metadata.name: Invalid value: \"b\": field is immutable"
+        );
     }
 
     #[test]
@@ -416,7 +526,9 @@ mod tests {
         let old = object(json!({"finalizers": ["old"]}));
         let warnings = finalizer_warnings(&new, Some(&old));
         assert_eq!(warnings.len(), 2);
-        assert!(warnings[0].starts_with("metadata.finalizers: \"x\": prefer a domain-qualified finalizer name to"));
+        assert!(warnings[0].starts_with(
+            "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name to"
+        ));
         assert!(warnings[1].contains("including a path (/)"));
     }
 }

@@ -69,7 +69,9 @@ fn from_query(ctx: &RequestContext) -> Result<Raw, ApiError> {
 }
 
 fn from_body(body: &Value, own_version: &str) -> Result<Raw, String> {
-    let options = body.as_object().ok_or_else(|| mismatch(body, "v1.DeleteOptions", ""))?;
+    let options = body
+        .as_object()
+        .ok_or_else(|| mismatch(body, "v1.DeleteOptions", ""))?;
     // Both may be left out: the kind is then taken for granted.
     let kind = text(options, "kind")?.unwrap_or_default();
     let version = text(options, "apiVersion")?.unwrap_or_default();
@@ -122,9 +124,9 @@ fn texts(map: &Map<String, Value>, field: &str) -> Result<Vec<String>, String> {
     items
         .iter()
         .map(|item| {
-            item.as_str().map(str::to_owned).ok_or_else(|| {
-                mismatch(item, "string", &format!(".{field}"))
-            })
+            item.as_str()
+                .map(str::to_owned)
+                .ok_or_else(|| mismatch(item, "string", &format!(".{field}")))
         })
         .collect()
 }
@@ -160,7 +162,11 @@ impl Raw {
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
                 let allowed = ["Foreground", "Background", "Orphan", "nil"];
-                errors.push(FieldError::not_supported("propagationPolicy", other, &allowed));
+                errors.push(FieldError::not_supported(
+                    "propagationPolicy",
+                    other,
+                    &allowed,
+                ));
                 None
             }
         };
@@ -198,14 +204,17 @@ mod tests {
             "preconditions": {"uid": "u", "resourceVersion": "7"},
             "propagationPolicy": "Background"}))
         .unwrap();
-        assert_eq!(options, DeleteOptions {
-            preconditions: Preconditions {
-                uid: Some("u".to_owned()),
-                resource_version: Some("7".to_owned()),
-            },
-            propagation: Some(Propagation::Background),
-            ..DeleteOptions::default()
-        });
+        assert_eq!(
+            options,
+            DeleteOptions {
+                preconditions: Preconditions {
+                    uid: Some("u".to_owned()),
+                    resource_version: Some("7".to_owned()),
+                },
+                propagation: Some(Propagation::Background),
+                ..DeleteOptions::default()
+            }
+        );
         let own = parse(&json!({"apiVersion": "g/v1", "dryRun": ["All"]})).unwrap();
         assert!(own.dry_run);
     }
@@ -222,13 +231,25 @@ mod tests {
     fn refused_bodies() {
         for (body, words) in [
             (json!([]), "cannot unmarshal array"),
-            (json!({"kind": "PolicyReport"}), "no kind \"PolicyReport\" is registered"),
-            (json!({"apiVersion": "other/v1"}), "for version \"other/v1\""),
+            (
+                json!({"kind": "PolicyReport"}),
+                "no kind \"PolicyReport\" is registered",
+            ),
+            (
+                json!({"apiVersion": "other/v1"}),
+                "for version \"other/v1\"",
+            ),
             (json!({"preconditions": "u"}), "DeleteOptions.preconditions"),
             (json!({"preconditions": {"uid": 1}}), "DeleteOptions.uid"),
             (json!({"dryRun": "All"}), "DeleteOptions.dryRun"),
-            (json!({"gracePeriodSeconds": "0"}), "DeleteOptions.gracePeriodSeconds"),
-            (json!({"dryRun": ["Some"]}), "dryRun: Unsupported value: [\"Some\"]"),
+            (
+                json!({"gracePeriodSeconds": "0"}),
+                "DeleteOptions.gracePeriodSeconds",
+            ),
+            (
+                json!({"dryRun": ["Some"]}),
+                "dryRun: Unsupported value: [\"Some\"]",
+            ),
             (
                 json!({"propagationPolicy": "Sideways"}),
                 "propagationPolicy: Unsupported value: \"Sideways\": supported values: \

@@ -129,7 +129,11 @@ impl ListOptions {
                 errors.push(FieldError::forbidden(FIELD, detail));
             }
             if version_match != "NotOlderThan" {
-                errors.push(FieldError::not_supported(FIELD, version_match, &["NotOlderThan"]));
+                errors.push(FieldError::not_supported(
+                    FIELD,
+                    version_match,
+                    &["NotOlderThan"],
+                ));
             }
             if !self.continue_token.is_empty() {
                 let detail = "resourceVersionMatch is forbidden when continue is provided";
@@ -227,16 +231,36 @@ mod tests {
     }
 
     #[rstest]
-    #[case("resourceVersionMatch=Exact", 422, "forbidden unless resourceVersion is provided")]
-    #[case("resourceVersion=0&resourceVersionMatch=Exact", 422, "forbidden for resourceVersion \"0\"")]
-    #[case("resourceVersion=1&resourceVersionMatch=Near", 422, "Unsupported value: \"Near\"")]
+    #[case(
+        "resourceVersionMatch=Exact",
+        422,
+        "forbidden unless resourceVersion is provided"
+    )]
+    #[case(
+        "resourceVersion=0&resourceVersionMatch=Exact",
+        422,
+        "forbidden for resourceVersion \"0\""
+    )]
+    #[case(
+        "resourceVersion=1&resourceVersionMatch=Near",
+        422,
+        "Unsupported value: \"Near\""
+    )]
     #[case(
         "resourceVersion=1&resourceVersionMatch=Exact&continue=x",
         422,
         "forbidden when continue is provided"
     )]
-    #[case("sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list")]
-    #[case("watch=1&sendInitialEvents=true", 422, "requires setting resourceVersionMatch")]
+    #[case(
+        "sendInitialEvents=true",
+        422,
+        "sendInitialEvents is forbidden for list"
+    )]
+    #[case(
+        "watch=1&sendInitialEvents=true",
+        422,
+        "requires setting resourceVersionMatch"
+    )]
     #[case(
         "watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=1",
         422,
@@ -267,7 +291,10 @@ mod tests {
             Ok(FieldSelector::for_name("n"))
         );
         let error = selector("watch=1&fieldSelector=metadata.name%3Dm").unwrap_err();
-        assert_eq!(error.to_string(), "fieldSelector metadata.name doesn't match requested name");
+        assert_eq!(
+            error.to_string(),
+            "fieldSelector metadata.name doesn't match requested name"
+        );
     }
 
     #[test]

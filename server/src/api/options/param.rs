@@ -8,12 +8,17 @@ use crate::schema::quote;
 /// # Errors
 /// 400 when it is no number or out of range.
 pub fn int64(query: &Query, name: &str) -> Result<Option<i64>, ApiError> {
-    query.get(name).map(|text| parse_int(text).map_err(ApiError::bad_request)).transpose()
+    query
+        .get(name)
+        .map(|text| parse_int(text).map_err(ApiError::bad_request))
+        .transpose()
 }
 
 /// A boolean; `None` when the parameter is absent.
 pub fn boolean(query: &Query, name: &str) -> Option<bool> {
-    query.get(name).map(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
+    query
+        .get(name)
+        .map(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
 }
 
 /// The text of a parameter, empty when it is absent.
@@ -24,7 +29,11 @@ pub fn text(query: &Query, name: &str) -> String {
 /// A number as Go's `strconv.ParseInt` reads it, or its error.
 fn parse_int(text: &str) -> Result<i64, String> {
     text.parse().map_err(|error: std::num::ParseIntError| {
-        format!("strconv.ParseInt: parsing {}: {}", quote(text), reason(&error))
+        format!(
+            "strconv.ParseInt: parsing {}: {}",
+            quote(text),
+            reason(&error)
+        )
     })
 }
 
@@ -34,9 +43,17 @@ fn parse_int(text: &str) -> Result<i64, String> {
 /// The text of Go's error.
 pub fn parse_uint(text: &str) -> Result<u64, String> {
     // Rust takes a leading plus sign, Go does not.
-    let parsed = if text.starts_with('+') { "+".parse() } else { text.parse() };
+    let parsed = if text.starts_with('+') {
+        "+".parse()
+    } else {
+        text.parse()
+    };
     parsed.map_err(|error: std::num::ParseIntError| {
-        format!("strconv.ParseUint: parsing {}: {}", quote(text), reason(&error))
+        format!(
+            "strconv.ParseUint: parsing {}: {}",
+            quote(text),
+            reason(&error)
+        )
     })
 }
 
@@ -73,7 +90,10 @@ mod tests {
     )]
     fn no_numbers(#[case] query: &str, #[case] expected: &str) {
         let error = int64(&Query::parse(query), "limit").unwrap_err();
-        assert_eq!((error.code(), error.to_string()), (400, expected.to_owned()));
+        assert_eq!(
+            (error.code(), error.to_string()),
+            (400, expected.to_owned())
+        );
     }
 
     #[rstest]

@@ -45,9 +45,15 @@ impl WriteOptions {
     pub fn parse(query: &Query, kind: WriteKind) -> Result<Self, ApiError> {
         let mut errors = Vec::new();
         if kind == WriteKind::Patch && query.get("force").is_some() {
-            errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
+            errors.push(FieldError::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            ));
         }
-        errors.extend(validate::field_manager(&param::text(query, "fieldManager"), "fieldManager"));
+        errors.extend(validate::field_manager(
+            &param::text(query, "fieldManager"),
+            "fieldManager",
+        ));
         errors.extend(dry_run_error(&dry_run_values(query)));
         let directive = param::text(query, "fieldValidation");
         let field_validation = match directive.as_str() {
@@ -56,7 +62,11 @@ impl WriteOptions {
             "" | "Warn" => FieldValidation::Warn,
             other => {
                 let allowed = ["", "Ignore", "Strict", "Warn"];
-                errors.push(FieldError::not_supported("fieldValidation", other, &allowed));
+                errors.push(FieldError::not_supported(
+                    "fieldValidation",
+                    other,
+                    &allowed,
+                ));
                 FieldValidation::Warn
             }
         };
@@ -66,7 +76,10 @@ impl WriteOptions {
             WriteKind::Patch => "PatchOptions",
         };
         check(options, &errors)?;
-        Ok(Self { dry_run: !dry_run_values(query).is_empty(), field_validation })
+        Ok(Self {
+            dry_run: !dry_run_values(query).is_empty(),
+            field_validation,
+        })
     }
 }
 
@@ -88,11 +101,25 @@ mod tests {
 
     #[rstest]
     #[case("", false, FieldValidation::Warn)]
-    #[case("dryRun=All&fieldValidation=Strict&fieldManager=kubectl", true, FieldValidation::Strict)]
-    #[case("dryRun=All&dryRun=All&fieldValidation=Ignore", true, FieldValidation::Ignore)]
+    #[case(
+        "dryRun=All&fieldValidation=Strict&fieldManager=kubectl",
+        true,
+        FieldValidation::Strict
+    )]
+    #[case(
+        "dryRun=All&dryRun=All&fieldValidation=Ignore",
+        true,
+        FieldValidation::Ignore
+    )]
     fn good(#[case] query: &str, #[case] dry_run: bool, #[case] validation: FieldValidation) {
         let got = WriteOptions::parse(&Query::parse(query), WriteKind::Patch).unwrap();
-        assert_eq!(got, WriteOptions { dry_run, field_validation: validation });
+        assert_eq!(
+            got,
+            WriteOptions {
+                dry_run,
+                field_validation: validation
+            }
+        );
     }
 
     #[rstest]
@@ -122,6 +149,9 @@ mod tests {
     )]
     fn bad(#[case] kind: WriteKind, #[case] query: &str, #[case] expected: &str) {
         let error = WriteOptions::parse(&Query::parse(query), kind).unwrap_err();
-        assert_eq!((error.code(), error.to_string()), (422, expected.to_owned()));
+        assert_eq!(
+            (error.code(), error.to_string()),
+            (422, expected.to_owned())
+        );
     }
 }
