@@ -1,0 +1,96 @@
+//! Builders of structural schemas. Each takes the description first: no field goes without one.
+
+use serde_json::{Map, Value, json};
+
+/// A field of an object: its name and its schema.
+pub type Field = (&'static str, Value);
+
+/// Any text.
+pub fn string(description: &str) -> Value {
+    json!({"description": description, "type": "string"})
+}
+
+/// One of some texts.
+pub fn one_of(description: &str, values: &[&str]) -> Value {
+    json!({"description": description, "type": "string", "enum": values})
+}
+
+/// A whole number.
+pub fn integer(description: &str) -> Value {
+    json!({"description": description, "type": "integer"})
+}
+
+/// A whole number of `int32` or `int64`.
+pub fn sized_integer(description: &str, format: &str) -> Value {
+    json!({"description": description, "type": "integer", "format": format})
+}
+
+/// True or false.
+pub fn boolean(description: &str) -> Value {
+    json!({"description": description, "type": "boolean"})
+}
+
+/// A list.
+pub fn list(description: &str, items: &Value) -> Value {
+    json!({"description": description, "type": "array", "items": items})
+}
+
+/// Texts by text.
+pub fn string_map(description: &str) -> Value {
+    json!({
+        "description": description,
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+    })
+}
+
+/// An object with fields, some of them required.
+pub fn object(
+    description: &str,
+    required: &[&str],
+    fields: impl IntoIterator<Item = Field>,
+) -> Value {
+    let properties: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .collect();
+    let mut schema = json!({
+        "description": description,
+        "type": "object",
+        "properties": properties,
+    });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+/// The same list or object, replaced as a whole by server-side apply.
+pub fn atomic(mut schema: Value) -> Value {
+    let key = match schema["type"].as_str() {
+        Some("array") => "x-kubernetes-list-type",
+        _ => "x-kubernetes-map-type",
+    };
+    schema[key] = json!("atomic");
+    schema
+}
+
+/// A whole object of Kubernetes: `apiVersion`, `kind`, `metadata` and the fields given.
+pub fn resource(
+    description: &str,
+    required: &[&str],
+    fields: impl IntoIterator<Item = Field>,
+) -> Value {
+    let common = [
+        (
+            "apiVersion",
+            string("API group and version in which this object is written."),
+        ),
+        ("kind", string("Kind of this object.")),
+        (
+            "metadata",
+            json!({"description": "Standard object metadata.", "type": "object"}),
+        ),
+    ];
+    object(description, required, common.into_iter().chain(fields))
+}
