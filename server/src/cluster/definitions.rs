@@ -1,0 +1,128 @@
+//! Which definition of a resource is in force. No I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crds::control::SchemaSource;
+
+use crate::definition::{ResourceDefinition, VersionDefinition};
+use crate::discovery::Discovery;
+use crate::openapi::OpenApi;
+
+/// Keeps definitions across restarts.
+#[async_trait]
+pub trait DefinitionStore: Send + Sync + 'static {
+    /// Makes a definition the one last in force for its resource.
+    ///
+    /// # Errors
+    /// When it could not be stored; it will be tried again.
+    async fn save(&self, definition: &ResourceDefinition) -> anyhow::Result<()>;
+}
+
+/// A definition in force.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// The definition.
+    pub definition: Arc<ResourceDefinition>,
+    /// Where it comes from.
+    pub source: SchemaSource,
+}
+
+/// By group, then plural name.
+type Resources = BTreeMap<String, BTreeMap<String, Effective>>;
+
+/// Everything that is served at one time, with its documents.
+#[derive(Debug)]
+pub struct Served {
+    resources: Resources,
+    /// Documents of `/apis`.
+    pub discovery: Discovery,
+    /// Documents of `/openapi/v3`.
+    pub openapi: OpenApi,
+}
+
+impl Served {
+    /// Makes the documents for a set of definitions.
+    ///
+    /// # Errors
+    /// When a document cannot be encoded.
+    pub fn new(definitions: Vec<Effective>) -> Result<Self, serde_json::Error> {
+        let mut resources = Resources::new();
+        for effective in definitions {
+            let definition = &effective.definition;
+            let group = resources.entry(definition.group.clone()).or_default();
+            group.insert(definition.plural.clone(), effective);
+        }
+        let all = || resources.values().flat_map(BTreeMap::values).map(|e| e.definition.as_ref());
+        let (discovery, openapi) = (Discovery::new(all())?, OpenApi::new(all())?);
+        Ok(Self { resources, discovery, openapi })
+    }
+
+    /// A resource by its group and plural name.
+    #[must_use]
+    pub fn resource(&self, group: &str, plural: &str) -> Option<&Effective> {
+        self.resources.get(group)?.get(plural)
+    }
+
+    /// A resource in one of its served versions.
+    #[must_use]
+    pub fn version(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<(&Effective, &VersionDefinition)> {
+        let effective = self.resource(group, plural)?;
+        Some((effective, effective.definition.served(version)?))
+    }
+
+    /// All resources, sorted by group and plural name.
+    pub fn iter(&self) -> impl Iterator<Item = &Effective> {
+        self.resources.values().flat_map(BTreeMap::values)
+    }
+}
+
+/// Where definitions can come from.
+#[derive(Debug, Default)]
+pub struct Sources<'a> {
+    /// API groups to serve.
+    pub groups: &'a BTreeSet<String>,
+    /// From the cluster's CRDs, by name.
+    pub crds: &'a BTreeMap<String, Arc<ResourceDefinition>>,
+    /// Those last in force, by name.
+    pub last: &'a BTreeMap<String, Arc<ResourceDefinition>>,
+    /// Compiled in, by name.
+    pub catalog: &'a BTreeMap<String, Arc<ResourceDefinition>>,
+}
+
+/// The definitions in force: for each resource of the groups the CRD's, else the last one. A
+/// resource whose CRD is gone or has become unusable goes on with the last. A group of which nothing
+/// is known otherwise is taken from the catalog.
+#[must_use]
+pub fn effective(sources: &Sources<'_>) -> Vec<Effective> {
+    let mut chosen: BTreeMap<&str, Effective> = BTreeMap::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let origins = [
+        (sources.crds, SchemaSource::Crd),
+        (sources.last, SchemaSource::Database),
+    ];
+    for (definitions, source) in origins {
+        for (name, definition) in definitions {
+            if sources.groups.contains(&definition.group) {
+                known.insert(&definition.group);
+                chosen
+                    .entry(name)
+                    .or_insert_with(|| Effective { definition: definition.clone(), source });
+            }
+        }
+    }
+    for (name, definition) in sources.catalog {
+        let group = definition.group.as_str();
+        if sources.groups.contains(group) && !known.contains(group) {
+            let source = SchemaSource::Catalog;
+            chosen.insert(name, Effective { definition: definition.clone(), source });
+        }
+    }
+    chosen.into_values().collect()
+}

@@ -1,0 +1,122 @@
+//! Which API groups are served: a `ConfigMap` that the operator writes, watched.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+/// Key of the `ConfigMap` that holds the groups, separated by commas.
+pub const GROUPS_KEY: &str = "groups";
+
+/// Names a `ConfigMap`: `NAMESPACE/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigMapRef {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// A text that is not `NAMESPACE/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not of the form NAMESPACE/NAME")]
+pub struct ConfigMapRefError(String);
+
+impl FromStr for ConfigMapRef {
+    type Err = ConfigMapRefError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((namespace, name))
+                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+            {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err(ConfigMapRefError(text.to_owned())),
+        }
+    }
+}
+
+/// The groups in a comma-separated list. Our own control API, the core group and groups without a
+/// dot (the kube-apiserver's own) are passed over with a warning: they can never be served here.
+#[must_use]
+pub fn parse_groups(text: &str) -> BTreeSet<String> {
+    let (groups, refused): (BTreeSet<_>, BTreeSet<_>) = text
+        .split([',', '\n'])
+        .map(str::trim)
+        .filter(|group| !group.is_empty())
+        .map(str::to_owned)
+        .partition(|group| group.contains('.') && group != crds::control::GROUP);
+    for group in refused {
+        tracing::warn!(group, "this API group cannot be served and is passed over");
+    }
+    groups
+}
+
+/// Keeps the groups up to date for as long as it is polled. While the `ConfigMap` is missing the
+/// groups known last stay in force, so that a mistake in it does not end the service.
+pub async fn watch_groups(
+    client: Client,
+    source: ConfigMapRef,
+    groups: watch::Sender<Option<BTreeSet<String>>>,
+) {
+    let ConfigMapRef { namespace, name } = &source;
+    let api: Api<ConfigMap> = Api::namespaced(client, namespace);
+    let mut seen = Box::pin(watcher::watch_object(api, name).default_backoff());
+    while let Some(event) = seen.next().await {
+        let text = match event {
+            Ok(Some(map)) => map.data.unwrap_or_default().remove(GROUPS_KEY),
+            Ok(None) => None,
+            Err(error) => {
+                tracing::warn!(%error, "watching ConfigMap {namespace}/{name}: trying again");
+                continue;
+            }
+        };
+        let Some(text) = text else {
+            tracing::warn!(
+                "ConfigMap {namespace}/{name} or its key {GROUPS_KEY} is missing; the API groups \
+                 known last stay in force"
+            );
+            continue;
+        };
+        let new = parse_groups(&text);
+        groups.send_if_modified(|old| {
+            let changed = old.as_ref() != Some(&new);
+            if changed {
+                tracing::info!(groups = ?new, "API groups to serve");
+                *old = Some(new);
+            }
+            changed
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("", &[])]
+    #[case("wgpolicyk8s.io", &["wgpolicyk8s.io"])]
+    #[case(" b.io,a.io ,, b.io\nc.io", &["a.io", "b.io", "c.io"])]
+    #[case("apps,control.reports-server.io,a.io", &["a.io"])]
+    fn reads_groups(#[case] text: &str, #[case] expected: &[&str]) {
+        assert_eq!(parse_groups(text).iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    }
+
+    #[rstest]
+    #[case("a/b", true)]
+    #[case("a", false)]
+    #[case("/b", false)]
+    #[case("a/", false)]
+    #[case("a/b/c", false)]
+    fn reads_references(#[case] text: &str, #[case] good: bool) {
+        assert_eq!(text.parse::<ConfigMapRef>().is_ok(), good);
+    }
+}

@@ -1,0 +1,18 @@
+//! What the server learns from the cluster: schemas, namespaces, the groups to serve and the front
+//! proxy's CA. Everything is watched; an answer that the watches have not brought yet is asked for.
+
+mod auth_config;
+mod client;
+mod crds;
+mod definitions;
+mod groups;
+mod namespaces;
+mod serving;
+
+pub use auth_config::{AUTH_CONFIG_MAP, AUTH_NAMESPACE, watch_front_proxy};
+pub use client::{ClientError, client};
+pub use crds::CrdWatch;
+pub use definitions::{DefinitionStore, Effective, Served, effective};
+pub use groups::{ConfigMapRef, GROUPS_KEY, parse_groups, watch_groups};
+pub use namespaces::{NamespaceError, NamespaceLookup, NamespacePhase, Namespaces};
+pub use serving::EffectiveDefinitions;
