@@ -7,6 +7,7 @@
 pub mod api;
 pub mod auth;
 pub mod cache;
+pub mod cluster;
 pub mod definition;
 pub mod discovery;
 pub mod document;

@@ -32,7 +32,10 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
     let config = match kubeconfig {
         None => Config::incluster()?,
         Some(path) => {
-            let unusable = |source| ClientError::Kubeconfig { path: path.to_owned(), source };
+            let unusable = |source| ClientError::Kubeconfig {
+                path: path.to_owned(),
+                source,
+            };
             let file = Kubeconfig::read_from(path).map_err(unusable)?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await

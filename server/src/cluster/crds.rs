@@ -38,7 +38,8 @@ fn plan(
     fetched: &BTreeMap<String, Revision>,
 ) -> Plan {
     let wanted = |name: &str| {
-        name.split_once('.').is_some_and(|(_, group)| groups.contains(group))
+        name.split_once('.')
+            .is_some_and(|(_, group)| groups.contains(group))
     };
     let present: BTreeSet<&str> = seen.iter().map(|(name, _)| name.as_str()).collect();
     Plan {
@@ -59,7 +60,11 @@ impl CrdWatch {
     /// Nothing fetched yet.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
-        Self { api: Api::all(client), fetched: BTreeMap::new(), definitions: BTreeMap::new() }
+        Self {
+            api: Api::all(client),
+            fetched: BTreeMap::new(),
+            definitions: BTreeMap::new(),
+        }
     }
 
     /// Usable definitions by name.
@@ -81,8 +86,10 @@ impl CrdWatch {
             .iter()
             .map(|crd| {
                 let meta = &crd.metadata;
-                let revision =
-                    (meta.uid.clone().unwrap_or_default(), meta.generation.unwrap_or_default());
+                let revision = (
+                    meta.uid.clone().unwrap_or_default(),
+                    meta.generation.unwrap_or_default(),
+                );
                 (meta.name.clone().unwrap_or_default(), revision)
             })
             .collect();
@@ -110,7 +117,10 @@ impl CrdWatch {
 
     fn take(&mut self, name: String, crd: &CustomResourceDefinition) {
         let meta = &crd.metadata;
-        let revision = (meta.uid.clone().unwrap_or_default(), meta.generation.unwrap_or_default());
+        let revision = (
+            meta.uid.clone().unwrap_or_default(),
+            meta.generation.unwrap_or_default(),
+        );
         match ResourceDefinition::from_crd(crd) {
             Ok(definition) => {
                 self.definitions.insert(name.clone(), Arc::new(definition));

@@ -54,9 +54,18 @@ impl Served {
             let group = resources.entry(definition.group.clone()).or_default();
             group.insert(definition.plural.clone(), effective);
         }
-        let all = || resources.values().flat_map(BTreeMap::values).map(|e| e.definition.as_ref());
+        let all = || {
+            resources
+                .values()
+                .flat_map(BTreeMap::values)
+                .map(|e| e.definition.as_ref())
+        };
         let (discovery, openapi) = (Discovery::new(all())?, OpenApi::new(all())?);
-        Ok(Self { resources, discovery, openapi })
+        Ok(Self {
+            resources,
+            discovery,
+            openapi,
+        })
     }
 
     /// A resource by its group and plural name.
@@ -84,7 +93,7 @@ impl Served {
 }
 
 /// Where definitions can come from.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// API groups to serve.
     pub groups: &'a BTreeSet<String>,
@@ -111,9 +120,10 @@ pub fn effective(sources: &Sources<'_>) -> Vec<Effective> {
         for (name, definition) in definitions {
             if sources.groups.contains(&definition.group) {
                 known.insert(&definition.group);
-                chosen
-                    .entry(name)
-                    .or_insert_with(|| Effective { definition: definition.clone(), source });
+                chosen.entry(name).or_insert_with(|| Effective {
+                    definition: definition.clone(),
+                    source,
+                });
             }
         }
     }
@@ -121,7 +131,13 @@ pub fn effective(sources: &Sources<'_>) -> Vec<Effective> {
         let group = definition.group.as_str();
         if sources.groups.contains(group) && !known.contains(group) {
             let source = SchemaSource::Catalog;
-            chosen.insert(name, Effective { definition: definition.clone(), source });
+            chosen.insert(
+                name,
+                Effective {
+                    definition: definition.clone(),
+                    source,
+                },
+            );
         }
     }
     chosen.into_values().collect()

@@ -34,7 +34,10 @@ impl FromStr for ConfigMapRef {
             Some((namespace, name))
                 if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
             {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+                Ok(Self {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                })
             }
             _ => Err(ConfigMapRefError(text.to_owned())),
         }
@@ -107,7 +110,13 @@ mod tests {
     #[case(" b.io,a.io ,, b.io\nc.io", &["a.io", "b.io", "c.io"])]
     #[case("apps,control.reports-server.io,a.io", &["a.io"])]
     fn reads_groups(#[case] text: &str, #[case] expected: &[&str]) {
-        assert_eq!(parse_groups(text).iter().map(String::as_str).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            parse_groups(text)
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+            expected
+        );
     }
 
     #[rstest]

@@ -59,24 +59,27 @@ type Meta = PartialObjectMeta<Namespace>;
 /// The cluster's namespaces, watched.
 pub struct Namespaces {
     seen: Store<Meta>,
-    api: Api<Namespace>,
+    api: Api<Meta>,
     lookups: Cache<String, NamespacePhase>,
 }
 
 impl Namespaces {
     /// The view, and the future that keeps it up to date for as long as it is polled.
     pub fn watch(client: Client) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
-        let api: Api<Namespace> = Api::all(client);
-        let events = watcher::metadata_watcher(api.clone(), watcher::Config::default());
+        let api: Api<Meta> = Api::all(client);
+        let events = watcher(api.clone(), watcher::Config::default());
         Self::follow(api, events.default_backoff())
     }
 
     fn follow(
-        api: Api<Namespace>,
+        api: Api<Meta>,
         events: impl Stream<Item = watcher::Result<watcher::Event<Meta>>> + Send + 'static,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (seen, writer) = reflector::store();
-        let lookups = Cache::builder().max_capacity(MAX_LOOKUPS).time_to_live(LOOKUP_TTL).build();
+        let lookups = Cache::builder()
+            .max_capacity(MAX_LOOKUPS)
+            .time_to_live(LOOKUP_TTL)
+            .build();
         let slim = events.modify(|namespace| {
             namespace.metadata.managed_fields = None;
             namespace.metadata.annotations = None;
@@ -96,8 +99,11 @@ impl Namespaces {
     }
 
     async fn ask(&self, name: &str) -> Result<NamespacePhase, NamespaceError> {
-        let failed = |why: String| NamespaceError { name: name.to_owned(), why };
-        let answer = tokio::time::timeout(LOOKUP_TIMEOUT, self.api.get_metadata_opt(name))
+        let failed = |why: String| NamespaceError {
+            name: name.to_owned(),
+            why,
+        };
+        let answer = tokio::time::timeout(LOOKUP_TIMEOUT, self.api.get_opt(name))
             .await
             .map_err(|_| failed(format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs())))?
             .map_err(|error| failed(error.to_string()))?;
@@ -119,7 +125,10 @@ impl NamespaceLookup for Namespaces {
     /// Only `Active` is taken from the watch: what looks missing or terminating may have been made
     /// just now, and is asked for.
     async fn phase(&self, name: &str) -> Result<NamespacePhase, NamespaceError> {
-        let seen = self.seen.get(&ObjectRef::new(name)).map(|namespace| phase_of(&namespace));
+        let seen = self
+            .seen
+            .get(&ObjectRef::new(name))
+            .map(|namespace| phase_of(&namespace));
         if seen == Some(NamespacePhase::Active) {
             return Ok(NamespacePhase::Active);
         }

@@ -79,7 +79,10 @@ impl EffectiveDefinitions {
         store: Arc<dyn DefinitionStore>,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + 'static), serde_json::Error> {
         let by_name = |definitions: Vec<ResourceDefinition>| -> ByName {
-            definitions.into_iter().map(|d| (d.name(), Arc::new(d))).collect()
+            definitions
+                .into_iter()
+                .map(|d| (d.name(), Arc::new(d)))
+                .collect()
         };
         let (last, catalog) = (by_name(last), by_name(catalog));
         let served = Served::new(effective(&Sources {
@@ -93,8 +96,8 @@ impl EffectiveDefinitions {
             generation: watch::Sender::new(0),
             synced: watch::Sender::new(false),
         });
-        let api: Api<_> = Api::all(client.clone());
-        let events = watcher::metadata_watcher(api, watcher::Config::default()).default_backoff();
+        let api: Api<Meta> = Api::all(client.clone());
+        let events = watcher(api, watcher::Config::default()).default_backoff();
         let follower = Follower {
             target: this.clone(),
             crds: CrdWatch::new(client),
@@ -109,9 +112,11 @@ impl EffectiveDefinitions {
 }
 
 fn groups_or_those_of(groups: Option<&BTreeSet<String>>, last: &ByName) -> BTreeSet<String> {
-    groups
-        .cloned()
-        .unwrap_or_else(|| last.values().map(|definition| definition.group.clone()).collect())
+    groups.cloned().unwrap_or_else(|| {
+        last.values()
+            .map(|definition| definition.group.clone())
+            .collect()
+    })
 }
 
 /// Moves [`EffectiveDefinitions`] along with the cluster.
@@ -147,9 +152,9 @@ impl Follower {
                     Some(Ok(event)) => listed |= matches!(event, watcher::Event::InitDone),
                     Some(Err(error)) => tracing::warn!(%error, "watching CRDs: trying again"),
                 },
-                changed = self.groups.changed(), if groups_can_change => {
+                notice = self.groups.changed(), if groups_can_change => {
                     // Without a sender the groups are given statically.
-                    groups_can_change = changed.is_ok();
+                    groups_can_change = notice.is_ok();
                 }
                 () = tokio::time::sleep(RETRY), if !settled => {}
             }
@@ -174,7 +179,9 @@ impl Follower {
         });
         self.serve(definitions);
         if listed && settled && known.is_some() {
-            self.target.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+            self.target
+                .synced
+                .send_if_modified(|synced| !std::mem::replace(synced, true));
         }
         self.save().await && settled
     }
@@ -182,7 +189,10 @@ impl Follower {
     /// What a CRD says is what was in force last.
     fn remember(&mut self) {
         for (name, definition) in self.crds.definitions() {
-            let known = self.last.get(name).is_some_and(|last| same(last, definition));
+            let known = self
+                .last
+                .get(name)
+                .is_some_and(|last| same(last, definition));
             if !known {
                 self.last.insert(name.clone(), definition.clone());
                 self.unsaved.insert(name.clone());
@@ -192,7 +202,9 @@ impl Follower {
 
     async fn save(&mut self) -> bool {
         for name in self.unsaved.clone() {
-            let Some(definition) = self.last.get(&name) else { continue };
+            let Some(definition) = self.last.get(&name) else {
+                continue;
+            };
             match self.store.save(definition).await {
                 Ok(()) => {
                     self.unsaved.remove(&name);
@@ -209,9 +221,10 @@ impl Follower {
         let now = self.target.load();
         let unchanged = now.iter().count() == definitions.len()
             && definitions.iter().all(|new| {
-                now.resource(&new.definition.group, &new.definition.plural).is_some_and(|old| {
-                    old.source == new.source && same(&old.definition, &new.definition)
-                })
+                now.resource(&new.definition.group, &new.definition.plural)
+                    .is_some_and(|old| {
+                        old.source == new.source && same(&old.definition, &new.definition)
+                    })
             });
         if unchanged {
             return;
@@ -221,7 +234,9 @@ impl Follower {
                 let resources: Vec<_> = served.iter().map(|e| e.definition.name()).collect();
                 tracing::info!(?resources, "resources being served");
                 self.target.served.store(Arc::new(served));
-                self.target.generation.send_modify(|generation| *generation += 1);
+                self.target
+                    .generation
+                    .send_modify(|generation| *generation += 1);
             }
             Err(error) => tracing::error!(%error, "cannot write the discovery documents"),
         }
