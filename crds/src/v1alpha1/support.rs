@@ -50,21 +50,29 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         deletion_policy: _,
     } = spec;
     let mut found = Found::default();
-    migration
-        .iter()
-        .for_each(|migration| found.migration(migration));
-    database
-        .iter()
-        .for_each(|database| found.database(database));
-    server.iter().for_each(|server| found.server(server));
-    images.iter().for_each(|images| found.images(images));
-    tls.iter().for_each(|tls| found.tls(tls));
+    if let Some(migration) = migration {
+        found.migration(migration);
+    }
+    if let Some(database) = database {
+        found.database(database);
+    }
+    if let Some(server) = server {
+        found.server(server);
+    }
+    if let Some(images) = images {
+        found.images(images);
+    }
+    if let Some(tls) = tls {
+        found.tls(tls);
+    }
     let network_policy = network_policy.as_ref().and_then(|policy| policy.enabled);
     found.when("spec.networkPolicy.enabled", asked(network_policy));
-    monitoring
-        .iter()
-        .for_each(|monitoring| found.monitoring(monitoring));
-    healing.iter().for_each(|healing| found.healing(healing));
+    if let Some(monitoring) = monitoring {
+        found.monitoring(monitoring);
+    }
+    if let Some(healing) = healing {
+        found.healing(healing);
+    }
     let tuning_enabled = tuning.as_ref().and_then(|tuning| tuning.enabled);
     found.when("spec.tuning.enabled", asked(tuning_enabled));
     found.0
