@@ -3,5 +3,4 @@
 pub mod catalog;
 pub mod control;
 pub mod names;
-pub mod publish;
 pub mod v1alpha1;

@@ -4,8 +4,11 @@ mod body;
 mod key;
 mod labels;
 mod object;
+mod resource;
 
+pub(crate) use body::Encoded;
 pub use body::{Body, BodyError};
 pub use key::{GroupResource, ObjectKey};
 pub use labels::Labels;
 pub use object::StoredObject;
+pub use resource::{GateStatus, Position, ResourceDef, ResourceId, ResourceRecord};

@@ -1,0 +1,116 @@
+//! The place of one watch in the events of a resource.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Event, LogError, Resource, resource::Look};
+
+/// Why a cursor gives no more events.
+#[derive(Debug, thiserror::Error)]
+pub enum CursorError {
+    /// The watcher was so slow that its place was compacted: 410 Expired.
+    #[error("too old resource version: {position} ({oldest})")]
+    Lagged {
+        /// Where the cursor was.
+        position: u64,
+        /// The oldest version from which a watch can begin now.
+        oldest: u64,
+    },
+    /// The gate was closed or the server shuts down: the watch ends cleanly and the client comes
+    /// back.
+    #[error("watching has ended")]
+    Closed,
+    /// The database did not answer; nothing was skipped, the same call may be made again.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Pulls the events of one resource in order, each exactly once.
+///
+/// Nothing is buffered for a watcher: it takes events from the ring that all share, and from the
+/// change log when it is behind the ring.
+#[derive(Debug)]
+pub struct Cursor {
+    resource: Arc<Resource>,
+    /// Everything up to this version has been given.
+    position: u64,
+    epoch: u64,
+    wake: watch::Receiver<u64>,
+}
+
+impl Cursor {
+    pub(super) fn new(
+        resource: Arc<Resource>,
+        position: u64,
+        epoch: u64,
+        wake: watch::Receiver<u64>,
+    ) -> Self {
+        Self {
+            resource,
+            position,
+            epoch,
+            wake,
+        }
+    }
+
+    /// The next events, at most `max` (at least one is given); waits until there is one.
+    ///
+    /// Cancel safe: a call that is dropped has taken nothing.
+    ///
+    /// # Errors
+    /// See [`CursorError`].
+    pub async fn next(&mut self, max: usize) -> Result<Vec<Arc<Event>>, CursorError> {
+        let max = max.max(1);
+        loop {
+            self.wake.mark_unchanged();
+            match self.resource.look(self.position, self.epoch, max) {
+                Look::Events(events) => return Ok(self.take(events)),
+                Look::UpTo(rv) => self.position = self.position.max(rv),
+                Look::Ended => return Err(CursorError::Closed),
+                Look::TooOld(oldest) => return Err(self.lagged(oldest)),
+                Look::Older { id, floor } => {
+                    let events = self.resource.log().events(id, self.position, max).await?;
+                    // Rows may have been compacted, or all of them reset, while they were read.
+                    match self.resource.look(self.position, self.epoch, 1) {
+                        Look::Ended => return Err(CursorError::Closed),
+                        Look::TooOld(oldest) => return Err(self.lagged(oldest)),
+                        Look::Older { .. } | Look::Events(_) | Look::UpTo(_) => {}
+                    }
+                    if !events.is_empty() {
+                        return Ok(self.take(events));
+                    }
+                    self.position = floor;
+                    continue;
+                }
+            }
+            if self.wake.changed().await.is_err() {
+                return Err(CursorError::Closed);
+            }
+        }
+    }
+
+    /// The version up to which everything has been given: what a bookmark may carry.
+    ///
+    /// It also advances while nothing happens to this resource, as far as no event is waiting.
+    pub fn position(&mut self) -> u64 {
+        if let Look::UpTo(rv) = self.resource.look(self.position, self.epoch, 1) {
+            self.position = self.position.max(rv);
+        }
+        self.position
+    }
+
+    fn take(&mut self, events: Vec<Arc<Event>>) -> Vec<Arc<Event>> {
+        if let Some(last) = events.last() {
+            self.position = self.position.max(last.rv());
+        }
+        events
+    }
+
+    fn lagged(&self, oldest: u64) -> CursorError {
+        CursorError::Lagged {
+            position: self.position,
+            oldest,
+        }
+    }
+}

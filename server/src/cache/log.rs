@@ -1,0 +1,29 @@
+//! Where events come from that have left the memory.
+
+use std::sync::Arc;
+
+use super::Event;
+use crate::model::ResourceId;
+
+/// The change log could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("reading the change log: {0}")]
+pub struct LogError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// The durable change log.
+#[async_trait::async_trait]
+pub trait Log: Send + Sync + 'static {
+    /// At most `max` events of `resource` with versions above `after`, in order of version.
+    ///
+    /// Events below the horizon may be missing; the caller compares with the horizon afterwards,
+    /// which is published before anything is dropped.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    async fn events(
+        &self,
+        resource: ResourceId,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<Arc<Event>>, LogError>;
+}

@@ -1,0 +1,24 @@
+//! The objects and their recent events in memory: what every read is served from.
+//!
+//! One [`Resource`] per stored resource. It holds the present state as a persistent ordered map,
+//! so that a [`Snapshot`] is a clone of a pointer, and the newest events in a ring. A [`Cursor`]
+//! pulls events from the ring; what has left the ring but is younger than the horizon comes from
+//! the change log in the database. Only the committer changes anything here, in commit order.
+
+mod cursor;
+mod event;
+mod index;
+mod log;
+mod resource;
+mod ring;
+mod snapshot;
+
+pub use cursor::{Cursor, CursorError};
+pub use event::{Event, EventType, Previous};
+pub use log::{Log, LogError};
+pub use resource::{Resource, ResourceStats, SnapshotError, TooOld};
+pub use ring::RingLimits;
+pub use snapshot::Snapshot;
+
+pub(crate) use event::{Change, Effect, PreviousRef};
+pub(crate) use resource::Shared;

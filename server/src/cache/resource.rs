@@ -1,0 +1,489 @@
+//! One stored resource in memory.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crds::control::GateState;
+use tokio::sync::watch;
+
+use super::{
+    Change, Cursor, Effect, Event, EventType, Log, LogError, Previous, PreviousRef, RingLimits,
+    Snapshot, ring::Ring, snapshot::Contents,
+};
+use crate::model::{
+    GateStatus, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
+};
+
+/// A watch cannot begin at the version that it asked for: 410 Expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too old resource version: {requested} ({oldest})")]
+pub struct TooOld {
+    /// What was asked for.
+    pub requested: u64,
+    /// The oldest version from which a watch can begin.
+    pub oldest: u64,
+}
+
+/// Why a state of the past cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// 410 Expired.
+    #[error("the resource version is too old: the history begins at {oldest}")]
+    Expired {
+        /// The oldest version that can still be had, as far as is known.
+        oldest: u64,
+    },
+    /// Not reached yet.
+    #[error("too large resource version: current is {current}")]
+    Future {
+        /// The present version.
+        current: u64,
+    },
+    /// The database did not answer.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Most events that [`Resource::snapshot_at`] takes back from the database.
+const MAX_UNDO: usize = 20_000;
+
+/// What all resources of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The counter as of the last commit that is in the cache. Raised after its events are.
+    pub applied: AtomicU64,
+    /// Position of the cache; sent after each commit has been applied.
+    pub commits: watch::Sender<Position>,
+    /// Labels with an index.
+    pub indexed_labels: Arc<[String]>,
+    pub ring_limits: RingLimits,
+}
+
+/// Figures of one resource.
+#[derive(Clone, Debug)]
+pub struct ResourceStats {
+    /// Number of objects.
+    pub objects: u64,
+    /// Sum of the lengths of their JSON texts, in bytes.
+    pub bytes: u64,
+    /// Events in memory.
+    pub ring_events: usize,
+    /// Memory of those events, in bytes.
+    pub ring_bytes: usize,
+    /// The version that a list would carry.
+    pub rv: u64,
+    /// See [`Resource::horizon`].
+    pub horizon: u64,
+    /// Watches that are open on this resource.
+    pub cursors: usize,
+    /// What the database knows.
+    pub record: ResourceRecord,
+}
+
+/// One stored resource: its objects, its recent events and its gate.
+pub struct Resource {
+    def: ResourceDef,
+    shared: Arc<Shared>,
+    log: Arc<dyn Log>,
+    state: RwLock<State>,
+    /// Value: see [`State::epoch`]. Sent after each change, to wake cursors.
+    wake: watch::Sender<u64>,
+    gate: watch::Sender<GateStatus>,
+}
+
+struct State {
+    record: ResourceRecord,
+    contents: Contents,
+    ring: Ring,
+    /// Last object of each key that only an event brought, until the resource is opened: the
+    /// state before the next such event.
+    replayed: HashMap<ObjectKey, Arc<StoredObject>>,
+    /// Cursors of an earlier epoch have ended.
+    epoch: u64,
+}
+
+impl Resource {
+    /// A resource with the objects that the database holds.
+    pub(crate) fn new(
+        record: ResourceRecord,
+        objects: impl IntoIterator<Item = StoredObject>,
+        shared: Arc<Shared>,
+        log: Arc<dyn Log>,
+    ) -> Self {
+        let mut contents = Contents::new(Arc::clone(&shared.indexed_labels));
+        for object in objects {
+            contents.put(Arc::new(object));
+        }
+        let ring = Ring::new(shared.ring_limits, record.newest_logged);
+        let gate = watch::Sender::new(record.gate.clone());
+        let def = record.def.clone();
+        let state = State {
+            record,
+            contents,
+            ring,
+            replayed: HashMap::new(),
+            epoch: 0,
+        };
+        Self {
+            def,
+            shared,
+            log,
+            state: RwLock::new(state),
+            wake: watch::Sender::new(0),
+            gate,
+        }
+    }
+
+    /// What is stored here.
+    #[must_use]
+    pub fn def(&self) -> &ResourceDef {
+        &self.def
+    }
+
+    /// The gate; a change wakes those who wait for it to open.
+    #[must_use]
+    pub fn gate(&self) -> watch::Receiver<GateStatus> {
+        self.gate.subscribe()
+    }
+
+    /// What the database knows of this resource.
+    #[must_use]
+    pub fn record(&self) -> ResourceRecord {
+        self.read().record.clone()
+    }
+
+    /// The version that a list would carry now, and from which a watch would miss nothing.
+    ///
+    /// Until the gate is first opened that is the newest imported etcd version, from then on the
+    /// server's counter. It never goes back, except by a reset of the mirror.
+    #[must_use]
+    pub fn current_rv(&self) -> u64 {
+        let applied = self.applied();
+        self.read().current_rv(applied)
+    }
+
+    /// Oldest version from which a watch can begin.
+    #[must_use]
+    pub fn horizon(&self) -> u64 {
+        self.read().record.effective_horizon()
+    }
+
+    /// The object at `key` as it is now.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
+        self.read().contents.get(key).cloned()
+    }
+
+    /// All objects as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let applied = self.applied();
+        let state = self.read();
+        Snapshot::new(state.current_rv(applied), state.contents.clone())
+    }
+
+    /// All objects as they were at `rv`, by taking back the events since.
+    ///
+    /// # Errors
+    /// When `rv` is below the horizon, or further back than the state can be rebuilt, or has not
+    /// been reached, or when the database does not answer.
+    pub async fn snapshot_at(&self, rv: u64) -> Result<Snapshot, SnapshotError> {
+        let applied = self.applied();
+        let (id, mut contents, recent, floor) = {
+            let state = self.read();
+            let current = state.current_rv(applied);
+            if rv > current {
+                return Err(SnapshotError::Future { current });
+            }
+            let oldest = state.record.effective_horizon();
+            if rv < oldest {
+                return Err(SnapshotError::Expired { oldest });
+            }
+            let recent = state.ring.after(rv, usize::MAX);
+            (
+                state.record.id,
+                state.contents.clone(),
+                recent,
+                state.ring.floor(),
+            )
+        };
+        undo(&mut contents, &recent)?;
+        if rv < floor {
+            let older = self.older_events(id, rv, floor).await?;
+            undo(&mut contents, &older)?;
+        }
+        Ok(Snapshot::new(rv, contents))
+    }
+
+    /// The events above `rv` up to `floor`, from the database.
+    async fn older_events(
+        &self,
+        id: ResourceId,
+        rv: u64,
+        floor: u64,
+    ) -> Result<Vec<Arc<Event>>, SnapshotError> {
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        let mut reached = rv;
+        while reached < floor {
+            let page = self.log.events(id, reached, 1000).await?;
+            let Some(last) = page.last() else { break };
+            reached = last.rv();
+            events.extend(page);
+            if events.len() > MAX_UNDO {
+                return Err(SnapshotError::Expired { oldest: floor });
+            }
+        }
+        let oldest = self.horizon();
+        if rv < oldest || self.record().id != id {
+            return Err(SnapshotError::Expired { oldest });
+        }
+        events.retain(|e| e.rv() <= floor);
+        Ok(events)
+    }
+
+    /// The events with versions above `rv`, for one watch.
+    ///
+    /// A version that has not been reached is the caller's to wait for
+    /// ([`crate::store::Store::wait_for_rv`]).
+    ///
+    /// # Errors
+    /// When `rv` is below the horizon.
+    pub fn events_from(self: &Arc<Self>, rv: u64) -> Result<Cursor, TooOld> {
+        let state = self.read();
+        let oldest = state.record.effective_horizon();
+        if rv < oldest {
+            return Err(TooOld {
+                requested: rv,
+                oldest,
+            });
+        }
+        Ok(Cursor::new(
+            Arc::clone(self),
+            rv,
+            state.epoch,
+            self.wake.subscribe(),
+        ))
+    }
+
+    /// Figures for metrics and the control API.
+    #[must_use]
+    pub fn stats(&self) -> ResourceStats {
+        let applied = self.applied();
+        let state = self.read();
+        ResourceStats {
+            objects: state.contents.len() as u64,
+            bytes: state.contents.bytes(),
+            ring_events: state.ring.len(),
+            ring_bytes: state.ring.bytes(),
+            rv: state.current_rv(applied),
+            horizon: state.record.effective_horizon(),
+            cursors: self.wake.receiver_count(),
+            record: state.record.clone(),
+        }
+    }
+
+    /// Waits until lists carry at least `rv`.
+    pub(crate) async fn wait_for_rv(&self, rv: u64, timeout: Duration) -> Result<(), u64> {
+        let mut commits = self.shared.commits.subscribe();
+        // The sender lives as long as `self.shared`, so the wait ends only by success or timeout.
+        let reached = commits.wait_for(|_| self.current_rv() >= rv);
+        match tokio::time::timeout(timeout, reached).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(self.current_rv()),
+        }
+    }
+
+    /// Takes over a committed record: gate, horizon, progress of the mirror.
+    pub(crate) fn apply_record(&self, record: ResourceRecord) {
+        let gate = record.gate.clone();
+        let epoch = {
+            let mut state = self.write();
+            if record.id != state.record.id {
+                state.forget(&self.shared);
+            }
+            if gate.state == GateState::Closed && state.record.gate.state != GateState::Closed {
+                state.epoch += 1;
+            }
+            if record.opened.is_some() {
+                state.replayed = HashMap::new();
+            }
+            state.record = record;
+            state.epoch
+        };
+        self.gate
+            .send_if_modified(|g| std::mem::replace(g, gate.clone()) != gate);
+        self.wake.send_replace(epoch);
+    }
+
+    /// Takes over committed changes, in commit order. All changes of one commit come in one call,
+    /// so that no reader sees a part of them. Returns the event of each change that makes one.
+    pub(crate) fn apply(&self, changes: Vec<Change>) -> Vec<Option<Arc<Event>>> {
+        let (events, epoch) = {
+            let mut state = self.write();
+            let events = changes.into_iter().map(|c| state.change(c)).collect();
+            (events, state.epoch)
+        };
+        self.wake.send_replace(epoch);
+        events
+    }
+
+    /// Publishes a new horizon, before anything below it is dropped.
+    pub(crate) fn raise_horizon(&self, horizon: u64) {
+        let mut state = self.write();
+        if state.record.effective_horizon() < horizon {
+            state.record.horizon = Some(horizon);
+        }
+    }
+
+    /// Ends all cursors.
+    pub(crate) fn end_cursors(&self) {
+        let epoch = {
+            let mut state = self.write();
+            state.epoch += 1;
+            state.epoch
+        };
+        self.wake.send_replace(epoch);
+    }
+
+    /// What a cursor of `epoch` at `rv` sees.
+    pub(super) fn look(&self, rv: u64, epoch: u64, max: usize) -> Look {
+        let applied = self.applied();
+        let state = self.read();
+        if state.epoch != epoch {
+            return Look::Ended;
+        }
+        let oldest = state.record.effective_horizon();
+        if rv < state.ring.floor() {
+            if rv < oldest {
+                return Look::TooOld(oldest);
+            }
+            return Look::Older {
+                id: state.record.id,
+                floor: state.ring.floor(),
+            };
+        }
+        match state.ring.after(rv, max) {
+            events if events.is_empty() => Look::UpTo(state.current_rv(applied)),
+            events => Look::Events(events),
+        }
+    }
+
+    /// The change log.
+    pub(super) fn log(&self) -> &dyn Log {
+        &*self.log
+    }
+
+    /// The shared counter; to be read before the state, whose events it must not be ahead of.
+    fn applied(&self) -> u64 {
+        self.shared.applied.load(Ordering::Acquire)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Resource({}, {} objects)",
+            self.def.resource,
+            self.read().contents.len()
+        )
+    }
+}
+
+/// See [`Resource::look`].
+pub(super) enum Look {
+    /// These come next.
+    Events(Vec<Arc<Event>>),
+    /// Nothing comes up to this version.
+    UpTo(u64),
+    /// What comes next has left the ring, whose floor this is.
+    Older { id: ResourceId, floor: u64 },
+    /// What came next has left the log, which begins at this version.
+    TooOld(u64),
+    /// The cursor has ended.
+    Ended,
+}
+
+impl State {
+    fn current_rv(&self, applied: u64) -> u64 {
+        let least = self.record.least_rv();
+        if self.record.opened.is_some() {
+            least.max(applied)
+        } else {
+            least
+        }
+    }
+
+    /// Forgets everything, for a reset.
+    fn forget(&mut self, shared: &Shared) {
+        self.contents = Contents::new(Arc::clone(&shared.indexed_labels));
+        self.ring = Ring::new(shared.ring_limits, 0);
+        self.replayed = HashMap::new();
+        self.epoch += 1;
+    }
+
+    /// Applies one change; returns its event if it makes one.
+    fn change(&mut self, change: Change) -> Option<Arc<Event>> {
+        let Change {
+            type_,
+            effect,
+            seq,
+            object,
+            previous,
+        } = change;
+        let present = self.contents.get(&object.key).cloned();
+        match (effect, type_) {
+            (Effect::Event, _) => {}
+            (_, EventType::Deleted) => {
+                self.contents.remove(&object.key);
+            }
+            (_, EventType::Added | EventType::Modified) => {
+                self.contents.put(Arc::clone(&object));
+            }
+        }
+        if effect == Effect::State {
+            return None;
+        }
+        let previous = match previous {
+            PreviousRef::None => Previous::None,
+            PreviousRef::Unknown => Previous::Unknown,
+            PreviousRef::At { rv, labels } => [present.as_ref(), self.replayed.get(&object.key)]
+                .into_iter()
+                .flatten()
+                .find(|o| o.rv == rv)
+                .map_or(Previous::Labels(labels), |o| Previous::Known(Arc::clone(o))),
+        };
+        if effect == Effect::Event {
+            self.replayed
+                .insert(object.key.clone(), Arc::clone(&object));
+        }
+        self.record.newest_logged = object.rv;
+        let event = Arc::new(Event::new(type_, seq, object, previous));
+        self.ring.push(Arc::clone(&event));
+        Some(event)
+    }
+}
+
+/// Takes `events` back, newest first.
+fn undo(contents: &mut Contents, events: &[Arc<Event>]) -> Result<(), SnapshotError> {
+    for event in events.iter().rev() {
+        if !contents.undo(event) {
+            return Err(SnapshotError::Expired { oldest: event.rv() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! A resource's objects at one resourceVersion.
+
+use std::{
+    ops::Bound::{Excluded, Included, Unbounded},
+    sync::Arc,
+};
+
+use imbl::OrdMap;
+
+use super::{Event, EventType, Previous, index::Index};
+use crate::model::{ObjectKey, StoredObject};
+
+/// The objects and what is derived from them. A clone shares its memory.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+    index: Index,
+    /// Sum of the lengths of the JSON texts.
+    bytes: u64,
+}
+
+impl Contents {
+    pub fn new(indexed_labels: Arc<[String]>) -> Self {
+        Self {
+            objects: OrdMap::new(),
+            index: Index::new(indexed_labels),
+            bytes: 0,
+        }
+    }
+
+    /// Puts `object` in place of the one with its key, which is returned.
+    pub fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
+        self.bytes += object.body.json_len() as u64;
+        let before = self.objects.insert(object.key.clone(), Arc::clone(&object));
+        self.bytes -= before.as_ref().map_or(0, |o| o.body.json_len() as u64);
+        self.index.replace(before.as_deref(), Some(&object));
+        before
+    }
+
+    /// Removes the object at `key`, which is returned.
+    pub fn remove(&mut self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
+        let before = self.objects.remove(key)?;
+        self.bytes -= before.body.json_len() as u64;
+        self.index.replace(Some(&before), None);
+        Some(before)
+    }
+
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
+        self.objects.get(key)
+    }
+
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes `event` back; false when the state before it is not known.
+    pub fn undo(&mut self, event: &Event) -> bool {
+        match (event.type_, &event.previous) {
+            (EventType::Added, _) | (EventType::Modified, Previous::None) => {
+                self.remove(&event.object.key);
+                true
+            }
+            (EventType::Modified | EventType::Deleted, Previous::Known(before)) => {
+                self.put(Arc::clone(before));
+                true
+            }
+            // A deletion of what was not there.
+            (EventType::Deleted, Previous::None) => true,
+            (_, Previous::Labels(_) | Previous::Unknown) => false,
+        }
+    }
+}
+
+/// A resource's objects at one resourceVersion: immutable, and cheap to hold and to clone.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The version at which the objects are; lists carry it.
+    pub rv: u64,
+    contents: Contents,
+}
+
+impl Snapshot {
+    pub(super) fn new(rv: u64, contents: Contents) -> Self {
+        Self { rv, contents }
+    }
+
+    /// The object at `key`.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
+        self.contents.get(key)
+    }
+
+    /// Number of objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.contents.len()
+    }
+
+    /// True without any object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects of `namespace`, or of all, in key order; only those behind `after` if given,
+    /// whether or not there is an object at `after`.
+    pub fn range<'a>(
+        &'a self,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &'a Arc<StoredObject>> + use<'a> {
+        // All keys of a namespace lie between `namespace/` and `namespace0`: `0` follows `/`.
+        let first = namespace.map(|ns| format!("{ns}/"));
+        let end = namespace.map(|ns| format!("{ns}0"));
+        let first = first.as_deref();
+        let lower = match (first, after.map(ObjectKey::as_str)) {
+            (Some(first), Some(after)) if after < first => Included(first),
+            (_, Some(after)) => Excluded(after),
+            (Some(first), None) => Included(first),
+            (None, None) => Unbounded,
+        };
+        let upper = end.as_deref().map_or(Unbounded, Excluded);
+        let nothing = match (lower, upper) {
+            (Included(lower) | Excluded(lower), Excluded(upper)) => lower >= upper,
+            _ => false,
+        };
+        let objects = (!nothing).then(|| self.contents.objects.range::<_, str>((lower, upper)));
+        objects.into_iter().flatten().map(|(_, object)| object)
+    }
+
+    /// The objects of `namespace`, or of all, whose label `name` equals `value`, in key order;
+    /// `None` when that label is not indexed and the caller has to look at every object.
+    #[must_use]
+    pub fn by_label(
+        &self,
+        name: &str,
+        value: &str,
+        namespace: Option<&str>,
+    ) -> Option<Vec<&Arc<StoredObject>>> {
+        let keys = self.contents.index.find(name, value, namespace)?;
+        Some(keys.filter_map(|key| self.contents.get(key)).collect())
+    }
+
+    /// The namespaces that hold objects, in order of name, which differs from the order of keys.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<&str> {
+        let mut namespaces = Vec::new();
+        let mut next = self
+            .contents
+            .objects
+            .range::<_, str>((Unbounded, Unbounded))
+            .next();
+        while let Some((key, _)) = next {
+            let namespace = key.namespace();
+            namespaces.push(namespace);
+            // Cluster-scoped keys have no namespace to skip to the end of.
+            if namespace.is_empty() {
+                break;
+            }
+            let behind = format!("{namespace}0");
+            next = self
+                .contents
+                .objects
+                .range::<_, str>((Included(&*behind), Unbounded))
+                .next();
+        }
+        namespaces.sort_unstable();
+        namespaces
+    }
+}

@@ -1,0 +1,93 @@
+//! What is known of a stored resource besides its objects.
+
+use std::sync::Arc;
+
+use crds::control::GateState;
+use jiff::Timestamp;
+
+use super::GroupResource;
+
+/// A resource that is to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceDef {
+    /// Group and plural name.
+    pub resource: GroupResource,
+    /// Kind of its objects.
+    pub kind: Arc<str>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// Whether requests are served, and who said so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateStatus {
+    /// The state.
+    pub state: GateState,
+    /// See [`crds::control::GateSpec::settled`].
+    pub settled: bool,
+    /// User who set the state; reads of this user pass a held gate.
+    pub holder: Option<Arc<str>>,
+}
+
+/// Number of a resource in the database. A reset gives it a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceId(pub i64);
+
+/// Where the sequence of commits has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Number of the newest change, over all resources.
+    pub seq: u64,
+    /// Newest resourceVersion given to a write, or the floor it was raised to.
+    pub counter: u64,
+}
+
+/// A resource as the database knows it; durable, and changed only by the committer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceRecord {
+    /// See [`ResourceId`].
+    pub id: ResourceId,
+    /// What was asked for.
+    pub def: ResourceDef,
+    /// `metadata.uid` of the `StoredResource`.
+    pub uid: Arc<str>,
+    /// When the resource was first stored.
+    pub created: Timestamp,
+    /// Whether requests are served.
+    pub gate: GateStatus,
+    /// The counter when the gate was first opened; from then on all writes are ours. `None`
+    /// before that and after a reset.
+    pub opened: Option<u64>,
+    /// Oldest version from which a watch can resume; `None` until an import or the first opening
+    /// says.
+    pub horizon: Option<u64>,
+    /// Everything up to this etcd version was sent: the newest event or bookmark; 0 for none.
+    pub mirrored: u64,
+    /// Newest etcd version of any imported item, listed objects included; 0 for none.
+    pub newest_imported: u64,
+    /// Newest version in the change log; 0 for none.
+    pub newest_logged: u64,
+    /// Number of imported marks: etcd copies that are not pruned yet.
+    pub imported: u64,
+}
+
+impl ResourceRecord {
+    /// The version up to which the log is known to be complete without looking at the counter.
+    ///
+    /// Before the first opening that is what the mirror has reached, afterwards at least the
+    /// version at the opening. Never 0, which lists may not carry.
+    #[must_use]
+    pub fn least_rv(&self) -> u64 {
+        let reached = match self.opened {
+            Some(opened) => opened,
+            None => self.mirrored.max(self.newest_imported),
+        };
+        reached.max(self.newest_logged).max(1)
+    }
+
+    /// The horizon in force: without any import or opening, nothing older than now is known.
+    #[must_use]
+    pub fn effective_horizon(&self) -> u64 {
+        self.horizon.unwrap_or_else(|| self.least_rv())
+    }
+}

@@ -1,1 +1,0 @@
-//! Durable storage: one ordered sequence of writes, committed in groups.

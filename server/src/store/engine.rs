@@ -1,0 +1,228 @@
+//! What a database has to do for the committer.
+
+use std::time::{Duration, SystemTime};
+
+use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
+
+use crate::{
+    cache::{Change, Log},
+    model::{
+        Encoded, GroupResource, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord,
+        StoredObject,
+    },
+};
+
+/// A transaction that did not (verifiably) commit.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The database failed. Whether the transaction was committed is not known; the committer
+    /// finds out with [`Engine::tail`] before it goes on.
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
+    /// The schema of the database could not be brought up to date.
+    #[error("{0}")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// The database holds what this release cannot read.
+    #[error("{what}: {reason}")]
+    Corrupt {
+        /// Which row.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What a committed transaction did.
+#[derive(Debug)]
+pub(crate) struct Commit<T> {
+    /// The answer.
+    pub outcome: T,
+    /// The newest change before this transaction. Where the cache has not got that far, other
+    /// replicas' changes come first.
+    pub before: u64,
+    /// The position after it.
+    pub position: Position,
+    /// Changes by resource, in commit order.
+    pub changes: Vec<(ResourceId, Change)>,
+    /// Records that were changed, as they are now.
+    pub records: Vec<ResourceRecord>,
+}
+
+/// A write on its way to the database.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub resource: ResourceId,
+    pub key: ObjectKey,
+    pub kind: OpKind,
+    /// The new state, or the last one of a deletion.
+    pub object: Encoded,
+}
+
+#[derive(Debug)]
+pub(crate) enum OpKind {
+    Create,
+    Update {
+        expected_rv: Option<u64>,
+    },
+    Delete {
+        expected_uid: Option<String>,
+        expected_rv: Option<u64>,
+    },
+}
+
+/// What became of an [`Op`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OpOutcome {
+    /// Written; the change is the next one in [`Commit::changes`].
+    Written,
+    AlreadyExists,
+    NotFound,
+    Conflict {
+        uid: String,
+        rv: u64,
+    },
+    Gate(GateState),
+}
+
+/// A part of an import, small enough not to delay other writes.
+#[derive(Debug)]
+pub(crate) struct ImportChunk {
+    pub resource: ResourceId,
+    /// Any mode but `Reset`, which is an order of its own.
+    pub mode: ImportMode,
+    pub items: Vec<ImportEntry>,
+    pub progress: Option<u64>,
+    pub horizon: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ImportEntry {
+    pub type_: ImportType,
+    pub key: ObjectKey,
+    pub uid: String,
+    /// Version in etcd; 0 where the mode does not need one.
+    pub rv: u64,
+    /// `None` where the mode does not need it.
+    pub object: Option<Encoded>,
+}
+
+/// What became of an [`ImportChunk`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ImportOutcome {
+    pub imported: u64,
+    pub unchanged: u64,
+    pub conflicts: Vec<DigestItem>,
+}
+
+/// The present gate does not allow the order: 409.
+pub(crate) type Refusal = String;
+
+/// What [`Engine::load`] gives.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub position: Position,
+    pub records: Vec<ResourceRecord>,
+}
+
+/// A database. One committer calls the functions that change something, one at a time; the others
+/// are called from anywhere.
+///
+/// Each changing function is one durable transaction: it assigns `seq` and resourceVersions inside
+/// the commit, behind a lock that every writer takes first, so that both follow commit order.
+#[async_trait::async_trait]
+pub(crate) trait Engine: Log {
+    /// The records of all resources, and the position.
+    async fn load(&self) -> Result<Loaded, EngineError>;
+
+    /// At most `max` objects of `resource` behind `after`, in the order that the engine likes
+    /// best, as long as it is the same for each page.
+    async fn objects(
+        &self,
+        resource: ResourceId,
+        after: Option<&ObjectKey>,
+        max: usize,
+    ) -> Result<Vec<StoredObject>, EngineError>;
+
+    /// At most `max` changes behind `seq`, in order; complete up to the last one.
+    async fn tail(&self, seq: u64, max: usize) -> Result<Vec<(ResourceId, Change)>, EngineError>;
+
+    /// Newest committed seq; `None` where no other process can write.
+    async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;
+
+    /// Writes, each with its own outcome; at most one per key.
+    async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError>;
+
+    /// Stores a resource, if it is not stored yet, and gives its record.
+    async fn define(&self, def: &ResourceDef) -> Result<Commit<ResourceRecord>, EngineError>;
+
+    /// Forgets everything of a resource but its name, unless its gate is not closed.
+    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError>;
+
+    /// Imports a chunk.
+    async fn import(
+        &self,
+        chunk: ImportChunk,
+    ) -> Result<Commit<Result<ImportOutcome, Refusal>>, EngineError>;
+
+    /// Sets the gate.
+    async fn set_gate(
+        &self,
+        id: ResourceId,
+        gate: &GateSpec,
+        holder: Option<&str>,
+    ) -> Result<Commit<()>, EngineError>;
+
+    /// Raises the counter to `floor` at least.
+    async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError>;
+
+    /// The next changes that are older than `before` and may be dropped, at most `max`.
+    async fn compactable(
+        &self,
+        before: SystemTime,
+        max: usize,
+    ) -> Result<Option<Compaction>, EngineError>;
+
+    /// Drops them and makes the horizons durable.
+    async fn compact(&self, compaction: &Compaction) -> Result<Commit<()>, EngineError>;
+
+    /// Drops at most `max` rows that nothing refers to any more; gives how many there were.
+    async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError>;
+
+    /// Stores the definition of an API group, as text that only the caller understands.
+    async fn save_definition(&self, group: &str, body: &str) -> Result<(), EngineError>;
+
+    /// All definitions, by group.
+    async fn load_definitions(&self) -> Result<Vec<(String, String)>, EngineError>;
+
+    /// At most `max` imported marks behind (namespace, name), in that order.
+    async fn marks(
+        &self,
+        resource: ResourceId,
+        after: Option<(&str, &str)>,
+        max: usize,
+    ) -> Result<Vec<DigestItem>, EngineError>;
+
+    /// Closes the database.
+    async fn close(&self);
+}
+
+/// Changes that may be dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Compaction {
+    /// All changes up to this one.
+    pub seq: u64,
+    /// The newest version of each resource among them: its new horizon.
+    pub horizons: Vec<(ResourceId, u64)>,
+}
+
+/// How long marks of imported deletions are kept: far longer than a list in pages can take, whose
+/// continue token expires in minutes.
+pub(crate) const MIRROR_EVENT_TTL: Duration = Duration::from_secs(3600);
+
+/// Names a resource in an error.
+pub(crate) fn corrupt(what: &GroupResource, reason: impl ToString) -> EngineError {
+    EngineError::Corrupt {
+        what: what.to_string(),
+        reason: reason.to_string(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Errors that every function of the store may give.
+
+use std::time::Duration;
+
+use crate::model::GroupResource;
+
+/// Why the store did not do as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The resource was never stored: see [`super::Store::ensure_resource`].
+    #[error("{0} is not stored here")]
+    UnknownResource(GroupResource),
+    /// The resource is stored with another kind or scope.
+    #[error("{resource} is stored as {stored}; it cannot become {wanted}")]
+    Mismatch {
+        /// The resource.
+        resource: GroupResource,
+        /// Kind and scope in the database.
+        stored: String,
+        /// Kind and scope that were asked for.
+        wanted: String,
+    },
+    /// The present state does not allow it: 409.
+    #[error("{0}")]
+    Refused(String),
+    /// A field of the order is not usable: 422.
+    #[error("{field}: {reason}")]
+    Invalid {
+        /// Path of the field in the body, such as `items[3].object.metadata.uid`.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Too much waits to be committed: 429.
+    #[error("too many writes are waiting; try again in {} s", retry_after.as_secs())]
+    Overloaded {
+        /// When the queue should have room again.
+        retry_after: Duration,
+    },
+    /// The database does not work: 503. Whether the write was made is not known in rare cases;
+    /// then it is in the cache, or will be, like any other.
+    #[error("the database is unavailable: {reason}")]
+    Unavailable {
+        /// When to try again.
+        retry_after: Duration,
+        /// What the database said.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// How long a client should wait before it tries again, where trying again may help.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Overloaded { retry_after } | Self::Unavailable { retry_after, .. } => {
+                Some(*retry_after)
+            }
+            Self::UnknownResource(_)
+            | Self::Mismatch { .. }
+            | Self::Refused(_)
+            | Self::Invalid { .. } => None,
+        }
+    }
+}
+
+/// Why the store could not be opened. Each text says what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the database open.
+    #[error(
+        "{path} is in use by another process: SQLite takes one server only; \
+         stop the other one, or use PostgreSQL for several replicas"
+    )]
+    Locked {
+        /// The lock file.
+        path: String,
+    },
+    /// The lock file cannot be made.
+    #[error("cannot lock {path}: {source}; check that the directory exists and is writable")]
+    Lock {
+        /// The lock file.
+        path: String,
+        /// What the file system said.
+        source: std::io::Error,
+    },
+    /// The database was made by a newer release.
+    #[error("the database is of a newer release ({0}); start that release or a later one")]
+    Newer(String),
+    /// The database cannot be opened or read.
+    #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
+    Database(#[from] super::EngineError),
+}

@@ -1,0 +1,308 @@
+//! The handle through which everything else uses the store.
+
+use std::{
+    sync::{Arc, Weak, atomic::AtomicU64},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    OpenError, StoreError, StoreOptions, StoreStats, Write, WriteError, Written,
+    committer::{Committer, unavailable},
+    engine::{Engine, Op, OpKind},
+    maintenance,
+    queue::{Pending, Queue},
+    registry::Registry,
+    sqlite::Sqlite,
+    stats::Counters,
+};
+use crate::{
+    cache::{Resource, Shared},
+    model::{Encoded, GroupResource, Position},
+};
+
+/// How long a read waits for a version that has not been reached, as the kube-apiserver does.
+const WAIT_FOR_RV: Duration = Duration::from_secs(3);
+
+/// A version was asked for that the server has not reached: 504 Timeout, `Too large resource
+/// version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Too large resource version: {requested}, current: {current}")]
+pub struct ReadError {
+    /// What was asked for.
+    pub requested: u64,
+    /// What the server has reached.
+    pub current: u64,
+}
+
+/// A store. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<dyn Engine>,
+    registry: Arc<Registry>,
+    shared: Arc<Shared>,
+    queue: Arc<Queue>,
+    counters: Arc<Counters>,
+    committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    stop: CancellationToken,
+}
+
+impl Store {
+    /// Opens the SQLite database that `options` name and fills the cache from it.
+    ///
+    /// # Errors
+    /// When another process has it open, or it cannot be opened, brought up to date or read.
+    pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
+        let engine = Sqlite::open(&options.path).await?;
+        Self::start(Arc::new(engine), options).await
+    }
+
+    /// Starts a store on `engine`.
+    pub(crate) async fn start(
+        engine: Arc<dyn Engine>,
+        options: StoreOptions,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared {
+            applied: AtomicU64::new(0),
+            commits: watch::Sender::new(Position::default()),
+            indexed_labels: options.indexed_labels.into(),
+            ring_limits: options.ring,
+        });
+        let registry = Arc::<Registry>::default();
+        let queue = Arc::new(Queue::new(options.queue));
+        let counters = Counters::new();
+        let mut committer = Committer {
+            engine: Arc::clone(&engine),
+            registry: Arc::clone(&registry),
+            shared: Arc::clone(&shared),
+            queue: Arc::clone(&queue),
+            counters: Arc::clone(&counters),
+            observer: options.observer,
+            position: Position::default(),
+            in_step: true,
+        };
+        committer.load().await?;
+        let committer = tokio::sync::Mutex::new(Some(tokio::spawn(committer.run())));
+        let stop = CancellationToken::new();
+        let inner = Inner {
+            engine,
+            registry,
+            shared,
+            queue,
+            counters,
+            committer,
+            stop,
+        };
+        let store = Self {
+            inner: Arc::new(inner),
+        };
+        maintenance::start(store.downgrade(), store.inner.stop.clone(), options.history);
+        Ok(store)
+    }
+
+    /// All stored resources, by group and name.
+    #[must_use]
+    pub fn resources(&self) -> Vec<Arc<Resource>> {
+        self.inner.registry.all()
+    }
+
+    /// A stored resource.
+    #[must_use]
+    pub fn resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
+        self.inner.registry.by_name(name)
+    }
+
+    /// A stored resource.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownResource`].
+    pub(super) fn known(&self, name: &GroupResource) -> Result<Arc<Resource>, StoreError> {
+        self.resource(name)
+            .ok_or_else(|| StoreError::UnknownResource(name.clone()))
+    }
+
+    /// Makes one write. The answer comes when it is durable and every read of this server sees
+    /// it.
+    ///
+    /// Dropping the future does not take the write back.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write(
+        &self,
+        resource: &GroupResource,
+        write: Write,
+    ) -> Result<Written, WriteError> {
+        let resource = self.known(resource)?.record().id;
+        let (key, kind, object) = match write {
+            Write::Create { key, object } => (key, OpKind::Create, object),
+            Write::Update {
+                key,
+                expected_rv,
+                object,
+            } => (key, OpKind::Update { expected_rv }, object),
+            Write::Delete {
+                key,
+                expected_uid,
+                expected_rv,
+                last,
+            } => (
+                key,
+                OpKind::Delete {
+                    expected_uid,
+                    expected_rv,
+                },
+                last,
+            ),
+        };
+        let op = Op {
+            resource,
+            key,
+            kind,
+            object: Encoded::from_value(object)?,
+        };
+        let (answer, answered) = oneshot::channel();
+        self.inner.queue.push(Pending { op, answer })?;
+        answered.await.map_err(|_| stopped())?
+    }
+
+    /// Makes sure that reads from now on see every write that was answered before, by whichever
+    /// replica.
+    ///
+    /// # Errors
+    /// When the database does not say what the newest commit is.
+    pub async fn consistent(&self) -> Result<(), StoreError> {
+        let Some(seq) = self.inner.engine.newest_seq().await.map_err(unavailable)? else {
+            return Ok(());
+        };
+        let mut commits = self.inner.shared.commits.subscribe();
+        let reached = commits.wait_for(|position| position.seq >= seq);
+        match tokio::time::timeout(WAIT_FOR_RV, reached).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(unavailable("the cache is behind the database")),
+        }
+    }
+
+    /// Waits, for 3 s at most, until lists of `resource` carry `rv` or a newer version.
+    ///
+    /// # Errors
+    /// When it is not reached by then.
+    pub async fn wait_for_rv(&self, resource: &Resource, rv: u64) -> Result<(), ReadError> {
+        resource
+            .wait_for_rv(rv, WAIT_FOR_RV)
+            .await
+            .map_err(|current| ReadError {
+                requested: rv,
+                current,
+            })
+    }
+
+    /// The counter: the newest version given to a write, or the floor it was raised to.
+    #[must_use]
+    pub fn counter(&self) -> u64 {
+        self.inner.shared.commits.borrow().counter
+    }
+
+    /// Figures for metrics.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        use std::sync::atomic::Ordering::Relaxed;
+        let (queued_writes, queued_bytes) = self.inner.queue.depth();
+        let counters = &self.inner.counters;
+        StoreStats {
+            position: *self.inner.shared.commits.borrow(),
+            queued_writes,
+            queued_bytes,
+            batches: counters.batches.load(Relaxed),
+            batched_writes: counters.batched_writes.load(Relaxed),
+            failures: counters.failures.load(Relaxed),
+            database_up: counters.database_up.load(Relaxed),
+            resources: self.resources().iter().map(|r| r.stats()).collect(),
+        }
+    }
+
+    /// Ends all watches cleanly, before the server stops: clients come back to its successor.
+    pub fn end_watches(&self) {
+        for resource in self.resources() {
+            resource.end_cursors();
+        }
+    }
+
+    /// Commits what is queued, takes nothing more, and closes the database.
+    pub async fn close(&self) {
+        self.inner.stop.cancel();
+        self.inner.queue.close();
+        if let Some(committer) = self.inner.committer.lock().await.take()
+            && let Err(error) = committer.await
+        {
+            tracing::error!(%error, "the committer did not end cleanly");
+        }
+    }
+
+    /// The database, for what is read from it directly.
+    pub(super) fn engine(&self) -> &dyn Engine {
+        &*self.inner.engine
+    }
+
+    /// A handle that does not keep the store open.
+    fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.inner))
+    }
+
+    /// Has the committer do `order` and waits for its answer.
+    pub(super) async fn order<T, F>(&self, order: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Committer) -> BoxFuture<'a, Result<T, StoreError>>
+            + Send
+            + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        self.inner.queue.order(Box::new(move |committer| {
+            Box::pin(async move {
+                // A caller that has gone needs no answer; what it ordered is done all the same.
+                let _ = answer.send(order(committer).await);
+            })
+        }))?;
+        answered.await.map_err(|_| stopped())?
+    }
+}
+
+/// A handle that does not keep the store open.
+pub(super) struct WeakStore(Weak<Inner>);
+
+impl WeakStore {
+    /// The store, while somebody else has it open.
+    pub fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(|inner| Store { inner })
+    }
+}
+
+/// A store that is dropped without being closed still commits what it has taken.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.queue.close();
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.resources()).finish()
+    }
+}
+
+/// The committer ended before it answered.
+fn stopped() -> StoreError {
+    unavailable("the server is shutting down")
+}

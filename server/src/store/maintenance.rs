@@ -1,0 +1,83 @@
+//! Dropping what is older than the history.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{Store, StoreError, committer::unavailable, handle::WeakStore};
+
+/// Rows dropped in one transaction: few enough that writes do not wait for long.
+const CHUNK: usize = 1000;
+/// Bounds of the pause between rounds.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Compacts `store` every now and then until it is closed.
+pub(super) fn start(store: WeakStore, stop: CancellationToken, history: Duration) {
+    let pause = (history / 10).clamp(PAUSE.0, PAUSE.1);
+    let rounds = async move {
+        loop {
+            tokio::time::sleep(pause).await;
+            let Some(store) = store.upgrade() else { break };
+            if let Err(error) = store.compact(history).await {
+                tracing::warn!(%error, "compacting the change log");
+            }
+        }
+    };
+    tokio::spawn(stop.run_until_cancelled_owned(rounds));
+}
+
+impl Store {
+    /// Drops changes older than `history`, in chunks between which others are served.
+    ///
+    /// # Errors
+    /// When the store does not take the order; what is left is dropped by the next round.
+    pub(crate) async fn compact(&self, history: Duration) -> Result<(), StoreError> {
+        let Some(before) = SystemTime::now().checked_sub(history) else {
+            return Ok(());
+        };
+        while self.compact_chunk(before).await? {}
+        while self.collect_chunk().await? {}
+        Ok(())
+    }
+
+    /// Drops one chunk of changes; false when there was nothing to drop.
+    async fn compact_chunk(&self, before: SystemTime) -> Result<bool, StoreError> {
+        self.order(move |committer| {
+            async move {
+                let engine = Arc::clone(&committer.engine);
+                let Some(compaction) = engine
+                    .compactable(before, CHUNK)
+                    .await
+                    .map_err(unavailable)?
+                else {
+                    return Ok(false);
+                };
+                // Readers learn the new horizon first: whoever has read a gap sees it afterwards.
+                for &(id, horizon) in &compaction.horizons {
+                    if let Some(resource) = committer.registry.by_id(id) {
+                        resource.raise_horizon(horizon);
+                    }
+                }
+                let compacted = committer.transaction(engine.compact(&compaction)).await;
+                compacted.map(|_| true).map_err(unavailable)
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    async fn collect_chunk(&self) -> Result<bool, StoreError> {
+        self.order(|committer| {
+            async move {
+                let dropped = committer.engine.collect_garbage(CHUNK).await;
+                dropped.map(|n| n > 0).map_err(unavailable)
+            }
+            .boxed()
+        })
+        .await
+    }
+}

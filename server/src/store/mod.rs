@@ -1,0 +1,29 @@
+//! Durable storage: one ordered sequence of writes, committed in groups.
+//!
+//! A [`Store`] is a handle to one committer task, which alone writes: it takes everything that is
+//! queued, gives it to the [`Engine`](engine::Engine) as one transaction, applies what was
+//! committed to the [cache](crate::cache) in commit order and then answers the waiting requests.
+//! So whoever was answered reads its own write, and watchers are never ahead of the database.
+
+mod admin;
+mod committer;
+mod digest;
+mod engine;
+mod error;
+mod handle;
+mod import_batch;
+mod maintenance;
+mod options;
+mod queue;
+mod registry;
+mod sqlite;
+mod stats;
+mod write;
+
+pub use digest::DigestError;
+pub use engine::EngineError;
+pub use error::{OpenError, StoreError};
+pub use handle::{ReadError, Store};
+pub use options::{Observer, QueueLimits, StoreOptions};
+pub use stats::StoreStats;
+pub use write::{Write, WriteError, Written};

@@ -1,0 +1,188 @@
+//! What waits for the committer: bounded, in order of arrival.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use tokio::sync::{Notify, oneshot};
+
+use super::{QueueLimits, StoreError, WriteError, Written, committer::Committer, engine::Op};
+
+/// Most writes in one transaction.
+const MAX_BATCH: usize = 512;
+/// Most bytes of JSON in one transaction, beyond its first write.
+const MAX_BATCH_BYTES: usize = 4 << 20;
+/// Bounds of what a client is told to wait.
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// A write and who waits for it.
+pub(super) struct Pending {
+    pub op: Op,
+    pub answer: oneshot::Sender<Result<Written, WriteError>>,
+}
+
+/// Something else for the committer to do, which answers its caller itself.
+pub(super) type Order = Box<dyn for<'a> FnOnce(&'a mut Committer) -> BoxFuture<'a, ()> + Send>;
+
+/// What the committer does in one round.
+pub(super) struct Work {
+    pub order: Option<Order>,
+    pub writes: Vec<Pending>,
+}
+
+/// See the module's documentation.
+pub(super) struct Queue {
+    limits: QueueLimits,
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    writes: VecDeque<Pending>,
+    bytes: usize,
+    orders: VecDeque<Order>,
+    closed: bool,
+    /// Writes that the committer gets done in a second, as it was last seen; 0 before that.
+    rate: f64,
+}
+
+impl Queue {
+    pub fn new(limits: QueueLimits) -> Self {
+        Self {
+            limits,
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+        }
+    }
+
+    /// Queues a write, or refuses it.
+    pub fn push(&self, pending: Pending) -> Result<(), StoreError> {
+        let bytes = pending.op.object.json.len();
+        let mut waiting = self.lock();
+        waiting.open()?;
+        let room = waiting.bytes == 0 || waiting.bytes + bytes <= self.limits.bytes;
+        if waiting.writes.len() >= self.limits.writes || !room {
+            return Err(StoreError::Overloaded {
+                retry_after: waiting.retry_after(),
+            });
+        }
+        waiting.bytes += bytes;
+        waiting.writes.push_back(pending);
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Queues an order, or refuses it.
+    pub fn order(&self, order: Order) -> Result<(), StoreError> {
+        let mut waiting = self.lock();
+        waiting.open()?;
+        if waiting.orders.len() >= self.limits.orders {
+            return Err(StoreError::Overloaded {
+                retry_after: waiting.retry_after(),
+            });
+        }
+        waiting.orders.push_back(order);
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Waits for work and takes a round of it; `None` once the queue is closed and empty.
+    pub async fn take(&self) -> Option<Work> {
+        loop {
+            {
+                let mut waiting = self.lock();
+                let work = waiting.round();
+                if work.order.is_some() || !work.writes.is_empty() {
+                    return Some(work);
+                }
+                if waiting.closed {
+                    return None;
+                }
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    /// Takes nothing more; what waits is still done.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_one();
+    }
+
+    /// Notes that `writes` writes took `elapsed`.
+    pub fn drained(&self, writes: usize, elapsed: Duration) {
+        let seconds = elapsed.as_secs_f64().max(1e-6);
+        #[expect(clippy::cast_precision_loss, reason = "a batch has at most 512 writes")]
+        let rate = writes as f64 / seconds;
+        let mut waiting = self.lock();
+        waiting.rate = if waiting.rate == 0.0 {
+            rate
+        } else {
+            0.8 * waiting.rate + 0.2 * rate
+        };
+    }
+
+    /// Writes and bytes that wait.
+    pub fn depth(&self) -> (usize, usize) {
+        let waiting = self.lock();
+        (waiting.writes.len(), waiting.bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn open(&self) -> Result<(), StoreError> {
+        if self.closed {
+            let reason = "the server is shutting down".to_owned();
+            return Err(StoreError::Unavailable {
+                retry_after: RETRY_AFTER.0,
+                reason,
+            });
+        }
+        Ok(())
+    }
+
+    /// At most one order, and the oldest writes, at most one a key: the second write of a key
+    /// depends on the outcome of the first.
+    fn round(&mut self) -> Work {
+        let mut writes: Vec<Pending> = Vec::new();
+        let mut keys = HashSet::new();
+        let mut bytes = 0;
+        while let Some(next) = self.writes.front() {
+            let size = next.op.object.json.len();
+            let full = writes.len() >= MAX_BATCH || bytes + size > MAX_BATCH_BYTES;
+            let key = (next.op.resource, next.op.key.clone());
+            if (full && !writes.is_empty()) || !keys.insert(key) {
+                break;
+            }
+            bytes += size;
+            writes.extend(self.writes.pop_front());
+        }
+        self.bytes -= bytes;
+        Work {
+            order: self.orders.pop_front(),
+            writes,
+        }
+    }
+
+    /// When the present queue should be done.
+    fn retry_after(&self) -> Duration {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the queue is bounded by thousands"
+        )]
+        let seconds = self.writes.len() as f64 / self.rate.max(1.0);
+        Duration::try_from_secs_f64(seconds.ceil())
+            .unwrap_or(RETRY_AFTER.1)
+            .clamp(RETRY_AFTER.0, RETRY_AFTER.1)
+    }
+}

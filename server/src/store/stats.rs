@@ -1,0 +1,64 @@
+//! Figures of a store, for metrics.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use crate::{cache::ResourceStats, model::Position};
+
+/// Figures of a store at one moment. Cheap to take: nothing is counted for it.
+#[derive(Clone, Debug)]
+pub struct StoreStats {
+    /// Where the cache has arrived.
+    pub position: Position,
+    /// Writes that wait to be committed.
+    pub queued_writes: usize,
+    /// Bytes of their JSON texts.
+    pub queued_bytes: usize,
+    /// Transactions with writes since the start.
+    pub batches: u64,
+    /// Writes in them; the quotient is the mean batch.
+    pub batched_writes: u64,
+    /// Transactions that failed since the start.
+    pub failures: u64,
+    /// False while the database does not take writes.
+    pub database_up: bool,
+    /// By group and resource.
+    pub resources: Vec<ResourceStats>,
+}
+
+/// What the committer counts.
+#[derive(Debug)]
+pub(super) struct Counters {
+    pub batches: AtomicU64,
+    pub batched_writes: AtomicU64,
+    pub failures: AtomicU64,
+    pub database_up: AtomicBool,
+}
+
+impl Counters {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            batches: AtomicU64::new(0),
+            batched_writes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            database_up: AtomicBool::new(true),
+        })
+    }
+
+    /// Notes a batch.
+    pub fn batch(&self, writes: usize) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.batched_writes
+            .fetch_add(writes as u64, Ordering::Relaxed);
+    }
+
+    /// Notes whether a transaction went through.
+    pub fn transaction(&self, success: bool) {
+        self.database_up.store(success, Ordering::Relaxed);
+        if !success {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

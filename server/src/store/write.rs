@@ -1,0 +1,85 @@
+//! Writes and what becomes of them.
+
+use std::sync::Arc;
+
+use crds::control::GateState;
+use serde_json::Value;
+
+use super::StoreError;
+use crate::{
+    cache::Event,
+    model::{BodyError, ObjectKey},
+};
+
+/// A write of one object. Objects carry their uid in `metadata.uid`; a resourceVersion in them is
+/// ignored.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Stores a new object.
+    Create {
+        /// Namespace and name.
+        key: ObjectKey,
+        /// The object in its storage version.
+        object: Value,
+    },
+    /// Replaces an object. Its uid must be that of the stored one, else the answer is a conflict.
+    Update {
+        /// Namespace and name.
+        key: ObjectKey,
+        /// The version that the stored object must have; `None` replaces any.
+        expected_rv: Option<u64>,
+        /// The object in its storage version.
+        object: Value,
+    },
+    /// Removes an object.
+    Delete {
+        /// Namespace and name.
+        key: ObjectKey,
+        /// The uid that the stored object must have; `None` removes any.
+        expected_uid: Option<String>,
+        /// The version that the stored object must have; `None` removes any.
+        expected_rv: Option<u64>,
+        /// The last state, which the event carries. Without `expected_rv` it may be older than
+        /// what was removed.
+        last: Value,
+    },
+}
+
+/// A write that is durable and in the cache.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The event that it made. Its object is what was stored or removed; its version is the new
+    /// one.
+    pub event: Arc<Event>,
+}
+
+/// Why a write was not made. Nothing of it is visible, except where `Store` says so.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// There is an object at the key: 409 `AlreadyExists`.
+    #[error("{0} already exists")]
+    AlreadyExists(ObjectKey),
+    /// There is no object at the key: 404.
+    #[error("{0} not found")]
+    NotFound(ObjectKey),
+    /// The stored object has another uid or version than expected: 409 Conflict.
+    #[error("{key} was changed: it has uid {uid} and resourceVersion {rv}")]
+    Conflict {
+        /// Namespace and name.
+        key: ObjectKey,
+        /// uid of the stored object.
+        uid: String,
+        /// Version of the stored object.
+        rv: u64,
+    },
+    /// The gate is not open (any more): the request has to wait for it or be refused as the gate's
+    /// state says.
+    #[error("the resource is not open for writes ({0:?})")]
+    Gate(GateState),
+    /// The object cannot be stored.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The store did not take the write.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
