@@ -3,4 +3,5 @@
 pub mod catalog;
 pub mod control;
 pub mod names;
+pub mod publish;
 pub mod v1alpha1;

@@ -5,6 +5,11 @@
 //! The vendors' CRDs are other people's text and not in the repository. They are looked for in
 //! `$REPORTS_DATA/crds`, else beside the workspace in `../shared/data/crds`.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -217,11 +222,11 @@ fn the_comparison_sees_every_sort_of_change() {
         ("/spec/versions/0".into(), "served", json!(false)),
     ];
     for (pointer, key, value) in changes {
-        let mut changed = ours.clone();
-        changed
+        let mut edited = ours.clone();
+        edited
             .pointer_mut(&pointer)
             .unwrap_or_else(|| panic!("no {pointer}"))[key] = value;
-        let seen = differences(&facts(&ours), &facts(&changed));
+        let seen = differences(&facts(&ours), &facts(&edited));
         assert!(
             !seen.is_empty(),
             "a change of {key} at {pointer} went unseen"

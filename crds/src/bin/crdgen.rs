@@ -1,9 +1,10 @@
 //! `crdgen`: prints what is generated from the types in this crate.
 
-use std::io::Write as _;
+use std::{io::Write as _, process::ExitCode};
 
-use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use anyhow::{Context as _, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use crds::{catalog, publish, v1alpha1::reports_server_crd};
 
 /// Prints what is generated from the API types; `hack/gen` writes it to its places.
 #[derive(Parser)]
@@ -17,13 +18,67 @@ struct Arguments {
 enum Command {
     /// The CRD of `ReportsServer`, as YAML.
     Crd,
+    /// The catalog of report APIs as CRDs, as YAML: for a cluster that has none of them.
+    Catalog {
+        /// Only this API group.
+        #[arg(long)]
+        group: Option<String>,
+    },
+    /// The API groups of the catalog, one a line.
+    Groups,
+    /// A page of the field reference, as Markdown.
+    Docs {
+        /// Which page.
+        page: Page,
+    },
 }
 
-fn main() -> anyhow::Result<()> {
-    let output = match Arguments::parse().command {
-        Command::Crd => serde_yaml::to_string(&crds::v1alpha1::reports_server_crd()?)?,
+#[derive(Clone, Copy, ValueEnum)]
+enum Page {
+    /// Specification and status of `ReportsServer`.
+    ReportsServer,
+    /// The report APIs of the catalog.
+    ReportApis,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    let output = match command {
+        Command::Crd => publish::manifest([reports_server_crd()?])?,
+        Command::Catalog { group } => report_crds(group.as_deref())?,
+        Command::Groups => catalog::groups().join("\n") + "\n",
+        Command::Docs {
+            page: Page::ReportsServer,
+        } => publish::reports_server(&reports_server_crd()?)?,
+        Command::Docs {
+            page: Page::ReportApis,
+        } => publish::report_apis(),
     };
     std::io::stdout()
         .write_all(output.as_bytes())
         .context("cannot write to standard output")
+}
+
+fn report_crds(group: Option<&str>) -> anyhow::Result<String> {
+    let crds = catalog::resources()
+        .iter()
+        .filter(|resource| group.is_none_or(|group| group == resource.group))
+        .map(catalog::to_crd)
+        .collect::<Result<Vec<_>, _>>()?;
+    if let (true, Some(group)) = (crds.is_empty(), group) {
+        bail!(
+            "group {group} is not in the catalog; it has {}",
+            catalog::groups().join(", ")
+        );
+    }
+    Ok(publish::manifest(crds)?)
 }

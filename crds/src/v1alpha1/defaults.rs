@@ -18,15 +18,15 @@ pub const PAGE_SIZE: u32 = 250;
 /// Requests of a migration to the kube-apiserver in a second.
 pub const MAX_REQUESTS_PER_SECOND: u32 = 50;
 /// How long the API is watched after the switch.
-pub const SOAK: Duration = Duration::from_secs(5 * 60);
+pub const SOAK: Duration = Duration::from_mins(5);
 /// How long after the switch nothing is pruned.
-pub const SOURCE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+pub const SOURCE_AFTER: Duration = Duration::from_hours(24);
 /// Size of the embedded database's volume.
 pub const STORAGE_SIZE: &str = "10Gi";
 /// Lifetime of the certificate authority.
-pub const CA_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+pub const CA_VALIDITY: Duration = Duration::from_hours(365 * 24);
 /// Lifetime of a leaf certificate.
-pub const CERT_VALIDITY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+pub const CERT_VALIDITY: Duration = Duration::from_hours(90 * 24);
 
 /// Settings in force: those of the specification, and the defaults where it says nothing.
 /// Durations are whole seconds in text, such as `300s`.
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(effective.database_mode, DatabaseMode::Embedded);
         assert_eq!(effective.approval, Approval::Automatic);
         assert_eq!(effective.source_policy, SourcePolicy::Prune);
-        assert_eq!(effective.source_after, Duration::from_secs(86_400));
+        assert_eq!(effective.source_after, Duration::from_hours(24));
         assert_eq!(effective.storage_size, "10Gi");
         assert_eq!(effective.renew_before, CERT_VALIDITY / 3);
         assert_eq!(effective.replicas, 1);

@@ -79,7 +79,7 @@ pub struct EmbeddedSpec {
     /// The volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSpec>,
-    /// Asks for a volume that is gone with the pod instead of a PersistentVolumeClaim. For trials:
+    /// Asks for a volume that is gone with the pod instead of a `PersistentVolumeClaim`. For trials:
     /// nothing is then ever pruned from etcd. Immutable while the mode is `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<EphemeralVolume>,
@@ -93,7 +93,7 @@ pub enum EphemeralVolume {
     EmptyDir,
 }
 
-/// A PersistentVolumeClaim.
+/// A `PersistentVolumeClaim`.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)")
@@ -108,7 +108,7 @@ pub struct StorageSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub size: Option<Quantity>,
-    /// StorageClass of the volume. Default: the cluster's default class. Immutable.
+    /// `StorageClass` of the volume. Default: the cluster's default class. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub storage_class_name: Option<String>,

@@ -46,14 +46,14 @@ pub struct ServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    /// PriorityClass of the pods.
+    /// `PriorityClass` of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
     /// How many pods may be away at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<PodDisruptionBudgetSpec>,
-    /// The pods' ServiceAccount.
+    /// The pods' `ServiceAccount`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountSpec>,
     /// What the server logs.
@@ -80,7 +80,7 @@ pub struct AutoscalingSpec {
     /// Most pods.
     #[schemars(range(min = 1, max = 32))]
     pub max_replicas: i32,
-    /// Metrics of the HorizontalPodAutoscaler, handed on as they are.
+    /// Metrics of the `HorizontalPodAutoscaler`, handed on as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_objects")]
     pub metrics: Option<Vec<Map<String, Value>>>,
@@ -104,15 +104,15 @@ pub struct PodDisruptionBudgetSpec {
     pub max_unavailable: Option<IntOrString>,
 }
 
-/// The pods' ServiceAccount.
+/// The pods' `ServiceAccount`.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceAccountSpec {
-    /// An existing ServiceAccount in `targetNamespace`, used instead of one made by the operator.
+    /// An existing `ServiceAccount` in `targetNamespace`, used instead of one made by the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,
-    /// Annotations of the ServiceAccount, as cloud identities need them.
+    /// Annotations of the `ServiceAccount`, as cloud identities need them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::string_map")]
     pub annotations: Option<BTreeMap<String, String>>,
