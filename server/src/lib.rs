@@ -20,6 +20,7 @@ pub mod selector;
 pub mod store;
 pub mod table;
 pub mod telemetry;
+pub mod tls;
 
 /// Version of this server; sent with every answer as `X-Reports-Server`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

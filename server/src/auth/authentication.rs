@@ -43,6 +43,9 @@ pub enum AuthenticationError {
     /// Credentials that are not valid: 401.
     #[error("unauthorized: {0}")]
     Invalid(String),
+    /// A certificate that cannot be judged yet: 503.
+    #[error("the server has not read the front proxy's CA yet")]
+    NotReady,
     /// Credentials that could not be checked: 500.
     #[error(transparent)]
     Unavailable(#[from] ReviewError),
@@ -74,6 +77,9 @@ impl Authenticator {
         headers: &mut HeaderMap,
     ) -> Result<Authentication, AuthenticationError> {
         let config = self.front_proxy.load_full();
+        if !peer.0.is_empty() && !config.is_loaded() {
+            return Err(AuthenticationError::NotReady);
+        }
         let proxied = from_front_proxy(&config, peer, headers, now());
         let token = bearer(headers).map(str::to_owned);
         config.strip(headers);

@@ -19,6 +19,8 @@ use super::user::UserInfo;
 /// Who may speak for others, and how.
 #[derive(Clone, Debug, Default)]
 pub struct FrontProxyConfig {
+    /// False until the `ConfigMap` has been read for the first time.
+    loaded: bool,
     /// Roots for the proxy's certificate.
     anchors: Vec<TrustAnchor<'static>>,
     /// Common names that are accepted; empty accepts any.
@@ -85,6 +87,7 @@ impl FrontProxyConfig {
             None => Vec::new(),
         };
         Ok(Self {
+            loaded: true,
             anchors,
             allowed_names: list(data, NAMES_KEY)?,
             username_headers: headers(data, USERNAME_KEY)?,
@@ -95,6 +98,12 @@ impl FrontProxyConfig {
                 .map(|prefix| prefix.to_ascii_lowercase())
                 .collect(),
         })
+    }
+
+    /// Whether this comes from the `ConfigMap`, and is not just the state at the start.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.loaded
     }
 
     /// Whether any front proxy can be recognised.

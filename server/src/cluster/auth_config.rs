@@ -18,7 +18,7 @@ pub const AUTH_NAMESPACE: &str = "kube-system";
 pub const AUTH_CONFIG_MAP: &str = "extension-apiserver-authentication";
 
 /// How often it is reported that the configuration is missing.
-const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+const COMPLAINT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Keeps `config` up to date for as long as it is polled; `loaded` turns true with the first
 /// configuration. One that cannot be read leaves the one in force.

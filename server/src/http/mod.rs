@@ -5,12 +5,24 @@ pub mod negotiation;
 pub mod response;
 pub mod status;
 
+mod body;
 mod context;
 mod error;
+mod gzip;
+mod health;
+mod limits;
+mod pipeline;
+mod record;
 mod request_info;
+mod routes;
+mod server;
 
 pub use context::{ApiHandler, RequestContext};
 pub(crate) use error::quoted;
 pub use error::{ApiError, MAX_BODY_BYTES};
+pub use health::{Check, Health};
+pub use limits::{LimitConfig, Limits};
+pub use pipeline::{Pipeline, SERVER_HEADER};
 pub use request_info::{Query, RequestInfo, RequestInfoError};
+pub use server::{Server, ServerError};
 pub use status::{Status, StatusCause, StatusDetails};

@@ -314,6 +314,16 @@ pub fn accept_discovery(headers: &HeaderMap) -> Result<DiscoveryForm, ApiError> 
         .ok_or_else(|| ApiError::not_acceptable(&[MediaType::Json.as_str()]))
 }
 
+/// Whether the client takes JSON as it is.
+#[must_use]
+pub fn accepts_json(headers: &HeaderMap) -> bool {
+    let header = joined(headers, &ACCEPT);
+    header.is_empty()
+        || clauses(&header)
+            .iter()
+            .any(|clause| clause.matches(MediaType::Json))
+}
+
 /// Encodings of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyType {

@@ -7,5 +7,5 @@ mod reviews;
 
 pub use logs::{LogError, install as install_logs};
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};
-pub use requests::{RequestLabels, RequestMetrics};
+pub use requests::{GaugeGuard, RequestLabels, RequestMetrics};
 pub use reviews::ReviewMetrics;

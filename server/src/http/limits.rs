@@ -1,0 +1,95 @@
+//! How much is worked on at one time. What is beyond is refused with 429, not queued: the client's
+//! own back-off is the queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::body::BodyBudget;
+use super::error::ApiError;
+use super::request_info::RequestInfo;
+use crate::telemetry::{GaugeGuard, RequestMetrics};
+
+/// Bounds. Watches are not counted; each holds little, and their number is bounded by that of the
+/// streams and connections.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitConfig {
+    /// Most get and list requests at one time.
+    pub reading: usize,
+    /// Most writing requests at one time.
+    pub writing: usize,
+    /// Most memory of request bodies at one time, in bytes.
+    pub body_bytes: usize,
+    /// Longest time for a request that is no watch. Shorter than the 60 s of the kube-apiserver,
+    /// so that the client gets our answer.
+    pub deadline: Duration,
+}
+
+impl Default for LimitConfig {
+    /// A kube-apiserver lets 600 requests through at one time by default; these bounds take three
+    /// of them, also while a gate holds all requests back.
+    fn default() -> Self {
+        Self {
+            reading: 2000,
+            writing: 1000,
+            body_bytes: 256 * 1024 * 1024,
+            deadline: Duration::from_secs(34),
+        }
+    }
+}
+
+/// The bounds, and what is in use of them.
+pub struct Limits {
+    reading: Arc<Semaphore>,
+    writing: Arc<Semaphore>,
+    /// Memory for request bodies.
+    pub bodies: BodyBudget,
+    /// See [`LimitConfig::deadline`].
+    pub deadline: Duration,
+    metrics: RequestMetrics,
+}
+
+/// The right to be worked on.
+pub struct Permit {
+    _slot: OwnedSemaphorePermit,
+    _gauge: GaugeGuard,
+}
+
+impl Limits {
+    /// Nothing in use yet.
+    #[must_use]
+    pub fn new(config: &LimitConfig, metrics: RequestMetrics) -> Self {
+        Self {
+            reading: Arc::new(Semaphore::new(config.reading)),
+            writing: Arc::new(Semaphore::new(config.writing)),
+            bodies: BodyBudget::new(config.body_bytes),
+            deadline: config.deadline,
+            metrics,
+        }
+    }
+
+    /// Lets a request in; `None` for a watch, which needs no permit.
+    ///
+    /// # Errors
+    /// 429 when too much is being worked on.
+    pub fn admit(&self, info: &RequestInfo) -> Result<Option<Permit>, ApiError> {
+        if info.is_long_running() {
+            return Ok(None);
+        }
+        let (slots, kind) = if info.is_mutating() {
+            (&self.writing, "mutating")
+        } else {
+            (&self.reading, "readOnly")
+        };
+        let Ok(slot) = slots.clone().try_acquire_owned() else {
+            self.metrics.shed(kind);
+            let message = "Too many requests, please try again later.";
+            return Err(ApiError::too_many_requests(message, 1));
+        };
+        Ok(Some(Permit {
+            _slot: slot,
+            _gauge: self.metrics.in_flight(kind),
+        }))
+    }
+}

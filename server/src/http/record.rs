@@ -1,0 +1,101 @@
+//! What is written down about a request: one line in the log, one count in the metrics.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
+use tokio::time::Instant;
+
+use super::pipeline::{SERVER_HEADER, guarded};
+use super::request_info::RequestInfo;
+use crate::cluster::Served;
+use crate::telemetry::{RequestLabels, RequestMetrics};
+
+/// A request that takes longer is logged at info.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What is remembered of a request until it is answered.
+pub(super) struct Seen {
+    labels: RequestLabels,
+    method_path: String,
+    user_agent: String,
+    started: Instant,
+    is_watch: bool,
+}
+
+impl Seen {
+    pub(super) fn new(
+        info: &RequestInfo,
+        headers: &HeaderMap,
+        started: Instant,
+        served: &Served,
+    ) -> Self {
+        let agent = headers
+            .get(USER_AGENT)
+            .and_then(|value| value.to_str().ok());
+        Self {
+            labels: labels(info, served),
+            method_path: format!("{} {}", info.verb, info.path),
+            user_agent: agent.unwrap_or_default().to_owned(),
+            started,
+            is_watch: info.is_long_running(),
+        }
+    }
+
+    /// Counts and logs the answer, and marks it as ours.
+    pub(super) fn finish(self, mut response: Response, metrics: &RequestMetrics) -> Response {
+        let elapsed = self.started.elapsed();
+        let code = response.status().as_u16();
+        metrics.answered(&self.labels, code, (!self.is_watch).then_some(elapsed));
+        self.log(code, elapsed);
+        let version = HeaderValue::from_static(crate::VERSION);
+        response.headers_mut().insert(SERVER_HEADER, version);
+        if self.is_watch && response.status().is_success() {
+            return guarded(response, metrics.watcher(&self.labels));
+        }
+        response
+    }
+
+    fn log(&self, code: u16, elapsed: Duration) {
+        let (request, agent) = (self.method_path.as_str(), self.user_agent.as_str());
+        let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        if code >= 500 {
+            tracing::warn!(request, code, ms, agent, "request failed");
+        } else if elapsed > SLOW && !self.is_watch {
+            tracing::info!(request, code, ms, agent, "slow request");
+        } else {
+            tracing::debug!(request, code, ms, agent, "request");
+        }
+    }
+}
+
+/// Labels from a bounded set: a path that a client makes up is not named.
+fn labels(info: &RequestInfo, served: &Served) -> RequestLabels {
+    let verb = match info.verb.as_str() {
+        "get" => "get",
+        "list" => "list",
+        "watch" => "watch",
+        "create" => "create",
+        "update" => "update",
+        "patch" => "patch",
+        "delete" => "delete",
+        "deletecollection" => "deletecollection",
+        _ => "other",
+    };
+    let known = served.resource(&info.api_group, &info.resource).is_some()
+        || (info.api_group == crds::control::GROUP && info.resource == crds::control::PLURAL);
+    if known {
+        RequestLabels {
+            verb,
+            group: info.api_group.clone(),
+            resource: info.resource.clone(),
+        }
+    } else {
+        RequestLabels {
+            verb,
+            group: String::new(),
+            resource: String::new(),
+        }
+    }
+}
