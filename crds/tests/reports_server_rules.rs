@@ -1,0 +1,185 @@
+//! The CEL rules of the published `ReportsServer` CRD, evaluated as the kube-apiserver does.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
+
+use crds::v1alpha1::reports_server_crd;
+use kube::core::cel::Validator;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+fn schema() -> Value {
+    let crd = serde_json::to_value(reports_server_crd().unwrap()).unwrap();
+    crd.pointer("/spec/versions/0/schema/openAPIV3Schema")
+        .unwrap()
+        .clone()
+}
+
+fn object(mut spec: Value) -> Value {
+    if spec.get("targetNamespace").is_none() {
+        spec["targetNamespace"] = json!("reports-server");
+    }
+    json!({
+        "apiVersion": "reports-server.io/v1alpha1",
+        "kind": "ReportsServer",
+        "metadata": {"name": "main"},
+        "spec": spec,
+    })
+}
+
+/// The messages with which an object is refused, as the new one or in place of an old one.
+fn refusals(new: &Value, old: Option<&Value>) -> Vec<String> {
+    match Validator::new().validate(&schema(), new, old) {
+        Ok(()) => Vec::new(),
+        Err(errors) => errors.iter().map(|error| error.message.clone()).collect(),
+    }
+}
+
+fn assert_refused(found: &[String], part: &str) {
+    assert!(
+        found.len() == 1 && found[0].contains(part),
+        "wanted {part:?}, found {found:?}"
+    );
+}
+
+#[rstest]
+#[case::nothing(json!({}))]
+#[case::embedded(json!({"database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi", "storageClassName": "fast"}}}}))]
+#[case::embedded_by_default(json!({"database": {"embedded": {}}}))]
+#[case::ephemeral(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"size": "1Gi"}}}, "migration": {"source": {"policy": "Keep"}}}))]
+#[case::managed(json!({"database": {"mode": "Managed"}}))]
+#[case::external(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "s"}, "keys": {"uri": "url"}}}}))]
+#[case::cloud_native_pg(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"clusterRef": {"name": "c"}}}}))]
+#[case::manual(json!({"migration": {"approval": "Manual", "approvedPlan": "sha256:0"}}))]
+#[case::durations(json!({"migration": {"soak": "1h30m", "source": {"policy": "Prune", "after": "0s"}}}))]
+#[case::validities(json!({"tls": {"operator": {"caValidity": "48h", "certValidity": "24h", "renewBefore": "8h"}}}))]
+#[case::autoscaling(json!({"server": {"autoscaling": {"minReplicas": 2, "maxReplicas": 2}}}))]
+#[case::replicas(json!({"server": {"replicas": 1}}))]
+fn accepted(#[case] spec: Value) {
+    assert_eq!(refusals(&object(spec), None), Vec::<String>::new());
+}
+
+#[rstest]
+#[case(json!({"database": {"mode": "External"}}), "external must be set with mode External")]
+#[case(json!({"database": {"external": {"connectionSecretRef": {"name": "s"}}}}), "external must be set with mode External")]
+#[case(json!({"database": {"mode": "CloudNativePG"}}), "cloudNativePG must be set with mode")]
+#[case(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {}}}), "exactly one of clusterRef and create")]
+#[case(json!({"database": {"mode": "Managed", "embedded": {}}}), "embedded belongs to mode Embedded")]
+#[case(json!({"database": {"managed": {}}}), "managed belongs to mode Managed")]
+#[case(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "s"}, "keys": {"uri": "a", "host": "b"}}}}), "uri excludes host")]
+#[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"storageClassName": "a"}}}}), "storageClassName has no meaning with ephemeral")]
+#[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}, "migration": {"source": {"policy": "Prune"}}}), "source.policy must be Keep")]
+#[case(json!({"database": {"backup": {"destination": {}}}}), "exactly one of pvc and s3")]
+#[case(json!({"migration": {"approvedPlan": "sha256:0"}}), "only with approval: Manual")]
+#[case(json!({"migration": {"approval": "Automatic", "approvedPlan": "sha256:0"}}), "only with approval: Manual")]
+#[case(json!({"migration": {"soak": "9000h"}}), "must not be longer than 8784h")]
+#[case(json!({"migration": {"source": {"after": "9000h"}}}), "must not be longer than 8784h")]
+#[case(json!({"tls": {"mode": "CertManager"}}), "certManager must be set with mode CertManager")]
+#[case(json!({"tls": {"provided": {"secretRef": {"name": "s"}}}}), "provided must be set with mode Provided")]
+#[case(json!({"tls": {"mode": "Provided", "provided": {"secretRef": {"name": "s"}}, "operator": {}}}), "operator belongs to mode Operator")]
+#[case(json!({"tls": {"operator": {"certValidity": "1s"}}}), "must be between 1m and")]
+#[case(json!({"tls": {"operator": {"caValidity": "24h", "certValidity": "24h"}}}), "certValidity must be shorter")]
+#[case(json!({"tls": {"operator": {"certValidity": "24h", "renewBefore": "25h"}}}), "renewBefore must be shorter")]
+#[case(json!({"server": {"replicas": 2, "autoscaling": {"maxReplicas": 3}}}), "replicas and autoscaling exclude")]
+#[case(json!({"server": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}), "minReplicas must not be above")]
+#[case(json!({"server": {"podDisruptionBudget": {}}}), "exactly one of minAvailable and maxUnavailable")]
+fn refused(#[case] spec: Value, #[case] message: &str) {
+    assert_refused(&refusals(&object(spec), None), message);
+}
+
+#[rstest]
+#[case::short("a", true)]
+#[case::longest("a123456789012345678901234567890123456789", true)]
+#[case::too_long("a1234567890123456789012345678901234567890", false)]
+#[case::dots("a.b", false)]
+#[case::digit_first("1a", false)]
+#[case::dash_last("a-", false)]
+fn names(#[case] name: &str, #[case] accepted: bool) {
+    let mut named = object(json!({}));
+    named["metadata"]["name"] = json!(name);
+    assert_eq!(refusals(&named, None).is_empty(), accepted);
+}
+
+#[rstest]
+#[case::api_added(json!({}), json!({"apis": [{"group": "a.b", "owner": "Server"}]}))]
+#[case::api_given_back(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": [{"group": "a.b", "owner": "CRD"}]}))]
+#[case::api_left_out(json!({"apis": [{"group": "a.b", "owner": "CRD"}]}), json!({}))]
+#[case::id_set(json!({}), json!({"clusterIdentity": {"id": "a"}}))]
+#[case::display_name(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {"id": "a", "displayName": "b"}}))]
+#[case::default_to_managed(json!({}), json!({"database": {"mode": "Managed"}}))]
+#[case::embedded_to_managed(json!({"database": {"mode": "Embedded", "embedded": {}}}), json!({"database": {"mode": "Managed"}}))]
+#[case::ephemeral_to_managed(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({"database": {"mode": "Managed"}}))]
+#[case::grown(json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2048Mi"}}}}))]
+fn accepted_update(#[case] old: Value, #[case] new: Value) {
+    assert_eq!(
+        refusals(&object(new), Some(&object(old))),
+        Vec::<String>::new()
+    );
+}
+
+#[rstest]
+#[case(json!({"targetNamespace": "a"}), json!({"targetNamespace": "b"}), "targetNamespace is immutable")]
+#[case(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {"id": "b"}}), "clusterIdentity.id is immutable")]
+#[case(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {}}), "clusterIdentity.id is immutable")]
+#[case(json!({"clusterIdentity": {"id": "a"}}), json!({}), "clusterIdentity.id is immutable")]
+#[case(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "Embedded"}}), "only be changed from Embedded")]
+#[case(json!({"database": {"mode": "Managed"}}), json!({}), "only be changed from Embedded")]
+#[case(json!({"database": {"embedded": {}}}), json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), "cannot be added or removed")]
+#[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({}), "cannot be added or removed")]
+#[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": []}), "cannot be left out of apis")]
+#[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({}), "cannot be left out of apis")]
+#[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": [{"group": "c.d", "owner": "Server"}]}), "cannot be left out of apis")]
+#[case(json!({"database": {"embedded": {"storage": {"size": "2Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2047Mi"}}}}), "size can only grow")]
+#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"embedded": {"storage": {"storageClassName": "b"}}}}), "storageClassName is immutable")]
+#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"embedded": {"storage": {}}}}), "storageClassName is immutable")]
+fn refused_update(#[case] old: Value, #[case] new: Value, #[case] message: &str) {
+    assert_refused(&refusals(&object(new), Some(&object(old))), message);
+}
+
+/// A rule that no case above breaks would be a rule that nobody has tried.
+#[test]
+fn every_rule_has_a_case() {
+    fn rules(schema: &Value, found: &mut std::collections::BTreeSet<String>) {
+        for rule in schema["x-kubernetes-validations"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            found.insert(rule["message"].as_str().unwrap().to_owned());
+        }
+        for child in schema["properties"]
+            .as_object()
+            .into_iter()
+            .flat_map(|fields| fields.values())
+        {
+            rules(child, found);
+        }
+        for key in ["items", "additionalProperties"] {
+            if schema[key].is_object() {
+                rules(&schema[key], found);
+            }
+        }
+    }
+    let mut found = std::collections::BTreeSet::new();
+    rules(&schema(), &mut found);
+    let cases = include_str!("reports_server_rules.rs");
+    let untried: Vec<_> = found
+        .iter()
+        .filter(|message| !message.starts_with("name must be"))
+        .filter(|message| !cases.lines().any(|line| names_message(line, message)))
+        .collect();
+    assert!(untried.is_empty(), "{untried:#?}");
+}
+
+/// Whether the last string of a `#[case]` line is a part of the message.
+fn names_message(line: &str, message: &str) -> bool {
+    let Some(case) = line
+        .strip_prefix("#[case")
+        .and_then(|line| line.strip_suffix("\")]"))
+    else {
+        return false;
+    };
+    case.rsplit_once('"')
+        .is_some_and(|(_, part)| part.len() > 8 && message.contains(part))
+}
