@@ -87,10 +87,8 @@ pub fn resource(
             string("API group and version in which this object is written."),
         ),
         ("kind", string("Kind of this object.")),
-        (
-            "metadata",
-            json!({"description": "Standard object metadata.", "type": "object"}),
-        ),
+        // Kubernetes specifies metadata itself; a CRD may not even describe it.
+        ("metadata", json!({"type": "object"})),
     ];
     object(description, required, common.into_iter().chain(fields))
 }
