@@ -1,8 +1,10 @@
-//! Bringing an object into the shape of its schema.
+//! Bringing an object into the shape of its schema, as `schemaCoercingDecoder` of
+//! `k8s.io/apiextensions-apiserver` does.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{FieldError, Structural};
+use super::object_meta;
+use super::structural::{Additional, Structural};
 
 /// What becomes of metadata fields whose values have the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,23 +15,320 @@ pub enum Malformed {
     Drop,
 }
 
+/// Why an object cannot be brought into shape: a 400 that carries this text.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CoerceError {
+    /// `apiVersion` or `kind` of the object is no string.
+    #[error(".{field} accessor error: {value} is of the type {found}, expected string")]
+    TypeMeta {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// Its type, as Go calls it.
+        found: &'static str,
+    },
+    /// The object is no JSON object.
+    #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
+    NoObject(&'static str),
+    /// A field of the object's metadata has the wrong type.
+    #[error("{0}")]
+    Metadata(String),
+    /// The same, in an object embedded in a field (`x-kubernetes-embedded-resource`).
+    #[error("{0}")]
+    Embedded(super::FieldError),
+}
+
+const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
 impl Structural {
     /// Prunes `object` in place as the kube-apiserver does after decoding: unknown fields go at all
     /// levels (`metadata` keeps only the fields of ObjectMeta, in their canonical form), and so do
     /// nulls where the schema has neither `nullable` nor a default. `apiVersion` and `kind` stay.
     ///
-    /// Returns the paths of the unknown fields (`spec.foo`, `results[0].x`), sorted: the `x` of
-    /// `unknown field "x"`.
+    /// Returns the paths of the unknown fields (`spec.foo`, `results[0].x`), those of the metadata
+    /// first, then by alphabet: the `x` of `unknown field "x"`.
     ///
     /// # Errors
-    /// With [`Malformed::Refuse`], the first field of `metadata`, `apiVersion` or `kind` that has
-    /// the wrong type: a 400, not a 422.
+    /// With [`Malformed::Refuse`], when `metadata`, `apiVersion` or `kind` have the wrong type.
     pub fn coerce(
         &self,
         object: &mut Value,
         malformed: Malformed,
-    ) -> Result<Vec<String>, FieldError> {
-        let _ = (object, malformed);
-        Ok(Vec::new())
+    ) -> Result<Vec<String>, CoerceError> {
+        let Value::Object(fields) = object else {
+            return Err(CoerceError::NoObject(type_name(object)));
+        };
+        for field in ["kind", "apiVersion"] {
+            check_type_meta(fields, field)?;
+        }
+        let mut unknown = Vec::new();
+        if let Some(metadata) = fields.get_mut("metadata") {
+            object_meta::conform(metadata, "metadata", malformed, &mut unknown)
+                .map_err(CoerceError::Metadata)?;
+        }
+        let mut pruner = Pruner::default();
+        pruner.prune_fields(fields, self, true);
+        prune_nulls(object, Some(self));
+        pruner.unknown.sort();
+        unknown.append(&mut pruner.unknown);
+        Embedded {
+            malformed,
+            unknown: Vec::new(),
+        }
+        .coerce_below(object, self, "")?;
+        Ok(unknown)
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn check_type_meta(fields: &Map<String, Value>, field: &'static str) -> Result<(), CoerceError> {
+    let (value, found) = match fields.get(field) {
+        None | Some(Value::String(_)) => return Ok(()),
+        Some(Value::Null) => ("<nil>".to_owned(), "<nil>"),
+        Some(value @ Value::Bool(_)) => (value.to_string(), "bool"),
+        Some(value @ Value::Number(number)) => (
+            value.to_string(),
+            if number.is_i64() { "int64" } else { "float64" },
+        ),
+        Some(value @ Value::Array(_)) => (value.to_string(), "[]interface {}"),
+        Some(value @ Value::Object(_)) => (value.to_string(), "map[string]interface {}"),
+    };
+    Err(CoerceError::TypeMeta {
+        field,
+        value,
+        found,
+    })
+}
+
+/// Removes unknown fields and notes where they were.
+#[derive(Default)]
+struct Pruner {
+    path: String,
+    unknown: Vec<String>,
+}
+
+impl Pruner {
+    /// Runs `work` with `segment` behind the path.
+    fn within(&mut self, segment: Segment<'_>, work: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        match segment {
+            Segment::Key(key) => {
+                if length > 0 {
+                    self.path.push('.');
+                }
+                self.path.push_str(key);
+            }
+            Segment::Index(index) => self.path.push_str(&format!("[{index}]")),
+        }
+        work(self);
+        self.path.truncate(length);
+    }
+
+    fn record(&mut self, key: &str) {
+        self.within(Segment::Key(key), |pruner| {
+            pruner.unknown.push(pruner.path.clone())
+        });
+    }
+
+    fn prune(&mut self, value: &mut Value, schema: Option<&Structural>) {
+        match (value, schema) {
+            (Value::Object(fields), Some(schema)) => {
+                self.prune_fields(fields, schema, schema.embedded);
+            }
+            (Value::Object(fields), None) => {
+                let given = std::mem::take(fields);
+                given.keys().for_each(|key| self.record(key));
+            }
+            (Value::Array(items), schema) => {
+                // Below a list that keeps unknown fields, items of no object type do so as well.
+                let preserve = schema.is_some_and(|schema| schema.preserve_unknown);
+                let schema = schema.and_then(|schema| schema.items.as_deref());
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.within(Segment::Index(index), |pruner| match preserve {
+                        true => pruner.prune_known(item, schema),
+                        false => pruner.prune(item, schema),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn prune_fields(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        schema: &Structural,
+        embedded: bool,
+    ) {
+        fields.retain(|key, value| {
+            if embedded && META_FIELDS.contains(&key.as_str()) {
+                return true;
+            }
+            if let Some(property) = schema.properties.get(key) {
+                self.within(Segment::Key(key), |pruner| {
+                    pruner.prune(value, Some(property))
+                });
+                return true;
+            }
+            match (&schema.additional, schema.preserve_unknown) {
+                (Additional::Schema(below), _) => {
+                    self.within(Segment::Key(key), |pruner| pruner.prune(value, Some(below)));
+                    true
+                }
+                (Additional::Any, _) => {
+                    self.within(Segment::Key(key), |pruner| pruner.prune(value, None));
+                    true
+                }
+                (Additional::Unspecified, true) => true,
+                (Additional::Unspecified, false) => {
+                    self.record(key);
+                    false
+                }
+            }
+        });
+    }
+
+    /// Keeps what is unknown, but prunes below what the schema specifies.
+    fn prune_known(&mut self, value: &mut Value, schema: Option<&Structural>) {
+        let Some(schema) = schema else { return };
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    if schema.embedded && META_FIELDS.contains(&key.as_str()) {
+                        continue;
+                    }
+                    let below = match (schema.properties.get(key), &schema.additional) {
+                        (Some(property), _) => Some(property),
+                        (None, Additional::Schema(below)) => Some(&**below),
+                        (None, Additional::Any) => None,
+                        (None, Additional::Unspecified) => continue,
+                    };
+                    self.within(Segment::Key(key), |pruner| pruner.prune(value, below));
+                }
+            }
+            Value::Array(items) => {
+                let below = schema.items.as_deref();
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.within(Segment::Index(index), |pruner| {
+                        pruner.prune_known(item, below)
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+enum Segment<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// Removes the nulls of objects that are neither nullable nor defaulted.
+fn prune_nulls(value: &mut Value, schema: Option<&Structural>) {
+    match value {
+        Value::Object(fields) => fields.retain(|key, value| {
+            let below = schema.and_then(|schema| schema.below(key));
+            let dropped = value.is_null()
+                && below.is_some_and(|schema| !schema.nullable && schema.default.is_none());
+            if !dropped {
+                prune_nulls(value, below);
+            }
+            !dropped
+        }),
+        Value::Array(items) => {
+            let below = schema.and_then(|schema| schema.items.as_deref());
+            items.iter_mut().for_each(|item| prune_nulls(item, below));
+        }
+        _ => {}
+    }
+}
+
+/// Brings the metadata of embedded objects into shape.
+struct Embedded {
+    malformed: Malformed,
+    unknown: Vec<String>,
+}
+
+impl Embedded {
+    fn coerce_below(
+        &mut self,
+        value: &mut Value,
+        schema: &Structural,
+        path: &str,
+    ) -> Result<(), CoerceError> {
+        match value {
+            Value::Object(fields) => {
+                if schema.embedded {
+                    self.coerce_meta(fields, path)?;
+                }
+                for (key, value) in fields {
+                    if let Some(property) = schema.properties.get(key) {
+                        self.coerce_below(value, property, &join(path, key))?;
+                    } else if let Additional::Schema(below) = &schema.additional {
+                        self.coerce_below(value, below, &format!("{path}[{key}]"))?;
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(below) = schema.items.as_deref() {
+                    for (index, item) in items.iter_mut().enumerate() {
+                        self.coerce_below(item, below, &format!("{path}[{index}]"))?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn coerce_meta(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        path: &str,
+    ) -> Result<(), CoerceError> {
+        let invalid = |key: &str, value: &Value, detail: String| {
+            CoerceError::Embedded(super::FieldError::invalid(
+                join(path, key),
+                value.clone(),
+                detail,
+            ))
+        };
+        for key in ["apiVersion", "kind"] {
+            match (fields.get(key), self.malformed) {
+                (None | Some(Value::String(_)), _) => {}
+                (Some(_), Malformed::Drop) => {
+                    fields.remove(key);
+                }
+                (Some(value), Malformed::Refuse) => {
+                    return Err(invalid(key, value, "must be a string".to_owned()));
+                }
+            }
+        }
+        if let Some(metadata) = fields.get_mut("metadata") {
+            let given = metadata.clone();
+            let path = join(path, "metadata");
+            object_meta::conform(metadata, &path, self.malformed, &mut self.unknown)
+                .map_err(|error| invalid("metadata", &given, error))?;
+        }
+        Ok(())
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    match path.is_empty() {
+        true => key.to_owned(),
+        false => format!("{path}.{key}"),
     }
 }

@@ -1,23 +1,32 @@
 //! Reading a request body, strictly enough to tell what the client may not have meant.
 
-use serde_json::Value;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::quote;
+
+/// Most duplicates that are named; more are counted as one error too many to tell.
+const MAX_DUPLICATES: usize = 100;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
     Json,
-    /// `application/yaml`; JSON is read as well.
+    /// `application/yaml` (1.2); JSON is read as well.
     Yaml,
 }
 
 /// A body that could be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The content; the last of several values of one key stays, as in the kube-apiserver.
+    /// The content. Of several values of one key the last stays, and numbers are as Go holds them:
+    /// whole numbers in the range of an i64 are integers (also `1.0` and `1e3`), all others floats.
     pub value: Value,
-    /// Strict errors, as they stand in a warning or behind `strict decoding error: `:
-    /// `duplicate field "spec.x"`, or for YAML `line 3: key "x" already set in map`.
+    /// Keys that occur more than once in their object, the way a warning or `strict decoding
+    /// error: ` tells it: `duplicate field "spec.x"`. At most 100.
     pub duplicates: Vec<String>,
 }
 
@@ -32,19 +41,350 @@ pub enum DecodeError {
     Yaml(String),
 }
 
-/// Decodes a body. Nesting is bounded at 128 levels; the caller bounds the size.
+/// Decodes a body. Nesting is bounded at 128 levels and repetition by YAML aliases by the parser;
+/// the caller bounds the size.
 ///
 /// # Errors
 /// When the body is no JSON or YAML, is nested too deeply, or has text behind the value.
 pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
+    let mut track = Track::default();
     let value = match encoding {
-        Encoding::Json => serde_json::from_slice::<Value>(body)
-            .map_err(|err| DecodeError::Json(err.to_string()))?,
-        Encoding::Yaml => serde_yaml::from_slice::<Value>(body)
+        Encoding::Json => {
+            let mut deserializer = serde_json::Deserializer::from_slice(body);
+            Seed(&mut track)
+                .deserialize(&mut deserializer)
+                .and_then(|value| deserializer.end().map(|()| value))
+                .map_err(|err| DecodeError::Json(err.to_string()))?
+        }
+        Encoding::Yaml => Seed(&mut track)
+            .deserialize(serde_yaml::Deserializer::from_slice(body))
             .map_err(|err| DecodeError::Yaml(err.to_string()))?,
     };
     Ok(Decoded {
         value,
-        duplicates: Vec::new(),
+        duplicates: track.duplicates,
     })
+}
+
+/// Where the reader is, and what it has found.
+#[derive(Default)]
+struct Track {
+    path: Vec<Segment>,
+    duplicates: Vec<String>,
+}
+
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+impl Track {
+    fn record_duplicate(&mut self, key: &str) {
+        let mut path = String::new();
+        for segment in &self.path {
+            match segment {
+                Segment::Key(key) if path.is_empty() => path.push_str(key),
+                Segment::Key(key) => {
+                    path.push('.');
+                    path.push_str(key);
+                }
+                Segment::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(key);
+        let error = format!("duplicate field {}", quote(&path));
+        if self.duplicates.len() < MAX_DUPLICATES && !self.duplicates.contains(&error) {
+            self.duplicates.push(error);
+        }
+    }
+}
+
+struct Seed<'t>(&'t mut Track);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        match i64::try_from(value) {
+            Ok(value) => Ok(value.into()),
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "Go holds larger numbers as floats"
+            )]
+            Err(_) => self.visit_f64(value as f64),
+        }
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        if !value.is_finite() {
+            return Err(E::custom(format_args!("json: unsupported value: {value}")));
+        }
+        Ok(number(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+        let Self(track) = self;
+        let mut items = Vec::new();
+        loop {
+            track.path.push(Segment::Index(items.len()));
+            let item = sequence.next_element_seed(Seed(&mut *track))?;
+            track.path.pop();
+            match item {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let Self(track) = self;
+        let mut fields = Map::new();
+        while let Some(Key(key)) = map.next_key_seed(KeySeed)? {
+            if fields.contains_key(&key) {
+                track.record_duplicate(&key);
+            }
+            track.path.push(Segment::Key(key.clone()));
+            let value = map.next_value_seed(Seed(&mut *track))?;
+            track.path.pop();
+            fields.insert(key, value);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+/// A number the way Go holds it after `1.0` has been written and read back as `1`.
+fn number(value: f64) -> Value {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if value.fract() == 0.0 && value.abs() < LIMIT {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "whole and within the bounds"
+        )]
+        return (value as i64).into();
+    }
+    value.into()
+}
+
+/// Keys are texts; YAML may write them as numbers or booleans.
+struct KeySeed;
+
+struct Key(String);
+
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key of an object")
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Key, E> {
+        Ok(Key(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Key, E> {
+        Ok(Key(value))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Key, E> {
+        Ok(Key(value.to_string()))
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Key, E> {
+        Err(E::custom("a key must not be null"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case(r#"{"a":1}"#, json!({"a":1}), &[])]
+    #[case(r#"{"a":1,"a":2}"#, json!({"a":2}), &["duplicate field \"a\""])]
+    #[case(r#"{"s":{"x":1,"x":1,"x":1}}"#, json!({"s":{"x":1}}), &["duplicate field \"s.x\""])]
+    #[case(
+        r#"{"r":[{},{"x":[[{"y":0,"y":1}]]}]}"#,
+        json!({"r":[{},{"x":[[{"y":1}]]}]}),
+        &["duplicate field \"r[1].x[0][0].y\""]
+    )]
+    #[case(r#"{"a":{"b":1},"a":{"c":2}}"#, json!({"a":{"c":2}}), &["duplicate field \"a\""])]
+    #[case(" [1, null, true, \"x\", 1.5] ", json!([1, null, true, "x", 1.5]), &[])]
+    fn duplicates_are_named_and_the_last_wins(
+        #[case] body: &str,
+        #[case] value: Value,
+        #[case] duplicates: &[&str],
+        #[values(Encoding::Json, Encoding::Yaml)] encoding: Encoding,
+    ) {
+        let decoded = decode(body.as_bytes(), encoding).unwrap();
+        assert_eq!(decoded.value, value);
+        assert_eq!(decoded.duplicates, duplicates);
+    }
+
+    #[rstest]
+    #[case("1.0", json!(1))]
+    #[case("-1e3", json!(-1000))]
+    #[case("-0.0", json!(0))]
+    #[case("9223372036854775807", json!(9_223_372_036_854_775_807_i64))]
+    #[case("9223372036854775808", json!(9_223_372_036_854_775_808.0))]
+    #[case("0.5", json!(0.5))]
+    fn numbers_are_held_as_in_go(#[case] body: &str, #[case] value: Value) {
+        let decoded = decode(body.as_bytes(), Encoding::Json).unwrap().value;
+        assert_eq!(decoded, value);
+        assert_eq!(decoded.is_i64(), value.is_i64());
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("{")]
+    #[case("{\"a\":1")]
+    #[case("{\"a\":1}x")]
+    #[case("{\"a\":1} {}")]
+    #[case("not json")]
+    #[case("{\"a\":1e999}")]
+    #[case("\u{feff}{}")]
+    #[case("{1:2}")]
+    fn broken_json_is_refused(#[case] body: &str) {
+        let error = decode(body.as_bytes(), Encoding::Json).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("couldn't get version/kind; json parse error: ")
+        );
+    }
+
+    #[rstest]
+    #[case("a: [")]
+    #[case("a: .nan")]
+    #[case("? ~\n: 1")]
+    #[case("? [x]\n: 1")]
+    #[case("a: 1\n---\nb: 2\n")]
+    fn broken_yaml_is_refused(#[case] body: &str) {
+        let error = decode(body.as_bytes(), Encoding::Yaml).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("error converting YAML to JSON: yaml: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn yaml_keys_become_texts() {
+        let decoded = decode(b"1: a\ntrue: b\nx: &n {y: 0x10}\nz: *n\n", Encoding::Yaml).unwrap();
+        assert_eq!(
+            decoded.value,
+            json!({"1": "a", "true": "b", "x": {"y": 16}, "z": {"y": 16}})
+        );
+    }
+
+    #[rstest]
+    #[case(Encoding::Json)]
+    #[case(Encoding::Yaml)]
+    fn nesting_is_bounded(#[case] encoding: Encoding) {
+        let body = "[".repeat(100_000);
+        assert!(decode(body.as_bytes(), encoding).is_err());
+    }
+
+    #[test]
+    fn aliases_cannot_multiply_without_bound() {
+        let mut body = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+        for level in 1..12 {
+            let below = level - 1;
+            body.push_str(&format!(
+                "a{level}: &a{level} [{}]\n",
+                vec![format!("*a{below}"); 9].join(",")
+            ));
+        }
+        assert!(decode(body.as_bytes(), Encoding::Yaml).is_err());
+    }
+
+    #[test]
+    fn the_list_of_duplicates_is_bounded() {
+        let fields: String = (0..500)
+            .map(|n| format!("\"k{n}\":0,\"k{n}\":1,"))
+            .collect();
+        let body = format!("{{{}\"end\":0}}", fields);
+        assert_eq!(
+            decode(body.as_bytes(), Encoding::Json)
+                .unwrap()
+                .duplicates
+                .len(),
+            100
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_bodies_never_panic(body in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = decode(&body, Encoding::Json);
+            let _ = decode(&body, Encoding::Yaml);
+        }
+
+        #[test]
+        fn json_like_bodies_never_panic(body in r#"[\[\]{}:,"0-9.eE+\-a-c \\u]{0,60}"#) {
+            let _ = decode(body.as_bytes(), Encoding::Json);
+            let _ = decode(body.as_bytes(), Encoding::Yaml);
+        }
+    }
 }

@@ -11,13 +11,15 @@ mod default;
 mod error;
 mod format;
 mod names;
+mod object_meta;
 mod structural;
 mod validate;
 
-pub use coerce::Malformed;
+pub use coerce::{CoerceError, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode};
 pub use error::{FieldError, FieldErrorKind, quote};
 pub use names::{
     dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
 };
 pub use structural::{SchemaError, Structural};
+pub use validate::MAX_ERRORS;

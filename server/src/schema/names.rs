@@ -113,14 +113,14 @@ fn is_label_text(text: &str) -> bool {
     end(bytes.first()) && end(bytes.last()) && bytes.iter().all(|b| inner(*b))
 }
 
-fn is_dns_label(text: &str) -> bool {
+pub(super) fn is_dns_label(text: &str) -> bool {
     let end = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let bytes = text.as_bytes();
     let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
     end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)
 }
 
-fn is_dns_subdomain(text: &str) -> bool {
+pub(super) fn is_dns_subdomain(text: &str) -> bool {
     text.split('.').all(is_dns_label)
 }
 

@@ -421,7 +421,7 @@ fn rules(schema: &JSONSchemaProps, place: &Place) -> Result<Rules, SchemaError> 
         })
     };
     Ok(Rules {
-        format: schema.format.as_deref().and_then(Format::of),
+        format: format(schema, place)?,
         enumeration: schema
             .enum_
             .iter()
@@ -448,6 +448,14 @@ fn rules(schema: &JSONSchemaProps, place: &Place) -> Result<Rules, SchemaError> 
             Some(below) => Some(Box::new(parse(below, &place.junctor("not"))?)),
         },
     })
+}
+
+fn format(schema: &JSONSchemaProps, place: &Place) -> Result<Option<Format>, SchemaError> {
+    match schema.format.as_deref() {
+        None | Some("") => Ok(None),
+        Some(name) => Format::of(name, types(schema, place)?)
+            .map_err(|reason| error(place.field("format"), reason)),
+    }
 }
 
 fn unique(names: &[String]) -> Vec<String> {

@@ -1,0 +1,306 @@
+//! ObjectMeta as the kube-apiserver keeps it.
+//!
+//! A kube-apiserver reads `metadata` into a struct and writes it back: unknown fields vanish, empty
+//! ones too, times lose their fractions. The tables here are those of `ObjectMeta`, `OwnerReference`
+//! and `ManagedFieldsEntry` of `k8s.io/apimachinery` 1.36.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::Malformed;
+
+/// The shape of a value.
+enum Shape {
+    /// A string.
+    Text,
+    /// An int64.
+    Integer,
+    Boolean,
+    /// RFC 3339, kept in UTC without a fraction.
+    Time,
+    /// An object of strings.
+    TextMap,
+    TextList,
+    List(&'static Struct),
+    /// Any object, kept as it is.
+    Raw,
+}
+
+struct Struct {
+    name: &'static str,
+    fields: &'static [Field],
+}
+
+struct Field {
+    name: &'static str,
+    shape: Shape,
+    /// Which values are not written back.
+    omit: Omit,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Omit {
+    /// Nulls.
+    Null,
+    /// Nulls and zero values.
+    Empty,
+    /// Nothing; a null or missing value becomes the empty string.
+    Never,
+}
+
+const fn field(name: &'static str, shape: Shape, omit: Omit) -> Field {
+    Field { name, shape, omit }
+}
+
+static OBJECT_META: Struct = Struct {
+    name: "ObjectMeta",
+    fields: &[
+        field("name", Shape::Text, Omit::Empty),
+        field("generateName", Shape::Text, Omit::Empty),
+        field("namespace", Shape::Text, Omit::Empty),
+        field("selfLink", Shape::Text, Omit::Empty),
+        field("uid", Shape::Text, Omit::Empty),
+        field("resourceVersion", Shape::Text, Omit::Empty),
+        field("generation", Shape::Integer, Omit::Empty),
+        field("creationTimestamp", Shape::Time, Omit::Null),
+        field("deletionTimestamp", Shape::Time, Omit::Null),
+        field("deletionGracePeriodSeconds", Shape::Integer, Omit::Null),
+        field("labels", Shape::TextMap, Omit::Empty),
+        field("annotations", Shape::TextMap, Omit::Empty),
+        field(
+            "ownerReferences",
+            Shape::List(&OWNER_REFERENCE),
+            Omit::Empty,
+        ),
+        field("finalizers", Shape::TextList, Omit::Empty),
+        field(
+            "managedFields",
+            Shape::List(&MANAGED_FIELDS_ENTRY),
+            Omit::Empty,
+        ),
+    ],
+};
+
+static OWNER_REFERENCE: Struct = Struct {
+    name: "OwnerReference",
+    fields: &[
+        field("apiVersion", Shape::Text, Omit::Never),
+        field("kind", Shape::Text, Omit::Never),
+        field("name", Shape::Text, Omit::Never),
+        field("uid", Shape::Text, Omit::Never),
+        field("controller", Shape::Boolean, Omit::Null),
+        field("blockOwnerDeletion", Shape::Boolean, Omit::Null),
+    ],
+};
+
+static MANAGED_FIELDS_ENTRY: Struct = Struct {
+    name: "ManagedFieldsEntry",
+    fields: &[
+        field("manager", Shape::Text, Omit::Empty),
+        field("operation", Shape::Text, Omit::Empty),
+        field("apiVersion", Shape::Text, Omit::Empty),
+        field("time", Shape::Time, Omit::Null),
+        field("fieldsType", Shape::Text, Omit::Empty),
+        field("fieldsV1", Shape::Raw, Omit::Null),
+        field("subresource", Shape::Text, Omit::Empty),
+    ],
+};
+
+/// Brings `metadata` into its canonical form and adds the paths of unknown fields to `unknown`,
+/// each behind `path` (the path of `metadata` itself).
+///
+/// # Errors
+/// With [`Malformed::Refuse`], what Go's decoder says of the first field of a wrong type.
+pub(super) fn conform(
+    metadata: &mut Value,
+    path: &str,
+    malformed: Malformed,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    let fields = match metadata {
+        Value::Object(fields) => std::mem::take(fields),
+        Value::Null => Map::new(),
+        other if malformed == Malformed::Refuse => {
+            return Err(mismatch_value(other, "v1.ObjectMeta"));
+        }
+        _ => Map::new(),
+    };
+    *metadata = Value::Object(OBJECT_META.conform(fields, path, "", malformed, unknown)?);
+    Ok(())
+}
+
+impl Struct {
+    fn conform(
+        &self,
+        given: Map<String, Value>,
+        path: &str,
+        go_path: &str,
+        malformed: Malformed,
+        unknown: &mut Vec<String>,
+    ) -> Result<Map<String, Value>, String> {
+        let mut kept = Map::new();
+        for (key, mut value) in given {
+            let Some(field) = self.fields.iter().find(|field| field.name == key) else {
+                unknown.push(format!("{path}.{key}"));
+                continue;
+            };
+            let place = Place {
+                owner: self.name,
+                path: &format!("{path}.{key}"),
+                go_path: &format!("{go_path}.{key}"),
+            };
+            match field.shape.conform(&mut value, &place, unknown) {
+                Ok(()) if field.omits(&value) => {}
+                Ok(()) => {
+                    kept.insert(key, value);
+                }
+                Err(error) if malformed == Malformed::Refuse => return Err(error),
+                Err(_) => {}
+            }
+        }
+        for field in self.fields.iter().filter(|field| field.omit == Omit::Never) {
+            kept.entry(field.name)
+                .or_insert_with(|| Value::String(String::new()));
+        }
+        Ok(kept)
+    }
+}
+
+impl Field {
+    fn omits(&self, value: &Value) -> bool {
+        let zero = || match value {
+            Value::String(text) => text.is_empty(),
+            Value::Number(number) => number.as_i64() == Some(0),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            Value::Null | Value::Bool(_) => false,
+        };
+        value.is_null() || (self.omit == Omit::Empty && zero())
+    }
+}
+
+/// Where a value stands, for errors.
+struct Place<'a> {
+    owner: &'static str,
+    path: &'a str,
+    go_path: &'a str,
+}
+
+impl Shape {
+    fn conform(
+        &self,
+        value: &mut Value,
+        place: &Place<'_>,
+        unknown: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if value.is_null() {
+            return Ok(());
+        }
+        match (self, &mut *value) {
+            (Self::Text, Value::String(_))
+            | (Self::Boolean, Value::Bool(_))
+            | (Self::Raw, Value::Object(_)) => Ok(()),
+            (Self::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
+            (Self::Time, Value::String(text)) => {
+                *text = canonical_time(text)?;
+                Ok(())
+            }
+            (Self::TextMap, Value::Object(fields)) => fields.values_mut().try_for_each(|value| {
+                text_or_null(value).map_err(|got| place.mismatch(got, "string"))
+            }),
+            (Self::TextList, Value::Array(items)) => items.iter_mut().try_for_each(|item| {
+                text_or_null(item).map_err(|got| place.mismatch(got, "string"))
+            }),
+            (Self::List(item), Value::Array(items)) => place.conform_items(item, items, unknown),
+            (shape, other) => Err(place.mismatch(type_name(other), shape.go_type())),
+        }
+    }
+
+    fn go_type(&self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Integer => "int64",
+            Self::Boolean => "bool",
+            Self::Time => "v1.Time",
+            Self::TextMap => "map[string]string",
+            Self::TextList => "[]string",
+            Self::List(item) if item.name == OWNER_REFERENCE.name => "[]v1.OwnerReference",
+            Self::List(_) => "[]v1.ManagedFieldsEntry",
+            Self::Raw => "v1.FieldsV1",
+        }
+    }
+}
+
+impl Place<'_> {
+    fn conform_items(
+        &self,
+        item: &Struct,
+        items: &mut [Value],
+        unknown: &mut Vec<String>,
+    ) -> Result<(), String> {
+        for (index, value) in items.iter_mut().enumerate() {
+            let fields = match value {
+                Value::Object(fields) => std::mem::take(fields),
+                Value::Null => Map::new(),
+                other => return Err(self.mismatch(type_name(other), &format!("v1.{}", item.name))),
+            };
+            let path = format!("{}[{index}]", self.path);
+            // A list is taken or dropped as a whole.
+            let fields = item.conform(fields, &path, self.go_path, Malformed::Refuse, unknown)?;
+            *value = Value::Object(fields);
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, got: &str, wanted: &str) -> String {
+        format!(
+            "json: cannot unmarshal {got} into Go struct field {}{} of type {wanted}",
+            self.owner, self.go_path
+        )
+    }
+}
+
+fn mismatch_value(value: &Value, wanted: &str) -> String {
+    format!(
+        "json: cannot unmarshal {} into Go value of type {wanted}",
+        type_name(value)
+    )
+}
+
+/// Go reads a null into a string as the empty string.
+fn text_or_null(value: &mut Value) -> Result<(), &'static str> {
+    match value {
+        Value::String(_) => Ok(()),
+        Value::Null => {
+            *value = Value::String(String::new());
+            Ok(())
+        }
+        other => Err(type_name(other)),
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// `2026-11-21T04:09:53.9+01:00` becomes `2026-11-21T03:09:53Z`.
+fn canonical_time(text: &str) -> Result<String, String> {
+    let refuse = || {
+        format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it as RFC 3339"
+        )
+    };
+    let strict = text.len() >= 20 && text.as_bytes().get(10) == Some(&b'T');
+    let time: Timestamp = text.parse().ok().filter(|_| strict).ok_or_else(refuse)?;
+    let fraction =
+        SignedDuration::from_nanos(i64::from(time.subsec_nanosecond()).rem_euclid(1_000_000_000));
+    let whole = time.checked_sub(fraction).map_err(|_| refuse())?;
+    Ok(format!("{whole:.0}"))
+}

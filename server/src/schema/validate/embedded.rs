@@ -1,0 +1,109 @@
+//! Objects that are embedded in others (`x-kubernetes-embedded-resource`).
+
+use serde_json::{Map, Value};
+
+use super::super::structural::Additional;
+use super::super::{FieldError, Structural, label_value_errors, qualified_name_errors};
+use super::path::Path;
+
+/// The errors in `apiVersion`, `kind` and `metadata` of all embedded objects.
+pub(super) fn errors(schema: &Structural, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    walk(schema, object, &Path::root(), &mut errors);
+    errors
+}
+
+fn walk(schema: &Structural, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(fields) => {
+            if schema.embedded {
+                judge(fields, path, errors);
+            }
+            for (name, value) in fields {
+                if let Some(property) = schema.properties.get(name) {
+                    walk(property, value, &path.field(name), errors);
+                } else if let Additional::Schema(below) = &schema.additional {
+                    walk(below, value, &path.key(name), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(below) = &schema.items {
+                for (index, item) in items.iter().enumerate() {
+                    walk(below, item, &path.index(index), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn judge(fields: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    for name in ["apiVersion", "kind"] {
+        let field = path.field(name).to_field();
+        match fields.get(name) {
+            None => errors.push(FieldError::required(field, "")),
+            Some(Value::String(text)) if text.is_empty() => {
+                errors.push(FieldError::invalid(field, "", "must not be empty"));
+            }
+            Some(Value::String(text)) if name == "apiVersion" && text.matches('/').count() > 1 => {
+                let detail = format!("unexpected GroupVersion string: {text}");
+                errors.push(FieldError::invalid(field, text.as_str(), detail));
+            }
+            Some(Value::String(_)) => {}
+            Some(other) => {
+                errors.push(FieldError::invalid(
+                    field,
+                    other.clone(),
+                    "must be a string",
+                ));
+            }
+        }
+    }
+    if let Some(metadata) = fields.get("metadata") {
+        judge_metadata(metadata, &path.field("metadata"), errors);
+    }
+}
+
+fn judge_metadata(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if let Some(name) = metadata.get("name").and_then(Value::as_str) {
+        let reason = match name {
+            "." | ".." => Some(format!("must not be '{name}'")),
+            name => ["/", "%"]
+                .into_iter()
+                .find(|part| name.contains(part))
+                .map(|part| format!("must not contain '{part}'")),
+        };
+        if let Some(reason) = reason {
+            errors.push(FieldError::invalid(
+                path.field("name").to_field(),
+                name,
+                reason,
+            ));
+        }
+    }
+    for map in ["labels", "annotations"] {
+        let path = path.field(map);
+        for (key, value) in metadata
+            .get(map)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let reasons = qualified_name_errors(key);
+            errors.extend(
+                reasons
+                    .into_iter()
+                    .map(|reason| FieldError::invalid(path.to_field(), key.as_str(), reason)),
+            );
+            if map == "labels" {
+                let text = value.as_str().unwrap_or_default();
+                errors.extend(
+                    label_value_errors(text)
+                        .into_iter()
+                        .map(|reason| FieldError::invalid(path.to_field(), text, reason)),
+                );
+            }
+        }
+    }
+}

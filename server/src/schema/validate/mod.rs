@@ -1,0 +1,99 @@
+//! Judging an object by its schema.
+//!
+//! Rules, texts and their order are those of `k8s.io/kube-openapi/pkg/validation/validate` and of
+//! `registry/customresource` of `k8s.io/apiextensions-apiserver` 1.36; where Go walks a map in
+//! random order, the order here is that of the keys.
+
+mod embedded;
+mod junctor;
+mod list;
+mod number;
+mod path;
+mod previous;
+mod value;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use self::path::Path;
+use self::previous::Previous;
+use super::{FieldError, Structural};
+
+/// Most errors that are told about one object, so that an answer cannot outgrow its request.
+pub const MAX_ERRORS: usize = 1000;
+
+impl Structural {
+    /// All errors of a new object, at most [`MAX_ERRORS`]: the causes of a 422.
+    ///
+    /// What stands in `metadata` is not judged, only that of embedded objects.
+    #[must_use]
+    pub fn validate(&self, object: &Value) -> Vec<FieldError> {
+        let outcome = self.judge(object, &Path::root(), None);
+        self.collect(object, outcome, true)
+    }
+
+    /// All errors of an object that replaces `old`. Errors that a part of the object had before, and
+    /// that nothing has touched, are let pass (CRD ratcheting, on since Kubernetes 1.30).
+    #[must_use]
+    pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        let mut outcome = self.judge(object, &Path::root(), None);
+        if !outcome.is_valid() {
+            // Only what has errors is worth comparing with its former self.
+            outcome = self.judge_update(
+                object,
+                &Path::root(),
+                Previous {
+                    value: old,
+                    schema: self,
+                },
+            );
+        }
+        let judge_lists = list::errors(self, old).is_empty();
+        self.collect(object, outcome, judge_lists)
+    }
+
+    fn collect(&self, object: &Value, outcome: Outcome, judge_lists: bool) -> Vec<FieldError> {
+        let mut errors = outcome.errors;
+        errors.extend(embedded::errors(self, object));
+        if judge_lists {
+            errors.extend(list::errors(self, object));
+        }
+        let mut seen = HashSet::new();
+        errors.retain(|error| seen.insert(error.to_string()));
+        errors.truncate(MAX_ERRORS);
+        errors
+    }
+}
+
+/// What judging a value by a schema gave.
+#[derive(Debug, Default)]
+struct Outcome {
+    errors: Vec<FieldError>,
+    /// How many checks applied and passed; of several failing alternatives, the errors of that
+    /// with the most are told.
+    matches: usize,
+}
+
+impl Outcome {
+    fn is_valid(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    fn push(&mut self, error: FieldError) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.matches += other.matches;
+        let room = MAX_ERRORS - self.errors.len().min(MAX_ERRORS);
+        self.errors.extend(other.errors.into_iter().take(room));
+    }
+
+    /// An error without a field of its own.
+    fn push_general(&mut self, text: String) {
+        self.push(FieldError::invalid("<nil>", "", text));
+    }
+}
