@@ -35,20 +35,14 @@ pub fn ensure_namespace(object: &mut Object, namespace: Option<&str>) -> Result<
 pub fn prepare(object: &mut Object, now: jiff::Timestamp) -> Vec<String> {
     let warnings = dedup_owner_references(object).into_iter().collect();
     managed_fields::on_create(object);
-    let metadata = meta::metadata_mut(object);
-    for field in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-    ] {
-        metadata.remove(field);
-    }
-    metadata.insert(
-        "uid".to_owned(),
-        Value::String(uuid::Uuid::new_v4().to_string()),
-    );
-    metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
-    metadata.insert("generation".to_owned(), Value::from(1));
+    meta::edit(object, |metadata| {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            metadata.remove(field);
+        }
+        metadata.insert("uid".to_owned(), Value::String(uuid::Uuid::new_v4().to_string()));
+        metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
+        metadata.insert("generation".to_owned(), Value::from(1));
+    });
     warnings
 }
 
@@ -70,7 +64,7 @@ pub fn generate_name(object: &mut Object) {
 /// 500, as the kube-apiserver answers, when there is a version in it.
 pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
     let given = meta::text(object, "resourceVersion").parse::<u64>();
-    meta::metadata_mut(object).remove("resourceVersion");
+    meta::edit(object, |metadata| metadata.remove("resourceVersion"));
     match given {
         Ok(version) if version != 0 => Err(RegistryError::Internal(
             "resourceVersion should not be set on objects to be created".to_owned(),
@@ -81,9 +75,8 @@ pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
 
 /// Removes owner references that stand there twice, and gives the warning that is due then.
 pub fn dedup_owner_references(object: &mut Object) -> Option<String> {
-    let owners = meta::metadata_mut(object)
-        .get_mut("ownerReferences")?
-        .as_array_mut()?;
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut duplicates = Vec::new();
     for owner in owners.drain(..) {

@@ -79,15 +79,16 @@ pub fn plan(stored: &Object, propagation: Option<Propagation>, now: jiff::Timest
     let mut object = stored.clone();
     let deleting = meta::has_deletion_timestamp(stored);
     let generation = meta::generation(stored);
-    let metadata = meta::metadata_mut(&mut object);
-    metadata.insert("finalizers".to_owned(), Value::from(finalizers));
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
-    if !deleting {
-        metadata.insert("deletionTimestamp".to_owned(), Value::String(rfc3339(now)));
-        if generation > 0 {
-            metadata.insert("generation".to_owned(), Value::from(generation + 1));
+    meta::edit(&mut object, |metadata| {
+        metadata.insert("finalizers".to_owned(), Value::from(finalizers));
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
+        if !deleting {
+            metadata.insert("deletionTimestamp".to_owned(), Value::String(rfc3339(now)));
+            if generation > 0 {
+                metadata.insert("generation".to_owned(), Value::from(generation + 1));
+            }
         }
-    }
+    });
     Plan::Mark(object)
 }
 

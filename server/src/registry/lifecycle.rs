@@ -1,16 +1,7 @@
 //! Whether a namespace takes a write: what the admission plugin `NamespaceLifecycle` does in the
 //! kube-apiserver, which does not run it for aggregated APIs.
 
-/// What is known of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceState {
-    /// It exists.
-    Active,
-    /// It is being deleted.
-    Terminating,
-    /// There is none of this name; known from the API, not only from a cache.
-    Missing,
-}
+use crate::cluster::NamespacePhase;
 
 /// What is asked of the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +27,10 @@ pub enum Refusal {
 ///
 /// # Errors
 /// [`Refusal`] with the reason.
-pub fn admit(write: Write, namespace: NamespaceState) -> Result<(), Refusal> {
+pub fn admit(write: Write, namespace: NamespacePhase) -> Result<(), Refusal> {
     match (write, namespace) {
-        (_, NamespaceState::Missing) => Err(Refusal::Missing),
-        (Write::Create, NamespaceState::Terminating) => Err(Refusal::Terminating),
+        (_, NamespacePhase::Missing) => Err(Refusal::Missing),
+        (Write::Create, NamespacePhase::Terminating) => Err(Refusal::Terminating),
         _ => Ok(()),
     }
 }
@@ -51,15 +42,15 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case(Write::Create, NamespaceState::Active, Ok(()))]
-    #[case(Write::Create, NamespaceState::Terminating, Err(Refusal::Terminating))]
-    #[case(Write::Create, NamespaceState::Missing, Err(Refusal::Missing))]
-    #[case(Write::Update, NamespaceState::Active, Ok(()))]
-    #[case(Write::Update, NamespaceState::Terminating, Ok(()))]
-    #[case(Write::Update, NamespaceState::Missing, Err(Refusal::Missing))]
+    #[case(Write::Create, NamespacePhase::Active, Ok(()))]
+    #[case(Write::Create, NamespacePhase::Terminating, Err(Refusal::Terminating))]
+    #[case(Write::Create, NamespacePhase::Missing, Err(Refusal::Missing))]
+    #[case(Write::Update, NamespacePhase::Active, Ok(()))]
+    #[case(Write::Update, NamespacePhase::Terminating, Ok(()))]
+    #[case(Write::Update, NamespacePhase::Missing, Err(Refusal::Missing))]
     fn decisions(
         #[case] write: Write,
-        #[case] namespace: NamespaceState,
+        #[case] namespace: NamespacePhase,
         #[case] expected: Result<(), Refusal>,
     ) {
         assert_eq!(admit(write, namespace), expected);

@@ -12,37 +12,30 @@ const FIELD: &str = "managedFields";
 
 /// Drops entries of a new object that cannot be read.
 pub fn on_create(object: &mut Object) {
-    let metadata = meta::metadata_mut(object);
-    if !metadata.get(FIELD).is_some_and(readable) {
-        metadata.remove(FIELD);
-    }
+    meta::edit(object, |metadata| {
+        if !metadata.get(FIELD).is_some_and(readable) {
+            metadata.remove(FIELD);
+        }
+    });
 }
 
 /// Takes the entries of the stored object where those of the update are missing or cannot be read.
 pub fn on_update(new: &mut Object, old: &Object) {
-    let stored = meta::metadata(old).and_then(|m| m.get(FIELD)).cloned();
-    let metadata = meta::metadata_mut(new);
-    match metadata.get(FIELD) {
-        Some(given) if is_reset(given) => {
-            metadata.remove(FIELD);
+    let stored = meta::metadata(old).and_then(|m| m.get(FIELD));
+    meta::edit(new, |metadata| {
+        let entries = match metadata.remove(FIELD) {
+            Some(given) if is_reset(&given) => None,
+            Some(given) if readable(&given) => Some(match stored {
+                // An update that changes nothing but times in the entries changes nothing.
+                Some(stored) if without_times(&given) == without_times(stored) => stored.clone(),
+                _ => given,
+            }),
+            _ => stored.cloned(),
+        };
+        if let Some(entries) = entries {
+            metadata.insert(FIELD.to_owned(), entries);
         }
-        Some(given) if readable(given) => {
-            // An update that changes nothing but the times in the entries changes nothing.
-            if let Some(stored) = stored
-                && without_times(given) == without_times(&stored)
-            {
-                metadata.insert(FIELD.to_owned(), stored);
-            }
-        }
-        _ => match stored {
-            Some(stored) => {
-                metadata.insert(FIELD.to_owned(), stored);
-            }
-            None => {
-                metadata.remove(FIELD);
-            }
-        },
-    }
+    });
 }
 
 /// One empty entry: the request to forget all of them.

@@ -10,16 +10,15 @@ pub fn metadata(object: &Object) -> Option<&Map<String, Value>> {
     object.get("metadata").and_then(Value::as_object)
 }
 
-/// The metadata to change; anything else in its place becomes an empty object first.
-pub fn metadata_mut(object: &mut Object) -> &mut Map<String, Value> {
-    let slot = object.entry("metadata").or_insert(Value::Null);
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    match slot {
-        Value::Object(map) => map,
-        _ => unreachable!("made an object above"),
-    }
+/// Changes the metadata; anything but an object in its place becomes an empty one first.
+pub fn edit<R>(object: &mut Object, change: impl FnOnce(&mut Map<String, Value>) -> R) -> R {
+    let mut metadata = match object.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Map::new(),
+    };
+    let result = change(&mut metadata);
+    object.insert("metadata".to_owned(), Value::Object(metadata));
+    result
 }
 
 /// A text of the metadata; empty when it is missing.
@@ -33,12 +32,13 @@ pub fn text<'a>(object: &'a Object, field: &str) -> &'a str {
 
 /// Sets a text of the metadata; an empty one removes the field.
 pub fn set_text(object: &mut Object, field: &str, value: &str) {
-    let metadata = metadata_mut(object);
-    if value.is_empty() {
-        metadata.remove(field);
-    } else {
-        metadata.insert(field.to_owned(), Value::String(value.to_owned()));
-    }
+    edit(object, |metadata| {
+        if value.is_empty() {
+            metadata.remove(field);
+        } else {
+            metadata.insert(field.to_owned(), Value::String(value.to_owned()));
+        }
+    });
 }
 
 /// `metadata.generation`; 0 when it is missing.

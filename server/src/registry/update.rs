@@ -5,23 +5,31 @@ use serde_json::Value;
 use super::{Object, RegistryError, create, managed_fields, meta};
 use crate::schema::FieldError;
 
-/// The uid and resourceVersion that the sender of an update believes to change.
+/// The uid that the sender of an update believes to change. `key` is how storage calls the object.
 ///
 /// # Errors
-/// 409 when the stored object is another one or has changed since; 422 when the update says no
-/// version; 500, as the kube-apiserver, when the version is not a number.
-pub fn check_versions(new: &Object, old: &Object, key: &str) -> Result<(), RegistryError> {
+/// 409 when the stored object is another one.
+pub fn check_uid(new: &Object, old: &Object, key: &str) -> Result<(), RegistryError> {
     let (given, stored) = (meta::text(new, "uid"), meta::text(old, "uid"));
-    if !given.is_empty() && given != stored {
-        return Err(RegistryError::Conflict {
-            names_kind: false,
-            detail: format!(
-                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
-                 AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in \
-                 object meta: {stored}"
-            ),
-        });
+    if given.is_empty() || given == stored {
+        return Ok(());
     }
+    Err(RegistryError::Conflict {
+        names_kind: false,
+        detail: format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object \
+             meta: {stored}"
+        ),
+    })
+}
+
+/// The resourceVersion that the sender of an update has seen last.
+///
+/// # Errors
+/// 409 when the stored object has changed since; 422 when the update names no version; 500, as the
+/// kube-apiserver, when it is not a number.
+pub fn check_version(new: &Object, old: &Object) -> Result<(), RegistryError> {
     let text = meta::text(new, "resourceVersion");
     let given = match text {
         "" => 0,
@@ -45,32 +53,38 @@ pub fn check_versions(new: &Object, old: &Object, key: &str) -> Result<(), Regis
     Ok(())
 }
 
+/// Fields that an update keeps: always, or only where it does not name them (a different value is
+/// then refused by validation).
+const KEPT: &[(&str, bool)] = &[
+    ("uid", true),
+    ("creationTimestamp", false),
+    ("deletionTimestamp", false),
+    ("deletionGracePeriodSeconds", true),
+];
+
 /// Carries over what an update cannot change and counts the generation. Both objects are in the
 /// same served version. Returns warnings for the client.
 pub fn prepare(new: &mut Object, old: &Object) -> Vec<String> {
     let warnings = create::dedup_owner_references(new).into_iter().collect();
     managed_fields::on_update(new, old);
     let changed = differs_beside_metadata(new, old);
-    let metadata = meta::metadata_mut(new);
     let generation = meta::generation(old) + i64::from(changed);
-    if generation == 0 {
-        metadata.remove("generation");
-    } else {
-        metadata.insert("generation".to_owned(), Value::from(generation));
-    }
     let stored = meta::metadata(old);
-    let mut keep = |field: &str, only_if_missing: bool| {
-        if let Some(value) = stored.and_then(|m| m.get(field))
-            && !(only_if_missing && metadata.contains_key(field))
-        {
-            metadata.insert(field.to_owned(), value.clone());
+    meta::edit(new, |metadata| {
+        if generation == 0 {
+            metadata.remove("generation");
+        } else {
+            metadata.insert("generation".to_owned(), Value::from(generation));
         }
-    };
-    keep("uid", true);
-    keep("creationTimestamp", false);
-    keep("deletionTimestamp", false);
-    keep("deletionGracePeriodSeconds", true);
-    metadata.remove("selfLink");
+        for (field, only_if_missing) in KEPT {
+            if let Some(value) = stored.and_then(|m| m.get(*field))
+                && !(*only_if_missing && metadata.contains_key(*field))
+            {
+                metadata.insert((*field).to_owned(), value.clone());
+            }
+        }
+        metadata.remove("selfLink");
+    });
     warnings
 }
 
@@ -112,7 +126,10 @@ mod tests {
     #[test]
     fn versions() {
         let with = |metadata| object(json!({"metadata": metadata}));
-        let check = |metadata| check_versions(&with(metadata), &stored(), "/k");
+        let check = |metadata| {
+            let new = with(metadata);
+            check_uid(&new, &stored(), "/k").and_then(|()| check_version(&new, &stored()))
+        };
         check(json!({"resourceVersion": "7"})).unwrap();
         check(json!({"resourceVersion": "7", "uid": "u"})).unwrap();
         assert_eq!(

@@ -1,0 +1,262 @@
+//! Reading an object from a request body: decoded, brought into the shape of its schema, checked
+//! against what the path says.
+
+use serde_json::Value;
+
+use super::options::FieldValidation;
+use super::scope::Scope;
+use crate::http::ApiError;
+use crate::http::negotiation::{BodyType, body_type};
+use crate::registry::{self, Object};
+use crate::schema::{self, Decoded, Encoding, FieldError, Malformed};
+
+/// Characters of a body that are shown in an error.
+const SUMMARY: usize = 30;
+
+/// An object as a client sent it, in the requested version.
+#[derive(Debug)]
+pub struct Received {
+    /// Coerced and with defaults.
+    pub object: Object,
+    /// What the client is to be warned of.
+    pub warnings: Vec<String>,
+}
+
+/// The encoding of a body with an object.
+///
+/// # Errors
+/// 415.
+pub fn encoding(scope: &Scope) -> Result<Encoding, ApiError> {
+    Ok(match body_type(&scope.ctx.headers, &BodyType::OBJECTS)? {
+        BodyType::Yaml => Encoding::Yaml,
+        _ => Encoding::Json,
+    })
+}
+
+/// Reads the body of a create or update.
+///
+/// # Errors
+/// 400 for what is no object of the requested group version, for malformed metadata and, where
+/// fields are validated strictly, for unknown and duplicate ones.
+pub fn read(
+    scope: &Scope,
+    body: &[u8],
+    encoding: Encoding,
+    validation: FieldValidation,
+) -> Result<Received, ApiError> {
+    let kind = &scope.definition.kind;
+    let unrecognized = |error: String| {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {error} ({})",
+            summary(body)
+        ))
+    };
+    let Decoded { mut value, duplicates } =
+        schema::decode(body, encoding).map_err(|error| unrecognized(error.to_string()))?;
+    let (api_version, given_kind) = type_meta(&value).map_err(unrecognized)?;
+    if given_kind.is_empty() {
+        let text = String::from_utf8_lossy(body);
+        return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let handled = |error: String| {
+        ApiError::bad_request(format!(
+            "{given_kind} in version {} cannot be handled as a {kind}: {error}",
+            schema::quote(version)
+        ))
+    };
+    let unknown = coerce(scope, &mut value, &api_version, &given_kind)
+        .map_err(|error| handled(error.to_string()))?;
+    let mut strict = duplicates;
+    strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => strict,
+        FieldValidation::Strict if strict.is_empty() => Vec::new(),
+        FieldValidation::Strict => {
+            return Err(handled(format!("strict decoding error: {}", strict.join(", "))));
+        }
+    };
+    let expected = scope.definition.api_version(&scope.version.name);
+    if api_version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version \
+             ({expected})"
+        )));
+    }
+    Ok(Received { object: into_fields(value), warnings })
+}
+
+/// Shapes an object by the schema of the requested version, where it is of its kind; returns the
+/// paths of unknown fields.
+///
+/// # Errors
+/// The first field of the metadata that has the wrong type.
+pub fn coerce(
+    scope: &Scope,
+    object: &mut Value,
+    api_version: &str,
+    kind: &str,
+) -> Result<Vec<String>, FieldError> {
+    normalize_floats(object);
+    let unknown = scope.version.schema.coerce(object, Malformed::Refuse)?;
+    let own = scope.definition.api_version(&scope.version.name);
+    if api_version == own && kind == scope.definition.kind {
+        scope.version.schema.default_values(object);
+    }
+    Ok(unknown)
+}
+
+/// `apiVersion` and `kind` of an object; empty where they are missing.
+///
+/// # Errors
+/// The text of Go's decoder for anything that has no room for them.
+pub fn type_meta(value: &Value) -> Result<(String, String), String> {
+    const HEAD: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal";
+    let object = match value {
+        Value::Object(object) => object,
+        Value::Null => return Ok((String::new(), String::new())),
+        other => {
+            return Err(format!(
+                "{HEAD} {} into Go value of type struct {{ APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }}",
+                json_type(other)
+            ));
+        }
+    };
+    let text = |field: &str| match object.get(field) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(format!(
+            "{HEAD} {} into Go struct field .{field} of type string",
+            json_type(other)
+        )),
+    };
+    Ok((text("apiVersion")?, text("kind")?))
+}
+
+/// The errors of an object whose type is not that of the requested version.
+#[must_use]
+pub fn type_meta_errors(scope: &Scope, object: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let own = scope.definition.api_version(&scope.version.name);
+    for (field, wanted) in [("kind", &scope.definition.kind), ("apiVersion", &own)] {
+        let given = object.get(field).and_then(Value::as_str).unwrap_or_default();
+        if given != wanted {
+            errors.push(FieldError::invalid(field, given, format!("must be {wanted}")));
+        }
+    }
+    errors
+}
+
+/// The fields of an object; none of anything else.
+#[must_use]
+pub fn into_fields(value: Value) -> Object {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Object::new(),
+    }
+}
+
+/// A name in an object, which must be the one in the path.
+///
+/// # Errors
+/// 400.
+pub fn check_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
+    let wanted = scope.object_name()?;
+    let given = registry::meta::text(object, "name");
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be \
+             provided"
+        )));
+    }
+    if given != wanted {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({wanted})"
+        )));
+    }
+    Ok(())
+}
+
+/// Go decodes `1.0` as a float, writes it as `1` and reads that as an integer; the object is to
+/// compare equal with what was stored of it.
+fn normalize_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(integer) = integral(number) {
+                *number = integer.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize_floats),
+        Value::Object(map) => map.values_mut().for_each(normalize_floats),
+        _ => {}
+    }
+}
+
+fn integral(number: &serde_json::Number) -> Option<i64> {
+    /// Floats below this are exact as 64-bit integers.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    if float.fract() != 0.0 || float.abs() > EXACT {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "integral and within ±2^53")]
+    Some(float as i64)
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The beginning of a body for an error: as text where it looks like JSON, else in hex.
+fn summary(body: &[u8]) -> String {
+    let Some(first) = body.first() else { return "<empty>".to_owned() };
+    let cut = &body[..body.len().min(SUMMARY)];
+    let text = match first {
+        b'{' => String::from_utf8_lossy(cut).into_owned(),
+        _ => hex::encode(cut),
+    };
+    if body.len() > SUMMARY { format!("{text} ...") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn summaries() {
+        assert_eq!(summary(b""), "<empty>");
+        assert_eq!(summary(b"{\"a\":1}"), "{\"a\":1}");
+        assert_eq!(summary(b"[1]"), "5b315d");
+        assert_eq!(summary(&[b'{'; 40]), format!("{} ...", "{".repeat(30)));
+    }
+
+    #[test]
+    fn type_meta_of_anything() {
+        assert_eq!(
+            type_meta(&json!({"kind": "K", "apiVersion": "g/v1"})),
+            Ok(("g/v1".to_owned(), "K".to_owned()))
+        );
+        assert_eq!(type_meta(&json!(null)), Ok((String::new(), String::new())));
+        assert!(type_meta(&json!([])).unwrap_err().contains("cannot unmarshal array into Go value"));
+        assert!(type_meta(&json!({"kind": 1})).unwrap_err().ends_with("field .kind of type string"));
+    }
+
+    #[test]
+    fn integral_floats_become_integers() {
+        let mut value = json!({"a": [1.0, 1.5, 1e3, -2.0, 1e300, 7]});
+        normalize_floats(&mut value);
+        assert_eq!(value, json!({"a": [1, 1.5, 1000, -2, 1e300, 7]}));
+    }
+}

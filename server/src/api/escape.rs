@@ -1,0 +1,57 @@
+//! JSON text as Go writes it.
+
+/// Bytes after which a second look is needed: the characters themselves and the first byte of
+/// U+2028 and U+2029 in UTF-8.
+fn suspicious(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | 0xE2)
+}
+
+/// Escapes `<`, `>`, `&`, U+2028 and U+2029 in the JSON text behind `from`, as Go's `encoding/json`
+/// does. They occur within strings only, where `\u…` is always allowed.
+pub fn html(text: &mut Vec<u8>, from: usize) {
+    let Some(first) = text[from..].iter().position(|b| suspicious(*b)) else { return };
+    let rest = text.split_off(from + first);
+    let mut rest = rest.as_slice();
+    while let Some(at) = rest.iter().position(|b| suspicious(*b)) {
+        text.extend_from_slice(&rest[..at]);
+        rest = &rest[at..];
+        let (escaped, taken): (&[u8], usize) = match rest {
+            [b'<', ..] => (b"\\u003c", 1),
+            [b'>', ..] => (b"\\u003e", 1),
+            [b'&', ..] => (b"\\u0026", 1),
+            [0xE2, 0x80, 0xA8, ..] => (b"\\u2028", 3),
+            [0xE2, 0x80, 0xA9, ..] => (b"\\u2029", 3),
+            _ => (&rest[..1], 1),
+        };
+        text.extend_from_slice(escaped);
+        rest = &rest[taken..];
+    }
+    text.extend_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::http::encoding::to_json;
+
+    #[test]
+    fn leaves_what_stands_before() {
+        let mut text = b"<<\"a<b\"".to_vec();
+        html(&mut text, 2);
+        assert_eq!(text, b"<<\"a\\u003cb\"");
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_encoder(text in "[a-z<>&\u{2028}\u{2029}\u{2027}é\\\\\"]{0,20}") {
+            let value = Value::String(text);
+            let mut escaped = value.to_string().into_bytes();
+            html(&mut escaped, 0);
+            prop_assert_eq!(&escaped, &to_json(&value).unwrap());
+            prop_assert_eq!(serde_json::from_slice::<Value>(&escaped).unwrap(), value);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The gate of a resource: whether its requests are served, wait, or are refused.
+
+use std::time::Duration;
+
+use crds::control::GateState;
+use tokio::time::{Instant, timeout_at};
+
+use super::scope::Scope;
+use crate::http::ApiError;
+use crate::model::GateStatus;
+
+/// Longest time that a request waits for a held gate.
+pub const MAX_HOLD: Duration = Duration::from_secs(30);
+/// Seconds after which a refused client may come back.
+const RETRY_AFTER: u32 = 1;
+
+/// What a gate does with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passage {
+    Pass,
+    Wait,
+    Refuse,
+}
+
+/// Decides. `reader` is the user of a request that only reads, `None` for one that writes.
+fn passage(gate: &GateStatus, reader: Option<&str>) -> Passage {
+    match gate.state {
+        GateState::Open => Passage::Pass,
+        GateState::Closed => Passage::Refuse,
+        // The holder has to look before it opens or closes.
+        GateState::Held => match (reader, gate.holder.as_deref()) {
+            (Some(user), Some(holder)) if user == holder => Passage::Pass,
+            _ => Passage::Wait,
+        },
+    }
+}
+
+/// The time until which a request that arrives now may wait.
+#[must_use]
+pub fn patience() -> Instant {
+    Instant::now() + MAX_HOLD
+}
+
+/// Waits until the gate lets the request pass, at most until `patience`.
+///
+/// # Errors
+/// 503 with `Retry-After` when the gate is closed, 429 when it was held for too long.
+pub async fn pass(scope: &Scope, patience: Instant) -> Result<(), ApiError> {
+    let info = &scope.ctx.info;
+    let reader = (!info.is_mutating()).then_some(scope.ctx.user.username.as_str());
+    let mut gate = scope.resource.gate();
+    let settled = gate.wait_for(|gate| passage(gate, reader) != Passage::Wait);
+    let decision = match timeout_at(patience, settled).await {
+        Ok(Ok(gate)) => passage(&gate, reader),
+        // The sender lives as long as the resource that `scope` holds.
+        Ok(Err(_)) => Passage::Refuse,
+        Err(_) => Passage::Wait,
+    };
+    match decision {
+        Passage::Pass => Ok(()),
+        Passage::Refuse => Err(ApiError::service_unavailable(
+            format!("{} is not served here (yet), try again", scope.name()),
+            RETRY_AFTER,
+        )),
+        Passage::Wait => Err(ApiError::too_many_requests(
+            format!("{} is being moved, try again", scope.name()),
+            RETRY_AFTER,
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(GateState::Open, None, Passage::Pass)]
+    #[case(GateState::Closed, Some("holder"), Passage::Refuse)]
+    #[case(GateState::Held, Some("holder"), Passage::Pass)]
+    #[case(GateState::Held, Some("other"), Passage::Wait)]
+    #[case(GateState::Held, None, Passage::Wait)]
+    fn decisions(
+        #[case] state: GateState,
+        #[case] reader: Option<&str>,
+        #[case] expected: Passage,
+    ) {
+        let gate = GateStatus { state, settled: false, holder: Some("holder".into()) };
+        assert_eq!(passage(&gate, reader), expected);
+    }
+
+    #[test]
+    fn nobody_is_the_holder_of_a_gate_without_one() {
+        let gate = GateStatus { state: GateState::Held, settled: false, holder: None };
+        assert_eq!(passage(&gate, Some("")), Passage::Wait);
+    }
+}

@@ -1,0 +1,118 @@
+//! What a request is about, resolved: the resource, its version, its place in the store.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::Api;
+use crate::cache::Resource;
+use crate::cluster::Effective;
+use crate::definition::{ResourceDefinition, VersionDefinition};
+use crate::http::{ApiError, RequestContext};
+use crate::model::{GroupResource, ObjectKey};
+
+/// A request for objects of a served resource.
+#[derive(Debug)]
+pub struct Scope {
+    /// The request.
+    pub ctx: RequestContext,
+    /// The resource.
+    pub definition: Arc<ResourceDefinition>,
+    /// The requested version of it.
+    pub version: VersionDefinition,
+    /// Its objects.
+    pub resource: Arc<Resource>,
+}
+
+/// Verbs that name one object, or that make one, and so need a namespace where objects have one.
+const IN_NAMESPACE: &[&str] = &["get", "create", "update", "patch", "delete", "deletecollection"];
+
+impl Scope {
+    /// Resolves a request.
+    ///
+    /// # Errors
+    /// 404 as text where the path leads nowhere, 404 about the object for a subresource, 503 while
+    /// the resource is not stored yet.
+    pub fn resolve(api: &Api, ctx: RequestContext) -> Result<Self, ApiError> {
+        let info = &ctx.info;
+        let served = api.definitions.load();
+        let (Effective { definition, .. }, version) = served
+            .version(&info.api_group, &info.version, &info.resource)
+            .ok_or(ApiError::PageNotFound)?;
+        check_path(&ctx, definition)?;
+        let name = GroupResource::new(info.api_group.as_str(), info.resource.as_str());
+        let resource = api.store.resource(&name).ok_or_else(|| {
+            ApiError::service_unavailable(format!("{name} is being set up, try again"), 1)
+        })?;
+        Ok(Self {
+            definition: Arc::clone(definition),
+            version: version.clone(),
+            resource,
+            ctx,
+        })
+    }
+
+    /// Group and plural name.
+    #[must_use]
+    pub fn name(&self) -> &GroupResource {
+        &self.resource.def().resource
+    }
+
+    /// The namespace of the request; `None` for all namespaces and for cluster-scoped resources.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        Some(self.ctx.info.namespace.as_str()).filter(|ns| !ns.is_empty())
+    }
+
+    /// The key of `name` in the namespace of the request.
+    #[must_use]
+    pub fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(&self.ctx.info.namespace, name)
+    }
+
+    /// The name in the path.
+    ///
+    /// # Errors
+    /// 400 when there is none.
+    pub fn object_name(&self) -> Result<&str, ApiError> {
+        match self.ctx.info.name.as_str() {
+            "" => Err(ApiError::bad_request("name must be provided")),
+            name => Ok(name),
+        }
+    }
+
+    /// 404 about an object.
+    #[must_use]
+    pub fn not_found(&self, name: &str) -> ApiError {
+        ApiError::not_found(&self.definition.group, &self.definition.plural, name)
+    }
+
+    /// `apiVersion` under which objects are stored.
+    #[must_use]
+    pub fn storage_api_version(&self) -> String {
+        let version = self.definition.storage_version().unwrap_or(&self.version);
+        self.definition.api_version(&version.name)
+    }
+}
+
+fn check_path(ctx: &RequestContext, definition: &ResourceDefinition) -> Result<(), ApiError> {
+    let info = &ctx.info;
+    let verb = info.verb.as_str();
+    if !definition.namespaced && !info.namespace.is_empty() {
+        return Err(ApiError::PageNotFound);
+    }
+    if info.parts.len() > 3 {
+        return Err(ApiError::PageNotFound);
+    }
+    if !info.subresource.is_empty() {
+        return Err(ApiError::not_found(&definition.group, &definition.plural, &info.name));
+    }
+    if definition.namespaced && info.namespace.is_empty() && IN_NAMESPACE.contains(&verb) {
+        return Err(ApiError::PageNotFound);
+    }
+    let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    if !known.contains(&ctx.method) {
+        return Err(ApiError::method_not_allowed(&definition.group, &definition.plural, verb));
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! `Warning` headers.
+
+use axum::response::Response;
+use http::header::{HeaderName, HeaderValue};
+
+/// Most characters of all warnings of an answer; beyond them each is cut.
+const MAX_TOTAL: usize = 4 * 1024;
+/// Most characters of one warning where they are cut.
+const MAX_ITEM: usize = 256;
+
+const WARNING: HeaderName = HeaderName::from_static("warning");
+
+/// Adds a header for each text, each once.
+pub fn add(response: &mut Response, warnings: impl IntoIterator<Item = String>) {
+    let mut seen: Vec<String> = Vec::new();
+    for warning in warnings {
+        if !seen.contains(&warning) {
+            seen.push(warning);
+        }
+    }
+    let total: usize = seen.iter().map(|text| text.chars().count()).sum();
+    let mut left = MAX_TOTAL;
+    for text in seen {
+        let text: String = match total > MAX_TOTAL {
+            true => text.chars().take(MAX_ITEM).collect(),
+            false => text,
+        };
+        let length = text.chars().count();
+        if length > left {
+            break;
+        }
+        left -= length;
+        if let Ok(value) = header(&text) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+/// `299 - "text"`, quoted as RFC 7234 wants it; control characters become spaces.
+fn header(text: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let mut quoted = String::with_capacity(text.len() + 8);
+    quoted.push_str("299 - \"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(c);
+            }
+            c if c.is_control() => quoted.push(' '),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    HeaderValue::from_bytes(quoted.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(warnings: &[&str]) -> Vec<String> {
+        let mut response = Response::default();
+        add(&mut response, warnings.iter().map(|w| (*w).to_owned()));
+        let values = response.headers().get_all(WARNING).iter();
+        values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
+    }
+
+    #[test]
+    fn each_once_and_quoted() {
+        assert_eq!(
+            added(&["unknown field \"a\"", "x\ny\\", "unknown field \"a\""]),
+            ["299 - \"unknown field \\\"a\\\"\"", "299 - \"x y\\\\\""]
+        );
+    }
+
+    #[test]
+    fn bounded_in_sum() {
+        let long: Vec<String> = (0..100).map(|i| format!("{i:03}{}", "é".repeat(1000))).collect();
+        let texts: Vec<&str> = long.iter().map(String::as_str).collect();
+        let got = added(&texts);
+        assert_eq!(got.len(), 16);
+        assert_eq!(got[0].chars().count(), 256 + 8);
+    }
+}
