@@ -51,12 +51,16 @@ pub fn read(
             summary(body)
         ))
     };
-    let Decoded { mut value, duplicates } =
-        schema::decode(body, encoding).map_err(|error| unrecognized(error.to_string()))?;
+    let Decoded {
+        mut value,
+        duplicates,
+    } = schema::decode(body, encoding).map_err(|error| unrecognized(error.to_string()))?;
     let (api_version, given_kind) = type_meta(&value).map_err(unrecognized)?;
     if given_kind.is_empty() {
         let text = String::from_utf8_lossy(body);
-        return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
+        return Err(unrecognized(format!(
+            "Object 'Kind' is missing in '{text}'"
+        )));
     }
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let handled = |error: String| {
@@ -68,13 +72,20 @@ pub fn read(
     let unknown = coerce(scope, &mut value, &api_version, &given_kind)
         .map_err(|error| handled(error.to_string()))?;
     let mut strict = duplicates;
-    strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+    strict.extend(
+        unknown
+            .into_iter()
+            .map(|path| format!("unknown field \"{path}\"")),
+    );
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => strict,
         FieldValidation::Strict if strict.is_empty() => Vec::new(),
         FieldValidation::Strict => {
-            return Err(handled(format!("strict decoding error: {}", strict.join(", "))));
+            return Err(handled(format!(
+                "strict decoding error: {}",
+                strict.join(", ")
+            )));
         }
     };
     let expected = scope.definition.api_version(&scope.version.name);
@@ -84,7 +95,10 @@ pub fn read(
              ({expected})"
         )));
     }
-    Ok(Received { object: into_fields(value), warnings })
+    Ok(Received {
+        object: into_fields(value),
+        warnings,
+    })
 }
 
 /// Shapes an object by the schema of the requested version, where it is of its kind; returns the
@@ -142,9 +156,16 @@ pub fn type_meta_errors(scope: &Scope, object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let own = scope.definition.api_version(&scope.version.name);
     for (field, wanted) in [("kind", &scope.definition.kind), ("apiVersion", &own)] {
-        let given = object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let given = object
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if given != wanted {
-            errors.push(FieldError::invalid(field, given, format!("must be {wanted}")));
+            errors.push(FieldError::invalid(
+                field,
+                given,
+                format!("must be {wanted}"),
+            ));
         }
     }
     errors
@@ -219,13 +240,19 @@ fn json_type(value: &Value) -> &'static str {
 
 /// The beginning of a body for an error: as text where it looks like JSON, else in hex.
 fn summary(body: &[u8]) -> String {
-    let Some(first) = body.first() else { return "<empty>".to_owned() };
+    let Some(first) = body.first() else {
+        return "<empty>".to_owned();
+    };
     let cut = &body[..body.len().min(SUMMARY)];
     let text = match first {
         b'{' => String::from_utf8_lossy(cut).into_owned(),
         _ => hex::encode(cut),
     };
-    if body.len() > SUMMARY { format!("{text} ...") } else { text }
+    if body.len() > SUMMARY {
+        format!("{text} ...")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -249,8 +276,16 @@ mod tests {
             Ok(("g/v1".to_owned(), "K".to_owned()))
         );
         assert_eq!(type_meta(&json!(null)), Ok((String::new(), String::new())));
-        assert!(type_meta(&json!([])).unwrap_err().contains("cannot unmarshal array into Go value"));
-        assert!(type_meta(&json!({"kind": 1})).unwrap_err().ends_with("field .kind of type string"));
+        assert!(
+            type_meta(&json!([]))
+                .unwrap_err()
+                .contains("cannot unmarshal array into Go value")
+        );
+        assert!(
+            type_meta(&json!({"kind": 1}))
+                .unwrap_err()
+                .ends_with("field .kind of type string")
+        );
     }
 
     #[test]

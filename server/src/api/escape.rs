@@ -9,7 +9,9 @@ fn suspicious(byte: u8) -> bool {
 /// Escapes `<`, `>`, `&`, U+2028 and U+2029 in the JSON text behind `from`, as Go's `encoding/json`
 /// does. They occur within strings only, where `\u…` is always allowed.
 pub fn html(text: &mut Vec<u8>, from: usize) {
-    let Some(first) = text[from..].iter().position(|b| suspicious(*b)) else { return };
+    let Some(first) = text[from..].iter().position(|b| suspicious(*b)) else {
+        return;
+    };
     let rest = text.split_off(from + first);
     let mut rest = rest.as_slice();
     while let Some(at) = rest.iter().position(|b| suspicious(*b)) {

@@ -43,9 +43,9 @@ pub fn unknown(message: impl Into<String>) -> ApiError {
 /// A refusal of the store.
 #[must_use]
 pub fn store(error: StoreError) -> ApiError {
-    let seconds = error
-        .retry_after()
-        .map_or(1, |pause| u32::try_from(pause.as_secs()).unwrap_or(u32::MAX).max(1));
+    let seconds = error.retry_after().map_or(1, |pause| {
+        u32::try_from(pause.as_secs()).unwrap_or(u32::MAX).max(1)
+    });
     let message = error.to_string();
     match error {
         StoreError::Overloaded { .. } => ApiError::too_many_requests(message, seconds),

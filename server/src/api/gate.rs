@@ -86,13 +86,21 @@ mod tests {
         #[case] reader: Option<&str>,
         #[case] expected: Passage,
     ) {
-        let gate = GateStatus { state, settled: false, holder: Some("holder".into()) };
+        let gate = GateStatus {
+            state,
+            settled: false,
+            holder: Some("holder".into()),
+        };
         assert_eq!(passage(&gate, reader), expected);
     }
 
     #[test]
     fn nobody_is_the_holder_of_a_gate_without_one() {
-        let gate = GateStatus { state: GateState::Held, settled: false, holder: None };
+        let gate = GateStatus {
+            state: GateState::Held,
+            settled: false,
+            holder: None,
+        };
         assert_eq!(passage(&gate, Some("")), Passage::Wait);
     }
 }

@@ -1,3 +1,91 @@
 //! What a request for a resource does: one file a verb, over `registry`, `cache` and `store`.
 
+mod body;
+mod create;
+mod delete;
+mod deletecollection;
+mod escape;
+mod failure;
+mod gate;
+mod get;
+mod list;
+mod namespace;
 pub mod options;
+mod patch;
+mod read;
+mod scope;
+mod select;
+mod stream;
+mod token;
+mod update;
+mod view;
+mod warnings;
+mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::response::Response;
+use bytes::Bytes;
+
+use self::scope::Scope;
+use crate::cluster::{EffectiveDefinitions, NamespaceLookup};
+use crate::http::{ApiError, ApiHandler, RequestContext};
+use crate::store::Store;
+
+/// Answers requests for resources.
+#[derive(Clone)]
+pub struct Api {
+    store: Store,
+    definitions: Arc<EffectiveDefinitions>,
+    namespaces: Arc<dyn NamespaceLookup>,
+}
+
+impl Api {
+    /// An API over a store, serving what `definitions` say.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        definitions: Arc<EffectiveDefinitions>,
+        namespaces: Arc<dyn NamespaceLookup>,
+    ) -> Self {
+        Self {
+            store,
+            definitions,
+            namespaces,
+        }
+    }
+
+    async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
+        let scope = Scope::resolve(self, ctx)?;
+        gate::pass(&scope, gate::patience()).await?;
+        let mut response = match scope.ctx.info.verb.as_str() {
+            "get" => get::get(self, &scope).await,
+            "list" => list::list(self, &scope).await,
+            "watch" => watch::watch(self, &scope).await,
+            "create" => create::create(self, &scope, body).await,
+            "update" => update::update(self, &scope, body).await,
+            "patch" => patch::patch(self, &scope, body).await,
+            "delete" => delete::delete(self, &scope, body).await,
+            "deletecollection" => deletecollection::deletecollection(self, &scope, body).await,
+            verb => {
+                let definition = &scope.definition;
+                Err(ApiError::method_not_allowed(
+                    &definition.group,
+                    &definition.plural,
+                    verb,
+                ))
+            }
+        }?;
+        warnings::add(&mut response, scope.version.deprecation_warning.clone());
+        Ok(response)
+    }
+}
+
+#[async_trait]
+impl ApiHandler for Api {
+    async fn dispatch(&self, ctx: RequestContext, body: Bytes) -> Result<Response, ApiError> {
+        self.objects(ctx, &body).await
+    }
+}

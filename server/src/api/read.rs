@@ -45,10 +45,18 @@ pub fn plan(options: &ListOptions) -> Result<Plan, ApiError> {
             ));
         }
         let version = from.rv.map_or(Version::Newest, Version::Exactly);
-        return Ok(Plan { version, limit: options.limit, from: Some(from) });
+        return Ok(Plan {
+            version,
+            limit: options.limit,
+            from: Some(from),
+        });
     }
     if given.is_empty() {
-        return Ok(Plan { version: Version::Newest, limit: options.limit, from: None });
+        return Ok(Plan {
+            version: Version::Newest,
+            limit: options.limit,
+            from: None,
+        });
     }
     let rv = parse_uint(given).map_err(|error| {
         let error = FieldError::invalid("resourceVersion", given, error);
@@ -63,8 +71,16 @@ pub fn plan(options: &ListOptions) -> Result<Plan, ApiError> {
         (rv, None) => Version::NotOlderThan(rv),
     };
     // The kube-apiserver answers version 0 from its cache, which does not page.
-    let limit = if version == Version::Any { 0 } else { options.limit };
-    Ok(Plan { version, limit, from: None })
+    let limit = if version == Version::Any {
+        0
+    } else {
+        options.limit
+    };
+    Ok(Plan {
+        version,
+        limit,
+        from: None,
+    })
 }
 
 #[cfg(test)]
@@ -102,14 +118,24 @@ mod tests {
         #[case] paged: usize,
     ) {
         let plan = plan(&options(rv, version_match, limit)).unwrap();
-        assert_eq!(plan, Plan { version, limit: paged, from: None });
+        assert_eq!(
+            plan,
+            Plan {
+                version,
+                limit: paged,
+                from: None
+            }
+        );
     }
 
     #[test]
     fn tokens_bring_their_version() {
         let with = |rv: Option<u64>, given: &str| {
             let token = Continue::after(rv, "a").encode();
-            plan(&ListOptions { continue_token: token, ..options(given, None, 5) })
+            plan(&ListOptions {
+                continue_token: token,
+                ..options(given, None, 5)
+            })
         };
         assert_eq!(with(Some(9), "").unwrap().version, Version::Exactly(9));
         assert_eq!(with(Some(9), "0").unwrap().version, Version::Exactly(9));
@@ -128,7 +154,10 @@ mod tests {
             "invalid resource version: resourceVersion: Invalid value: \"x\": \
              strconv.ParseUint: parsing \"x\": invalid syntax"
         );
-        let error = plan(&ListOptions { continue_token: "?".to_owned(), ..options("", None, 0) });
+        let error = plan(&ListOptions {
+            continue_token: "?".to_owned(),
+            ..options("", None, 0)
+        });
         assert_eq!(error.unwrap_err().code(), 400);
     }
 }

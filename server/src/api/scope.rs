@@ -25,7 +25,14 @@ pub struct Scope {
 }
 
 /// Verbs that name one object, or that make one, and so need a namespace where objects have one.
-const IN_NAMESPACE: &[&str] = &["get", "create", "update", "patch", "delete", "deletecollection"];
+const IN_NAMESPACE: &[&str] = &[
+    "get",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+];
 
 impl Scope {
     /// Resolves a request.
@@ -105,14 +112,29 @@ fn check_path(ctx: &RequestContext, definition: &ResourceDefinition) -> Result<(
         return Err(ApiError::PageNotFound);
     }
     if !info.subresource.is_empty() {
-        return Err(ApiError::not_found(&definition.group, &definition.plural, &info.name));
+        return Err(ApiError::not_found(
+            &definition.group,
+            &definition.plural,
+            &info.name,
+        ));
     }
     if definition.namespaced && info.namespace.is_empty() && IN_NAMESPACE.contains(&verb) {
         return Err(ApiError::PageNotFound);
     }
-    let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+    ];
     if !known.contains(&ctx.method) {
-        return Err(ApiError::method_not_allowed(&definition.group, &definition.plural, verb));
+        return Err(ApiError::method_not_allowed(
+            &definition.group,
+            &definition.plural,
+            verb,
+        ));
     }
     Ok(())
 }

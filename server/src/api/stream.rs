@@ -53,18 +53,33 @@ pub fn respond(
 ) -> Result<Response, ApiError> {
     let content_type = view.accepted.content_type();
     let (mut out, tail) = view.list_frame(meta);
-    let mut rest = Rest { view, objects: objects.into_iter(), first: true, tail: Some(tail) };
+    let mut rest = Rest {
+        view,
+        objects: objects.into_iter(),
+        first: true,
+        tail: Some(tail),
+    };
     if rest.fill(&mut out)? {
         return Ok(response::bytes(StatusCode::OK, content_type, out));
     }
     let pieces = stream::try_unfold(Some((rest, out)), |state| async move {
-        let Some((mut rest, ready)) = state else { return Ok(None) };
+        let Some((mut rest, ready)) = state else {
+            return Ok(None);
+        };
         if !ready.is_empty() {
             return Ok(Some((Bytes::from(ready), Some((rest, Vec::new())))));
         }
         let mut out = Vec::with_capacity(CHUNK + CHUNK / 4);
-        let next = if rest.fill(&mut out)? { None } else { Some((rest, Vec::new())) };
+        let next = if rest.fill(&mut out)? {
+            None
+        } else {
+            Some((rest, Vec::new()))
+        };
         Ok::<_, ApiError>(Some((Bytes::from(out), next)))
     });
-    Ok(response::bytes(StatusCode::OK, content_type, Body::from_stream(pieces)))
+    Ok(response::bytes(
+        StatusCode::OK,
+        content_type,
+        Body::from_stream(pieces),
+    ))
 }

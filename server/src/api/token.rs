@@ -33,7 +33,10 @@ impl Continue {
     /// The page that follows the object with this key.
     #[must_use]
     pub fn after(rv: Option<u64>, key: &str) -> Self {
-        Self { rv, start: format!("{key}\0") }
+        Self {
+            rv,
+            start: format!("{key}\0"),
+        }
     }
 
     /// The key behind which the page begins, or the key at which it does.
@@ -50,7 +53,9 @@ impl Continue {
     pub fn encode(&self) -> String {
         let wire = Wire {
             v: "meta.k8s.io/v1".to_owned(),
-            rv: self.rv.map_or(-1, |rv| i64::try_from(rv).unwrap_or(i64::MAX)),
+            rv: self
+                .rv
+                .map_or(-1, |rv| i64::try_from(rv).unwrap_or(i64::MAX)),
             start: self.start.clone(),
         };
         // A struct of texts and numbers always has a JSON form.
@@ -62,11 +67,16 @@ impl Continue {
     /// # Errors
     /// When it is not one that this or the kube-apiserver made.
     pub fn decode(token: &str) -> Result<Self, TokenError> {
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|e| TokenError(e.to_string()))?;
+        let bytes = URL_SAFE_NO_PAD
+            .decode(token)
+            .map_err(|e| TokenError(e.to_string()))?;
         let wire: Wire = serde_json::from_slice(&bytes).map_err(|e| TokenError(e.to_string()))?;
         let refuse = |what: &str| Err(TokenError(what.to_owned()));
         if wire.v != "meta.k8s.io/v1" {
-            return refuse(&format!("server does not recognize this encoded version {}", wire.v));
+            return refuse(&format!(
+                "server does not recognize this encoded version {}",
+                wire.v
+            ));
         }
         if wire.rv == 0 {
             return refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)");
@@ -79,7 +89,10 @@ impl Continue {
         if key.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return refuse(&wire.start);
         }
-        Ok(Self { rv: u64::try_from(wire.rv).ok(), start: key.to_owned() })
+        Ok(Self {
+            rv: u64::try_from(wire.rv).ok(),
+            start: key.to_owned(),
+        })
     }
 }
 
@@ -91,9 +104,10 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        for token in
-            [Continue::after(Some(7), "ns/name"), Continue::after(None, "name")]
-        {
+        for token in [
+            Continue::after(Some(7), "ns/name"),
+            Continue::after(None, "name"),
+        ] {
             assert_eq!(Continue::decode(&token.encode()), Ok(token));
         }
         assert_eq!(Continue::after(None, "a/b").position(), ("a/b", false));
@@ -102,7 +116,8 @@ mod tests {
     #[test]
     fn a_token_of_the_kube_apiserver() {
         // {"v":"meta.k8s.io/v1","rv":1234,"start":"default/a\u0000"}
-        let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTIzNCwic3RhcnQiOiJkZWZhdWx0L2FcdTAwMDAifQ";
+        let token =
+            "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTIzNCwic3RhcnQiOiJkZWZhdWx0L2FcdTAwMDAifQ";
         let decoded = Continue::decode(token).unwrap();
         assert_eq!(decoded, Continue::after(Some(1234), "default/a"));
         assert_eq!(decoded.encode(), token);

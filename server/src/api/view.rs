@@ -8,8 +8,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::scope::Scope;
 use super::escape;
+use super::scope::Scope;
 use crate::definition::{ResourceDefinition, VersionDefinition};
 use crate::http::negotiation::{Accepted, MediaType, MetaVersion, Transform};
 use crate::http::{ApiError, Query, encoding, response};
@@ -74,9 +74,11 @@ impl View {
             list_kind: definition.list_kind.clone(),
             prune: schema_of_its_own(definition, &scope.version),
             table: match accepted.transform {
-                Transform::Table(version) => {
-                    Some(TableView::new(&scope.version, &scope.ctx.info.query, version)?)
-                }
+                Transform::Table(version) => Some(TableView::new(
+                    &scope.version,
+                    &scope.ctx.info.query,
+                    version,
+                )?),
                 _ => None,
             },
         })
@@ -138,9 +140,7 @@ impl View {
         match self.accepted.transform {
             Transform::None if self.prune.is_none() => self.append_text(out, object),
             Transform::PartialObjectMetadata(version)
-            | Transform::PartialObjectMetadataList(version) => {
-                append_partial(out, object, version)
-            }
+            | Transform::PartialObjectMetadataList(version) => append_partial(out, object, version),
             _ => {
                 let value = self.transform(self.value(object)?, headers);
                 encoding::write_json(out, &value).map_err(ApiError::internal)
@@ -194,7 +194,9 @@ impl View {
         });
         let partial = table::partial_metadata(object.clone(), table::MetaVersion::V1);
         let mut bookmark = self.transform(object, headers);
-        let empty_row = bookmark.pointer_mut("/rows/0/object").filter(|row| row.is_null());
+        let empty_row = bookmark
+            .pointer_mut("/rows/0/object")
+            .filter(|row| row.is_null());
         if let (true, Some(row)) = (initial_events_end, empty_row) {
             // The annotation must reach the client also where rows carry no objects.
             *row = partial;
@@ -286,12 +288,18 @@ impl View {
         // Lists of custom resources have the key also when it is empty; those of metadata, which
         // the kube-apiserver encodes from another type, and Tables leave it out.
         if plain || !meta.continue_token.is_empty() {
-            metadata.insert("continue".to_owned(), Value::from(meta.continue_token.as_str()));
+            metadata.insert(
+                "continue".to_owned(),
+                Value::from(meta.continue_token.as_str()),
+            );
         }
         if let Some(remaining) = meta.remaining {
             metadata.insert("remainingItemCount".to_owned(), Value::from(remaining));
         }
-        metadata.insert("resourceVersion".to_owned(), Value::from(meta.rv.to_string()));
+        metadata.insert(
+            "resourceVersion".to_owned(),
+            Value::from(meta.rv.to_string()),
+        );
         let metadata = Value::Object(metadata);
         if let Some(table) = &self.table {
             let columns = table.table(Value::Null, Vec::new(), true)["columnDefinitions"].take();
@@ -330,7 +338,9 @@ fn append_partial(
     out.extend_from_slice(br#"{"apiVersion":""#);
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(br#"","kind":"PartialObjectMetadata","metadata":"#);
-    object.append_metadata_json(out).map_err(ApiError::internal)?;
+    object
+        .append_metadata_json(out)
+        .map_err(ApiError::internal)?;
     out.push(b'}');
     escape::html(out, start);
     Ok(())
@@ -376,7 +386,11 @@ impl TableView {
             ApiError::bad_request(format!("Unable to convert to Table as requested: {error}"))
         })?;
         let printer = Printer::new(&version.columns).map_err(ApiError::internal)?;
-        Ok(Self { printer, include, version: meta_version(meta) })
+        Ok(Self {
+            printer,
+            include,
+            version: meta_version(meta),
+        })
     }
 
     fn row(&self, object: Value) -> Value {

@@ -62,7 +62,9 @@ mod tests {
         let mut response = Response::default();
         add(&mut response, warnings.iter().map(|w| (*w).to_owned()));
         let values = response.headers().get_all(WARNING).iter();
-        values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
+        values
+            .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
+            .collect()
     }
 
     #[test]
@@ -75,7 +77,9 @@ mod tests {
 
     #[test]
     fn bounded_in_sum() {
-        let long: Vec<String> = (0..100).map(|i| format!("{i:03}{}", "é".repeat(1000))).collect();
+        let long: Vec<String> = (0..100)
+            .map(|i| format!("{i:03}{}", "é".repeat(1000)))
+            .collect();
         let texts: Vec<&str> = long.iter().map(String::as_str).collect();
         let got = added(&texts);
         assert_eq!(got.len(), 16);

@@ -36,10 +36,17 @@ pub fn prepare(object: &mut Object, now: jiff::Timestamp) -> Vec<String> {
     let warnings = dedup_owner_references(object).into_iter().collect();
     managed_fields::on_create(object);
     meta::edit(object, |metadata| {
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ] {
             metadata.remove(field);
         }
-        metadata.insert("uid".to_owned(), Value::String(uuid::Uuid::new_v4().to_string()));
+        metadata.insert(
+            "uid".to_owned(),
+            Value::String(uuid::Uuid::new_v4().to_string()),
+        );
         metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
         metadata.insert("generation".to_owned(), Value::from(1));
     });

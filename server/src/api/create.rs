@@ -1,0 +1,140 @@
+//! `create`: a new object, under a given or a generated name.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::options::{WriteKind, WriteOptions};
+use super::scope::Scope;
+use super::view::View;
+use super::{Api, body, failure, namespace, warnings, write};
+use crate::http::ApiError;
+use crate::http::negotiation::Offer;
+use crate::registry::create::{self, MAX_NAME_ATTEMPTS};
+use crate::registry::{Object, RegistryError, lifecycle, meta, validate};
+use crate::store::{Write, WriteError};
+
+/// Answers a create.
+///
+/// # Errors
+/// Whatever the kube-apiserver refuses; see the modules that each step calls.
+pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
+    let accepted = scope.ctx.accept(Offer::Objects)?;
+    let view = View::new(scope, accepted, false)?;
+    let encoding = body::encoding(scope)?;
+    let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Create)?;
+    let received = body::read(scope, bytes, encoding, options.field_validation)?;
+    let (mut object, mut notes) = (received.object, received.warnings);
+    create::ensure_namespace(&mut object, scope.namespace())
+        .map_err(|error| failure::registry(scope, "", error))?;
+    let name = match meta::text(&object, "name") {
+        "" => meta::text(&object, "generateName"),
+        name => name,
+    };
+    namespace::admit(api, scope, lifecycle::Write::Create, name).await?;
+    notes.extend(create::prepare(&mut object, jiff::Timestamp::now()));
+    notes.extend(validate::finalizer_warnings(&object, None));
+    let attempts = if create::needs_name(&object) {
+        MAX_NAME_ATTEMPTS
+    } else {
+        1
+    };
+    let mut response = store(api, scope, &view, object, attempts, options.dry_run).await?;
+    warnings::add(&mut response, notes);
+    Ok(response)
+}
+
+/// Stores the object, each time under a new name where it has none of its own.
+async fn store(
+    api: &Api,
+    scope: &Scope,
+    view: &View,
+    template: Object,
+    attempts: usize,
+    dry_run: bool,
+) -> Result<Response, ApiError> {
+    let generated = create::needs_name(&template);
+    let mut attempt = 1;
+    loop {
+        let mut object = template.clone();
+        if generated {
+            create::generate_name(&mut object);
+        }
+        let name = meta::text(&object, "name").to_owned();
+        let object = check(scope, object).map_err(|e| failure::registry(scope, &name, e))?;
+        match once(api, scope, view, &name, object, dry_run).await? {
+            Some(response) => return Ok(response),
+            None if attempt < attempts => attempt += 1,
+            None => return Err(taken(scope, &template, &name)),
+        }
+    }
+}
+
+/// Validates the object as it would be stored.
+fn check(scope: &Scope, object: Object) -> Result<Object, RegistryError> {
+    let mut errors = body::type_meta_errors(scope, &object);
+    let value = Value::Object(object);
+    if errors.is_empty() {
+        let object = value.as_object();
+        let namespaced = scope.definition.namespaced;
+        errors.extend(object.into_iter().flat_map(|object| {
+            validate::object_meta(object, namespaced, validate::NameRule::Subdomain)
+        }));
+        errors.extend(scope.version.schema.validate(&value));
+    }
+    if !errors.is_empty() {
+        return Err(RegistryError::Invalid(errors));
+    }
+    let mut object = body::into_fields(value);
+    create::take_resource_version(&mut object)?;
+    Ok(object)
+}
+
+/// One attempt; `None` when the name is taken.
+async fn once(
+    api: &Api,
+    scope: &Scope,
+    view: &View,
+    name: &str,
+    object: Object,
+    dry_run: bool,
+) -> Result<Option<Response>, ApiError> {
+    let key = scope.key(name);
+    if dry_run {
+        if scope.resource.get(&key).is_some() {
+            return Ok(None);
+        }
+        return view
+            .respond_value(StatusCode::CREATED, Value::Object(object))
+            .map(Some);
+    }
+    let write = Write::Create {
+        key,
+        object: write::stored_form(scope, object),
+    };
+    match write::commit(api, scope, write).await {
+        Ok(written) => view
+            .respond(StatusCode::CREATED, &written.event.object)
+            .map(Some),
+        Err(write::Failure::Write(WriteError::AlreadyExists(_))) => Ok(None),
+        Err(other) => Err(other.into_api(scope, name)),
+    }
+}
+
+/// 409 for a name that is taken.
+fn taken(scope: &Scope, template: &Object, name: &str) -> ApiError {
+    let (group, plural) = (&scope.definition.group, &scope.definition.plural);
+    if !meta::text(template, "generateName").is_empty() {
+        return ApiError::generate_name_conflict(group, plural, name);
+    }
+    let deleting = scope
+        .resource
+        .get(&scope.key(name))
+        .and_then(|object| object.value().ok())
+        .is_some_and(|object| meta::has_deletion_timestamp(&body::into_fields(object)));
+    if deleting {
+        ApiError::already_exists_terminating(group, plural, name)
+    } else {
+        ApiError::already_exists(group, plural, name)
+    }
+}

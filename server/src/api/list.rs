@@ -1,0 +1,93 @@
+//! `list`: objects in pages, at the version that is asked for.
+
+use axum::response::Response;
+
+use super::options::ListOptions;
+use super::read::{self, Plan, Version};
+use super::scope::Scope;
+use super::select::{self, Page};
+use super::token::Continue;
+use super::view::{ListMeta, View};
+use super::{Api, failure};
+use crate::cache::{Snapshot, SnapshotError};
+use crate::http::ApiError;
+use crate::http::negotiation::Offer;
+
+/// The message of a 410 for a page whose version is gone, with a token that goes on anyway.
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent \
+    list result. You can start a new list without the continue parameter, or use the continue \
+    token in this response to retrieve the remainder of the results. Continuing with the provided \
+    token results in an inconsistent list - objects that were created, modified, or deleted \
+    between the time the first chunk was returned and now may show up in the list.";
+
+/// Answers a list.
+///
+/// # Errors
+/// 400 and 422 for the options, 410 for a version that is gone, 504 for one that is not reached.
+pub async fn list(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
+    let accepted = scope.ctx.accept(Offer::Objects)?;
+    let view = View::new(scope, accepted, true)?;
+    let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
+    let (page, meta) = read(api, scope, &options).await?;
+    view.respond_list(page.objects, &meta)
+}
+
+/// Reads one page.
+///
+/// # Errors
+/// As [`list`].
+pub async fn read(
+    api: &Api,
+    scope: &Scope,
+    options: &ListOptions,
+) -> Result<(Page, ListMeta), ApiError> {
+    let plan = read::plan(options)?;
+    let snapshot = snapshot(api, scope, &plan).await?;
+    let from = plan.from.as_ref();
+    let page = select::page(&snapshot, scope.namespace(), options, plan.limit, from);
+    let continue_token = page
+        .last
+        .as_deref()
+        .map(|last| Continue::after(Some(snapshot.rv), last).encode())
+        .unwrap_or_default();
+    let meta = ListMeta {
+        rv: snapshot.rv,
+        continue_token,
+        remaining: page.remaining,
+    };
+    Ok((page, meta))
+}
+
+async fn snapshot(api: &Api, scope: &Scope, plan: &Plan) -> Result<Snapshot, ApiError> {
+    let resource = &scope.resource;
+    match plan.version {
+        Version::Any => {}
+        Version::Newest => api.store.consistent().await.map_err(failure::store)?,
+        Version::NotOlderThan(rv) => {
+            api.store
+                .wait_for_rv(resource, rv)
+                .await
+                .map_err(failure::too_large)?;
+        }
+        Version::Exactly(rv) => {
+            api.store
+                .wait_for_rv(resource, rv)
+                .await
+                .map_err(failure::too_large)?;
+            return resource
+                .snapshot_at(rv)
+                .await
+                .map_err(|error| match (error, &plan.from) {
+                    (SnapshotError::Expired { .. }, Some(from)) => {
+                        let newest = Continue {
+                            rv: None,
+                            start: from.start.clone(),
+                        };
+                        ApiError::expired_continue(INCONSISTENT, newest.encode())
+                    }
+                    (error, _) => failure::snapshot(error, rv),
+                });
+        }
+    }
+    Ok(resource.snapshot())
+}

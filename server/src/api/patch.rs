@@ -1,0 +1,138 @@
+//! `patch`: JSON patch and JSON merge patch.
+
+use axum::response::Response;
+use serde_json::Value;
+
+use super::options::{FieldValidation, WriteKind, WriteOptions, causes};
+use super::scope::Scope;
+use super::view::View;
+use super::{Api, body, failure, namespace, update, warnings, write};
+use crate::http::ApiError;
+use crate::http::negotiation::{BodyType, Offer, body_type};
+use crate::registry::patch::Patch;
+use crate::registry::{Object, RegistryError, create, lifecycle, meta};
+use crate::schema::{self, Decoded, Encoding, FieldError};
+
+/// The kinds of patches that are applied. The garbage collector tries a strategic merge patch first
+/// and falls back to a merge patch on 415, so the type is judged before anything else.
+const ALLOWED: [BodyType; 2] = [BodyType::JsonPatch, BodyType::MergePatch];
+
+/// Answers a patch.
+///
+/// # Errors
+/// 415 for other kinds of patches, and whatever the kube-apiserver refuses.
+pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
+    let type_ = body_type(&scope.ctx.headers, &ALLOWED)?;
+    let name = scope.object_name()?;
+    let accepted = scope.ctx.accept(Offer::Objects)?;
+    let view = View::new(scope, accepted, false)?;
+    let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Patch)?;
+    let request = Request::read(scope, type_, bytes, options)?;
+    for _ in 0..write::MAX_ATTEMPTS {
+        api.store.consistent().await.map_err(failure::store)?;
+        let stored = scope
+            .resource
+            .get(&scope.key(name))
+            .ok_or_else(|| scope.not_found(name))?;
+        let old = write::requested_form(scope, &stored)?;
+        let (new, mut notes) = request.apply(scope, name, &old)?;
+        namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
+        let change = update::Change {
+            new,
+            old,
+            stored: &stored,
+            dry_run: options.dry_run,
+        };
+        if let Some(mut response) = update::apply(api, scope, &view, change, &mut notes).await? {
+            warnings::add(&mut response, notes);
+            return Ok(response);
+        }
+    }
+    Err(failure::registry(scope, name, RegistryError::modified()))
+}
+
+/// A patch and how strictly its outcome is read.
+struct Request {
+    patch: Patch,
+    duplicates: Vec<String>,
+    validation: FieldValidation,
+}
+
+impl Request {
+    fn read(
+        scope: &Scope,
+        type_: BodyType,
+        bytes: &[u8],
+        options: WriteOptions,
+    ) -> Result<Self, ApiError> {
+        let Decoded { value, duplicates } = schema::decode(bytes, Encoding::Json)
+            .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+        let json_patch = type_ == BodyType::JsonPatch;
+        let patch = if json_patch {
+            Patch::json(value)
+        } else {
+            Patch::merge(value)
+        };
+        let prefix = if json_patch { "json patch " } else { "" };
+        Ok(Self {
+            patch: patch.map_err(|error| failure::registry(scope, "", error))?,
+            duplicates: duplicates
+                .into_iter()
+                .map(|text| format!("{prefix}{text}"))
+                .collect(),
+            validation: options.field_validation,
+        })
+    }
+
+    /// The object as the patch makes it, and what the client is to be warned of.
+    fn apply(
+        &self,
+        scope: &Scope,
+        name: &str,
+        old: &Object,
+    ) -> Result<(Object, Vec<String>), ApiError> {
+        let refuse = |error| failure::registry(scope, name, error);
+        let patched = self.patch.apply(old).map_err(refuse)?;
+        let (mut object, mut strict) = self.decode(scope, patched)?;
+        if self.validation == FieldValidation::Ignore {
+            strict.clear();
+        }
+        create::ensure_namespace(&mut object, scope.namespace()).map_err(refuse)?;
+        body::check_name(scope, &object)?;
+        let given = meta::text(&object, "uid");
+        if !given.is_empty() && meta::text(old, "uid").is_empty() {
+            return Err(refuse(RegistryError::modified()));
+        }
+        Ok((object, strict))
+    }
+
+    /// Shapes the outcome as the body of an update would be.
+    fn decode(&self, scope: &Scope, patched: Object) -> Result<(Object, Vec<String>), ApiError> {
+        let mut value = Value::Object(patched);
+        let text = || value.to_string();
+        let invalid = |text: String, error: String| {
+            let error = FieldError::invalid("patch", text, error);
+            ApiError::invalid("", "", "", causes(&[error]))
+        };
+        let (api_version, kind) =
+            body::type_meta(&value).map_err(|error| invalid(text(), error))?;
+        if kind.is_empty() {
+            let error = format!("Object 'Kind' is missing in '{}'", text());
+            return Err(invalid(text(), error));
+        }
+        let before = text();
+        let unknown = body::coerce(scope, &mut value, &api_version, &kind)
+            .map_err(|error| invalid(before.clone(), error.to_string()))?;
+        let mut strict = self.duplicates.clone();
+        strict.extend(
+            unknown
+                .into_iter()
+                .map(|path| format!("unknown field \"{path}\"")),
+        );
+        if self.validation == FieldValidation::Strict && !strict.is_empty() {
+            let error = format!("strict decoding error: {}", strict.join(", "));
+            return Err(invalid(before, error));
+        }
+        Ok((body::into_fields(value), strict))
+    }
+}

@@ -1,0 +1,174 @@
+//! `update`: an object replaced by what the client sends.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::options::{WriteKind, WriteOptions};
+use super::scope::Scope;
+use super::view::View;
+use super::{Api, body, failure, namespace, warnings, write};
+use crate::http::ApiError;
+use crate::http::negotiation::Offer;
+use crate::model::StoredObject;
+use crate::registry::{Object, RegistryError, create, lifecycle, meta, update, validate};
+use crate::store::{Write, WriteError};
+
+/// Answers an update.
+///
+/// # Errors
+/// Whatever the kube-apiserver refuses; see the modules that each step calls.
+pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
+    let name = scope.object_name()?;
+    let accepted = scope.ctx.accept(Offer::Objects)?;
+    let view = View::new(scope, accepted, false)?;
+    let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Update)?;
+    let encoding = body::encoding(scope)?;
+    let received = body::read(scope, bytes, encoding, options.field_validation)?;
+    let (mut object, mut notes) = (received.object, received.warnings);
+    let refuse = |error| failure::registry(scope, name, error);
+    create::ensure_namespace(&mut object, scope.namespace()).map_err(refuse)?;
+    body::check_name(scope, &object)?;
+    api.store.consistent().await.map_err(failure::store)?;
+    let stored = scope
+        .resource
+        .get(&scope.key(name))
+        .ok_or_else(|| scope.not_found(name))?;
+    let old = write::requested_form(scope, &stored)?;
+    update::check_uid(&object, &old, &storage_key(scope, name)).map_err(refuse)?;
+    namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
+    let change = Change {
+        new: object,
+        old,
+        stored: &stored,
+        dry_run: options.dry_run,
+    };
+    match apply(api, scope, &view, change, &mut notes).await? {
+        Some(mut response) => {
+            warnings::add(&mut response, notes);
+            Ok(response)
+        }
+        None => Err(refuse(RegistryError::modified())),
+    }
+}
+
+/// How etcd would call the object; part of an error text.
+fn storage_key(scope: &Scope, name: &str) -> String {
+    let definition = &scope.definition;
+    let key = scope.key(name);
+    format!("/registry/{}/{}/{key}", definition.group, definition.plural)
+}
+
+/// A stored object and what it is to become, both in the requested version.
+pub struct Change<'a> {
+    /// What it is to become.
+    pub new: Object,
+    /// What it is.
+    pub old: Object,
+    /// What it is, as stored.
+    pub stored: &'a StoredObject,
+    /// Do everything but write.
+    pub dry_run: bool,
+}
+
+/// Checks, prepares and writes a change, of an update or of a patch; `None` when the object was
+/// changed by somebody else in the meantime. A change that changes nothing is not written; one that
+/// takes the last finalizer of a deleted object removes it.
+///
+/// # Errors
+/// 409, 422 and what the store refuses.
+pub async fn apply(
+    api: &Api,
+    scope: &Scope,
+    view: &View,
+    change: Change<'_>,
+    notes: &mut Vec<String>,
+) -> Result<Option<Response>, ApiError> {
+    let Change {
+        mut new,
+        old,
+        stored,
+        dry_run,
+    } = change;
+    let name = stored.key.name();
+    let refuse = |error| failure::registry(scope, name, error);
+    update::check_version(&new, &old).map_err(refuse)?;
+    meta::set_text(
+        &mut new,
+        "resourceVersion",
+        meta::text(&old, "resourceVersion"),
+    );
+    notes.extend(update::prepare(&mut new, &old));
+    notes.extend(validate::finalizer_warnings(&new, Some(&old)));
+    let (new, old) = check(scope, new, old).map_err(refuse)?;
+    let key = stored.key.clone();
+    if update::completes_deletion(&new, &old) {
+        let response = view.respond_value(StatusCode::OK, Value::Object(new))?;
+        let write = Write::Delete {
+            key,
+            expected_uid: None,
+            expected_rv: Some(stored.rv),
+            last: write::stored_form(scope, old),
+        };
+        return finish(api, scope, name, (!dry_run).then_some(write), response).await;
+    }
+    if dry_run || new == old {
+        return view
+            .respond_value(StatusCode::OK, Value::Object(new))
+            .map(Some);
+    }
+    let object = write::stored_form(scope, new);
+    let write = Write::Update {
+        key,
+        expected_rv: Some(stored.rv),
+        object,
+    };
+    match write::commit(api, scope, write).await {
+        Ok(written) => view
+            .respond(StatusCode::OK, &written.event.object)
+            .map(Some),
+        Err(write::Failure::Write(WriteError::Conflict { .. })) => Ok(None),
+        Err(other) => Err(other.into_api(scope, name)),
+    }
+}
+
+async fn finish(
+    api: &Api,
+    scope: &Scope,
+    name: &str,
+    write: Option<Write>,
+    response: Response,
+) -> Result<Option<Response>, ApiError> {
+    let Some(write) = write else {
+        return Ok(Some(response));
+    };
+    match write::commit(api, scope, write).await {
+        // Somebody else took the last finalizer at the same time.
+        Ok(_) | Err(write::Failure::Write(WriteError::NotFound(_))) => Ok(Some(response)),
+        Err(write::Failure::Write(WriteError::Conflict { .. })) => Ok(None),
+        Err(other) => Err(other.into_api(scope, name)),
+    }
+}
+
+/// Validates the object as it would be stored; gives both back.
+fn check(scope: &Scope, new: Object, old: Object) -> Result<(Object, Object), RegistryError> {
+    let definition = &scope.definition;
+    let mut errors =
+        validate::object_meta(&new, definition.namespaced, validate::NameRule::PathSegment);
+    errors.extend(validate::object_meta_update(&new, &old));
+    let type_errors = body::type_meta_errors(scope, &new);
+    let (new, old) = (Value::Object(new), Value::Object(old));
+    if type_errors.is_empty() {
+        if let (Some(new), Some(old)) = (new.as_object(), old.as_object()) {
+            errors.extend(validate::object_meta_update(new, old));
+        }
+        errors.extend(scope.version.schema.validate_update(&new, &old));
+    } else {
+        errors.extend(type_errors);
+    }
+    if errors.is_empty() {
+        Ok((body::into_fields(new), body::into_fields(old)))
+    } else {
+        Err(RegistryError::Invalid(errors))
+    }
+}

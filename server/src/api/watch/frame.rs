@@ -1,0 +1,82 @@
+//! The lines of a watch: `{"type":…,"object":…}`.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::transition::Seen;
+use crate::api::view::View;
+use crate::cache::{Event, EventType};
+use crate::http::{ApiError, encoding};
+use crate::model::StoredObject;
+
+fn type_name(type_: EventType) -> &'static str {
+    match type_ {
+        EventType::Added => "ADDED",
+        EventType::Modified => "MODIFIED",
+        EventType::Deleted => "DELETED",
+    }
+}
+
+fn line(
+    type_: &str,
+    object: impl FnOnce(&mut Vec<u8>) -> Result<(), ApiError>,
+) -> Result<Bytes, ApiError> {
+    let mut out = format!(r#"{{"type":"{type_}","object":"#).into_bytes();
+    object(&mut out)?;
+    out.extend_from_slice(b"}\n");
+    Ok(out.into())
+}
+
+fn value_line(type_: &str, object: &impl Serialize) -> Result<Bytes, ApiError> {
+    line(type_, |out| {
+        encoding::write_json(out, object).map_err(ApiError::internal)
+    })
+}
+
+/// The line of an event. What many watches see in the same way is encoded once.
+///
+/// # Errors
+/// When the object's text cannot be read.
+pub fn event(
+    view: &View,
+    event: &Event,
+    seen: &Seen<'_>,
+    headers: bool,
+) -> Result<Bytes, ApiError> {
+    let type_ = type_name(seen.type_);
+    let encode = || line(type_, |out| view.append(out, &seen.object, headers));
+    let shared = matches!(seen.object, std::borrow::Cow::Borrowed(_));
+    match view.frame_name().filter(|_| shared) {
+        Some(form) => event.frame(&format!("{type_} {form}"), encode),
+        None => encode(),
+    }
+}
+
+/// The line of an object that is there when the watch begins.
+///
+/// # Errors
+/// When its text cannot be read.
+pub fn initial(view: &View, object: &StoredObject, headers: bool) -> Result<Bytes, ApiError> {
+    line("ADDED", |out| view.append(out, object, headers))
+}
+
+/// The line of a bookmark.
+///
+/// # Errors
+/// Never in practice: a bookmark is made of texts.
+pub fn bookmark(
+    view: &View,
+    rv: u64,
+    initial_events_end: bool,
+    headers: bool,
+) -> Result<Bytes, ApiError> {
+    value_line("BOOKMARK", &view.bookmark(rv, initial_events_end, headers))
+}
+
+/// The line of an error, after which the stream ends.
+///
+/// # Errors
+/// Never in practice: a Status is made of texts and numbers.
+pub fn error(error: &ApiError) -> Result<Bytes, ApiError> {
+    value_line("ERROR", &error.to_status())
+}

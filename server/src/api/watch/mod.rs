@@ -1,0 +1,165 @@
+//! `watch`: a stream of changes, from a version on or beginning with the objects that are there.
+
+mod frame;
+mod schedule;
+mod stream;
+mod transition;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+use tokio::time::Instant;
+
+use self::schedule::Schedule;
+use self::stream::Watch;
+use super::options::{ListOptions, parse_uint};
+use super::scope::Scope;
+use super::view::View;
+use super::{Api, failure, select};
+use crate::cache::{Cursor, Snapshot};
+use crate::http::negotiation::Offer;
+use crate::http::{ApiError, response};
+use crate::schema::FieldError;
+
+/// Where a watch begins.
+enum Start {
+    /// At the objects that are there, and whether a bookmark ends them.
+    Objects { at_least: Option<u64>, marked: bool },
+    /// Behind a version; `None` for now.
+    Version(Option<u64>),
+}
+
+/// Answers a watch.
+///
+/// # Errors
+/// 400 and 422 for the options. What is wrong with the version is told by an `ERROR` event, as
+/// watches of the kube-apiserver do.
+pub async fn watch(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
+    let accepted = scope.ctx.accept(Offer::Watch)?;
+    let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
+    let view = View::new(scope, accepted, false)?;
+    let start = start(scope, &options)?;
+    let content_type = accepted.content_type();
+    let body = match begin(api, scope, start).await {
+        Ok(begun) => Body::from_stream(begun.into_watch(scope, options, view).into_stream()),
+        Err(error) if error.code() == 503 || error.code() == 429 => return Err(error),
+        Err(error) => Body::from(frame::error(&error)?),
+    };
+    Ok(response::bytes(StatusCode::OK, content_type, body))
+}
+
+fn start(scope: &Scope, options: &ListOptions) -> Result<Start, ApiError> {
+    let given = options.resource_version.as_str();
+    let rv = match given {
+        "" | "0" => None,
+        text => Some(parse_uint(text).map_err(|error| {
+            let error = FieldError::invalid("resourceVersion", text, error);
+            let definition = &scope.definition;
+            ApiError::invalid(
+                &definition.group,
+                &definition.plural,
+                &scope.ctx.info.name,
+                super::options::causes(&[error]),
+            )
+        })?),
+    };
+    let marked = options.allow_watch_bookmarks;
+    Ok(match (options.send_initial_events, rv) {
+        (Some(true), at_least) => Start::Objects { at_least, marked },
+        (Some(false), rv) => Start::Version(rv),
+        // Without a version a watch has always begun with what is there, though nothing marked
+        // the end of it.
+        (None, None) => Start::Objects {
+            at_least: None,
+            marked: false,
+        },
+        (None, rv) => Start::Version(rv),
+    })
+}
+
+/// A watch whose place in the events is found.
+struct Begun {
+    cursor: Cursor,
+    initial: Option<Snapshot>,
+    marked: bool,
+}
+
+async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError> {
+    let resource = &scope.resource;
+    let too_old = |error: crate::cache::TooOld| {
+        ApiError::too_old_resource_version(error.requested, error.oldest)
+    };
+    match start {
+        Start::Objects { at_least, marked } => {
+            api.store.consistent().await.map_err(failure::store)?;
+            if let Some(rv) = at_least {
+                api.store
+                    .wait_for_rv(resource, rv)
+                    .await
+                    .map_err(failure::too_large)?;
+            }
+            let snapshot = resource.snapshot();
+            let cursor = resource.events_from(snapshot.rv).map_err(too_old)?;
+            Ok(Begun {
+                cursor,
+                initial: Some(snapshot),
+                marked,
+            })
+        }
+        Start::Version(Some(rv)) => {
+            // A version from the future is no place in our history: silence until it is reached
+            // would hide every event up to then, so the client is sent back to list.
+            api.store.wait_for_rv(resource, rv).await.map_err(|error| {
+                ApiError::expired(format!(
+                    "too large resource version: {}, current: {}",
+                    error.requested, error.current
+                ))
+            })?;
+            let cursor = resource.events_from(rv).map_err(too_old)?;
+            Ok(Begun {
+                cursor,
+                initial: None,
+                marked: false,
+            })
+        }
+        Start::Version(None) => {
+            api.store.consistent().await.map_err(failure::store)?;
+            let cursor = resource
+                .events_from(resource.current_rv())
+                .map_err(too_old)?;
+            Ok(Begun {
+                cursor,
+                initial: None,
+                marked: false,
+            })
+        }
+    }
+}
+
+impl Begun {
+    fn into_watch(self, scope: &Scope, options: ListOptions, view: View) -> Watch {
+        let now = Instant::now();
+        let schedule = Schedule::new(now, options.timeout);
+        let namespace = scope.namespace();
+        let initial = self
+            .initial
+            .as_ref()
+            .map(|snapshot| select::page(snapshot, namespace, &options, 0, None).objects)
+            .unwrap_or_default();
+        Watch {
+            view,
+            namespace: namespace.map(str::to_owned),
+            initial: initial.into_iter(),
+            initial_end: self
+                .initial
+                .filter(|_| self.marked)
+                .map(|snapshot| snapshot.rv),
+            cursor: self.cursor,
+            next_bookmark: schedule.next_bookmark(now),
+            schedule,
+            shutdown: scope.ctx.shutdown.clone(),
+            described: false,
+            options,
+        }
+    }
+}

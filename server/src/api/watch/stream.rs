@@ -1,0 +1,156 @@
+//! The stream of one watch. It is pulled by the client: nothing is buffered for a slow one, which
+//! falls behind in the log that all share, until what it needs next is compacted.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::Stream;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::frame;
+use super::schedule::Schedule;
+use super::transition;
+use crate::api::options::ListOptions;
+use crate::api::view::View;
+use crate::cache::{Cursor, CursorError, Event};
+use crate::http::ApiError;
+use crate::model::StoredObject;
+
+/// Most events that are taken at a time.
+const BATCH: usize = 128;
+/// Bytes after which what is there is handed on.
+const CHUNK: usize = 128 * 1024;
+
+/// A watch that has begun.
+pub struct Watch {
+    /// How objects are written.
+    pub view: View,
+    /// What is selected.
+    pub options: ListOptions,
+    /// The namespace, or all.
+    pub namespace: Option<String>,
+    /// Objects that are there at the beginning.
+    pub initial: std::vec::IntoIter<Arc<StoredObject>>,
+    /// Version of those objects, while the bookmark that ends them is due.
+    pub initial_end: Option<u64>,
+    /// The events.
+    pub cursor: Cursor,
+    /// When it ends.
+    pub schedule: Schedule,
+    /// When the next bookmark is due.
+    pub next_bookmark: Instant,
+    /// Cancelled when the server stops.
+    pub shutdown: CancellationToken,
+    /// Whether a Table has described its columns already.
+    pub described: bool,
+}
+
+/// What a watch waits for.
+enum Next {
+    Events(Vec<Arc<Event>>),
+    Bookmark,
+    /// An error for the client, after which it ends.
+    Fail(ApiError),
+    End,
+}
+
+impl Watch {
+    /// The lines of this watch, in pieces.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ApiError>> + Send {
+        futures::stream::try_unfold(Some(self), |state| async move {
+            let Some(mut watch) = state else {
+                return Ok(None);
+            };
+            let mut out = BytesMut::new();
+            let goes_on = watch.fill(&mut out).await?;
+            if !goes_on && out.is_empty() {
+                return Ok(None);
+            }
+            Ok(Some((out.freeze(), goes_on.then_some(watch))))
+        })
+    }
+
+    /// Waits for the next lines and appends them; false when they are the last.
+    async fn fill(&mut self, out: &mut BytesMut) -> Result<bool, ApiError> {
+        self.fill_initial(out)?;
+        while out.is_empty() {
+            match self.next().await {
+                Next::Events(events) => self.fill_events(out, &events)?,
+                Next::Bookmark => {
+                    let rv = self.cursor.position();
+                    self.bookmark(out, rv, false)?;
+                    self.next_bookmark = self.schedule.next_bookmark(Instant::now());
+                }
+                Next::Fail(error) => {
+                    out.extend_from_slice(&frame::error(&error)?);
+                    return Ok(false);
+                }
+                Next::End => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Objects that are there at the beginning, then the bookmark that says so.
+    fn fill_initial(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
+        while out.len() < CHUNK {
+            let Some(object) = self.initial.next() else {
+                break;
+            };
+            let headers = self.headers();
+            let line = frame::initial(&self.view, &object, headers)?;
+            out.extend_from_slice(&line);
+        }
+        if self.initial.as_slice().is_empty()
+            && let Some(rv) = self.initial_end.take()
+        {
+            self.bookmark(out, rv, true)?;
+        }
+        Ok(())
+    }
+
+    fn fill_events(&mut self, out: &mut BytesMut, events: &[Arc<Event>]) -> Result<(), ApiError> {
+        for event in events {
+            let seen = transition::seen(event, self.namespace.as_deref(), &self.options);
+            if let Some(seen) = seen {
+                let headers = self.headers();
+                out.extend_from_slice(&frame::event(&self.view, event, &seen, headers)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn bookmark(&mut self, out: &mut BytesMut, rv: u64, end: bool) -> Result<(), ApiError> {
+        let headers = self.headers();
+        out.extend_from_slice(&frame::bookmark(&self.view, rv, end, headers)?);
+        Ok(())
+    }
+
+    /// Whether a Table has to describe its columns: the first one of a watch does.
+    fn headers(&mut self) -> bool {
+        !std::mem::replace(&mut self.described, true)
+    }
+
+    async fn next(&mut self) -> Next {
+        let bookmarks = self.options.allow_watch_bookmarks;
+        tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => Next::End,
+            () = sleep_until(self.schedule.end) => Next::End,
+            () = sleep_until(self.next_bookmark), if bookmarks => Next::Bookmark,
+            events = self.cursor.next(BATCH) => match events {
+                Ok(events) => Next::Events(events),
+                Err(CursorError::Closed) => Next::End,
+                Err(CursorError::Lagged { position, oldest }) => {
+                    Next::Fail(ApiError::too_old_resource_version(position, oldest))
+                }
+                Err(CursorError::Log(error)) => {
+                    // Nothing was skipped: the client goes on from its last event.
+                    tracing::warn!(%error, "a watch ends because the change log cannot be read");
+                    Next::End
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What all writes share: the form in which objects are stored, and how a write ends.
+
+use serde_json::Value;
+
+use super::scope::Scope;
+use super::{Api, body, failure, gate};
+use crate::http::ApiError;
+use crate::model::StoredObject;
+use crate::registry::Object;
+use crate::store::{Write, WriteError, Written};
+
+/// Most attempts of a write that does not depend on the version it meets, as in the kube-apiserver.
+pub const MAX_ATTEMPTS: usize = 5;
+
+/// Why a write was not made.
+#[derive(Debug)]
+pub enum Failure {
+    /// The store's answer.
+    Write(WriteError),
+    /// The gate closed, or was held for too long.
+    Gate(ApiError),
+}
+
+impl Failure {
+    /// The Status for the client.
+    #[must_use]
+    pub fn into_api(self, scope: &Scope, name: &str) -> ApiError {
+        let (group, plural) = (&scope.definition.group, &scope.definition.plural);
+        match self {
+            Self::Gate(error) => error,
+            Self::Write(WriteError::AlreadyExists(_)) => {
+                ApiError::already_exists(group, plural, name)
+            }
+            Self::Write(WriteError::NotFound(_)) => scope.not_found(name),
+            Self::Write(WriteError::Conflict { .. }) => ApiError::modified(group, plural, name),
+            Self::Write(WriteError::Gate(_)) => {
+                ApiError::service_unavailable("the resource is being moved, try again", 1)
+            }
+            Self::Write(WriteError::Body(error)) => ApiError::internal(error),
+            Self::Write(WriteError::Store(error)) => failure::store(error),
+        }
+    }
+}
+
+/// The object as it is stored: in the storage version.
+#[must_use]
+pub fn stored_form(scope: &Scope, mut object: Object) -> Value {
+    object.insert(
+        "apiVersion".to_owned(),
+        Value::from(scope.storage_api_version()),
+    );
+    Value::Object(object)
+}
+
+/// A stored object in the requested version, with its resourceVersion.
+///
+/// # Errors
+/// 500 when its text cannot be read.
+pub fn requested_form(scope: &Scope, object: &StoredObject) -> Result<Object, ApiError> {
+    let value = object.value().map_err(ApiError::internal)?;
+    let mut object = body::into_fields(value);
+    let api_version = scope.definition.api_version(&scope.version.name);
+    object.insert("apiVersion".to_owned(), Value::from(api_version));
+    Ok(object)
+}
+
+/// Makes a write. One that meets a held gate waits for it as the request would have at its
+/// beginning, and is made if nothing has changed by then.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn commit(api: &Api, scope: &Scope, write: Write) -> Result<Written, Failure> {
+    let patience = gate::patience();
+    loop {
+        match api.store.write(scope.name(), write.clone()).await {
+            Err(WriteError::Gate(_)) => {
+                gate::pass(scope, patience).await.map_err(Failure::Gate)?;
+            }
+            other => return other.map_err(Failure::Write),
+        }
+    }
+}
