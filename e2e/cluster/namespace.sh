@@ -1,7 +1,7 @@
 # First process of a cluster's namespaces (network, mounts, processes). It sets them up,
 # starts the agent and waits for it; when it ends, the kernel ends every process of the
 # cluster, and with the last one its devices, nftables and mounts.
-#   sh -eu namespace.sh CLUSTER_BINARY STATE_DIRECTORY LIFETIME
+#   sh -eu namespace.sh CLUSTER_BINARY STATE_DIRECTORY
 exec 3<&0 # a background job's standard input is /dev/null unless it is given one
 
 # Paths that are fixed in containerd, libcni and the kubelet: each cluster gets its own.
@@ -22,6 +22,6 @@ ip link set node0 up
 ip route add default dev node0
 echo 1 >/proc/sys/net/ipv4/ip_forward
 
-"$1" agent "$2" --lifetime "$3" <&3 3<&- &
+"$1" agent "$2" <&3 3<&- &
 exec 3<&-
 wait $! || echo "the agent ended with $?"

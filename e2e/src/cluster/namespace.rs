@@ -72,12 +72,14 @@ pub(super) fn command(pid: u32, parts: &[PathBuf], program: &Path) -> Command {
     command
 }
 
-/// As [`command`] with the cluster's mounts, and without the program.
+/// As [`command`] with the cluster's mounts and process ids, and without the program.
 pub(super) fn shell(pid: u32, parts: &[PathBuf]) -> Command {
     let mut command = Command::new("nsenter");
     command
         .arg(format!("--net=/proc/{pid}/ns/net"))
-        .arg(format!("--mount=/proc/{pid}/ns/mnt"));
+        .arg(format!("--mount=/proc/{pid}/ns/mnt"))
+        // Its /proc is that of the cluster's processes.
+        .arg(format!("--pid=/proc/{pid}/ns/pid_for_children"));
     if let Ok(directory) = env::current_dir() {
         let mut option = OsString::from("--wdns=");
         option.push(directory);
