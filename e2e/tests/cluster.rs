@@ -1,6 +1,12 @@
 //! The cluster itself: what the other tests rely on.
 
-use std::{net::SocketAddr, process::Command, time::Duration};
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use e2e::cluster::{Backend, Cluster, ClusterOptions, Component, Error, ProcessSpec, network};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -163,9 +169,10 @@ async fn kubectl_works_inside_and_outside(cluster: &Cluster) {
 
     let kubeconfig = cluster.host_kubeconfig(1).unwrap();
     let config = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &Default::default())
-        .await
-        .unwrap();
+    let config =
+        kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default())
+            .await
+            .unwrap();
     let outside = Client::try_from(config).unwrap();
     assert_eq!(names(&outside).await, ["test-1", "test-2"]);
 }
@@ -184,15 +191,23 @@ async fn the_name_is_taken_and_everything_is_removed(cluster: Cluster) {
     drop(cluster);
     assert!(!directory.exists());
     assert!(matches!(Cluster::attach(&name), Err(Error::NotRunning(_))));
-    let left = Command::new("pgrep")
-        .args(["-f", &directory.display().to_string()])
-        .output()
-        .unwrap();
     assert_eq!(
-        String::from_utf8_lossy(&left.stdout),
-        "",
-        "processes left behind"
+        processes_of(&directory),
+        Vec::<String>::new(),
+        "left behind"
     );
     // Ending what has ended already is no error.
     Cluster::down(&name).unwrap();
+}
+
+/// Command lines of this machine's processes that name the directory.
+fn processes_of(directory: &Path) -> Vec<String> {
+    let directory = directory.display().to_string();
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
+        .map(|line| line.replace('\0', " "))
+        .filter(|line| line.contains(&directory))
+        .collect()
 }

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use e2e::cluster::{Cluster, ClusterOptions, Lifetime, Shape, provisioner, run_agent};
+use e2e::cluster::{Cluster, ClusterOptions, Shape, provisioner, run_agent};
 
 /// A real Kubernetes on this machine, in namespaces of its own.
 #[derive(Parser)]
@@ -67,11 +67,7 @@ enum Verb {
     },
     /// Inside of the namespaces: start and connect.
     #[command(hide = true)]
-    Agent {
-        directory: PathBuf,
-        #[arg(long, value_enum)]
-        lifetime: Lifetime,
-    },
+    Agent { directory: PathBuf },
     /// Inside of the namespaces: provide persistent volumes.
     #[command(hide = true)]
     Provisioner { directory: PathBuf },
@@ -138,10 +134,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
             Ok(())
         }
         Verb::Logs { name, component } => logs(&name.name, component.as_deref()),
-        Verb::Agent {
-            directory,
-            lifetime,
-        } => Ok(run_agent(&directory, lifetime).await?),
+        Verb::Agent { directory } => Ok(run_agent(&directory).await?),
         Verb::Provisioner { directory } => provide(directory).await,
     }
 }
@@ -170,7 +163,7 @@ async fn start(up: Up) -> anyhow::Result<()> {
         begin.elapsed().as_secs_f64(),
         cluster.directory().display()
     );
-    println!("use it:    hack/cluster kubectl{named} -- get all -A");
+    println!("use it:    hack/cluster kubectl{named} get all -A");
     println!("remove it: hack/cluster down{named}");
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! Why a cluster could not do what was asked of it.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Why a cluster could not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +88,31 @@ pub enum Error {
         /// What went wrong.
         why: String,
     },
+}
+
+impl Error {
+    /// The same error for logs that were moved to the directory `kept`.
+    pub(super) fn with_logs_in(self, kept: &Path) -> Self {
+        match self {
+            Self::NotReady {
+                what,
+                why,
+                log,
+                tail,
+            } => {
+                let log = log
+                    .file_name()
+                    .map_or_else(|| kept.to_owned(), |name| kept.join(name));
+                Self::NotReady {
+                    what,
+                    why,
+                    log,
+                    tail,
+                }
+            }
+            other => other,
+        }
+    }
 }
 
 impl From<kube::Error> for Error {

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+
 use super::{Cluster, Error, Shape, component, output};
 
 impl Cluster {
@@ -17,13 +20,41 @@ impl Cluster {
                 self.name()
             )));
         }
+        let mut command = self.ctr();
+        command.args(["images", "import"]).arg(archive);
+        output(command, "").await.map(drop)
+    }
+
+    /// Kills the processes of a container (`SIGKILL`), as the kernel does when memory is
+    /// short. The kubelet starts it again after its back-off.
+    ///
+    /// # Errors
+    /// When the pod has no such container that runs.
+    pub async fn kill_container(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+    ) -> Result<(), Error> {
+        let pods: Api<Pod> = Api::namespaced(self.client().await?, namespace);
+        let id = container_id(&pods.get(pod).await?, container).ok_or_else(|| {
+            Error::Option(format!(
+                "the container '{container}' of {namespace}/{pod} does not run"
+            ))
+        })?;
+        let mut command = self.ctr();
+        command.args(["tasks", "kill", "--signal", "SIGKILL", "--all", &id]);
+        output(command, "").await.map(drop)
+    }
+
+    /// ctr in the namespace of Kubernetes' images and containers.
+    fn ctr(&self) -> tokio::process::Command {
         let mut command = self.command("ctr");
         command
             .arg("--address")
             .arg(component::containerd_socket(&self.state))
-            .args(["--namespace", "k8s.io", "images", "import"])
-            .arg(archive);
-        output(command, "").await.map(drop)
+            .args(["--namespace", "k8s.io"]);
+        command
     }
 
     /// Loads what every node has: pause, and busybox as a bag of tools.
@@ -40,14 +71,23 @@ impl Cluster {
     }
 
     pub(super) async fn containerd_ready(&self) -> Result<(), String> {
-        let mut command = self.command("ctr");
-        command
-            .arg("--address")
-            .arg(component::containerd_socket(&self.state))
-            .arg("version");
+        let mut command = self.ctr();
+        command.arg("version");
         output(command, "")
             .await
             .map(drop)
             .map_err(|error| error.to_string())
     }
+}
+
+/// The runtime's id of a container that runs.
+fn container_id(pod: &Pod, container: &str) -> Option<String> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let status = statuses.iter().find(|status| status.name == container)?;
+    status.state.as_ref()?.running.as_ref()?;
+    status
+        .container_id
+        .as_ref()?
+        .strip_prefix("containerd://")
+        .map(str::to_owned)
 }

@@ -51,7 +51,7 @@ use kube::{
 };
 use tokio::io::AsyncWriteExt;
 
-pub use agent::{Lifetime, ProcessInfo, ProcessSpec, Signal, run as run_agent};
+pub use agent::{ProcessInfo, ProcessSpec, Signal, run as run_agent};
 pub use component::Component;
 pub use error::Error;
 pub use etcd::EtcdStatus;
@@ -128,7 +128,11 @@ impl Cluster {
     pub fn down(name: &str) -> Result<(), Error> {
         let state = StateDir::of(name)?;
         if state.alive() {
+            let founder = state.read_record().map(|record| record.pid);
             AgentClient::new(state.agent_socket()).shutdown()?;
+            if let Ok(pid) = founder {
+                state::poll(state::END_TIMEOUT, || !namespace::is_founder(pid, &state));
+            }
         }
         state.remove()
     }
@@ -155,6 +159,13 @@ impl Cluster {
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         self.state.logs()
+    }
+
+    /// Id of the process whose end is the cluster's; its network and mount namespaces are
+    /// the cluster's (`nsenter -t PID --net`).
+    #[must_use]
+    pub fn founder_pid(&self) -> u32 {
+        self.record.pid
     }
 
     /// How many kube-apiservers it has; their indexes begin at 0.
@@ -197,8 +208,7 @@ impl Cluster {
     pub fn host_kubeconfig(&self, index: usize) -> Result<PathBuf, Error> {
         let user = format!("host-{}-{index}", std::process::id());
         let path = self.state.kubeconfig(&user);
-        self.state
-            .write(&path, self.host_kubeconfig_json(index)?.to_string())?;
+        state::write(&path, self.host_kubeconfig_json(index)?.to_string())?;
         Ok(path)
     }
 
@@ -229,6 +239,7 @@ impl Cluster {
     }
 
     /// A client of the administrator at the first kube-apiserver, for this process.
+    /// It works as long as this value lives, which has the loopback port.
     ///
     /// # Errors
     /// When the loopback port cannot be opened.
@@ -320,9 +331,17 @@ impl Drop for Cluster {
         let Some(mut founder) = self.founder.take() else {
             return;
         };
-        // Ends every process of the cluster: `unshare --kill-child`.
-        let _ = founder.kill();
-        let _ = founder.wait();
+        // In this order the founder is the last to end, after all of the cluster's
+        // processes. An agent that does not answer is ended by its lifeline or by force.
+        let _ = self.agent.shutdown();
+        drop(founder.stdin.take());
+        let ended = state::poll(state::END_TIMEOUT, || {
+            !matches!(founder.try_wait(), Ok(None))
+        });
+        if !ended {
+            let _ = founder.kill();
+            let _ = founder.wait();
+        }
         if std::thread::panicking()
             && let Some(logs) = self.state.keep_logs()
         {

@@ -3,30 +3,27 @@
 use std::{
     env,
     ffi::OsString,
-    fs::OpenOptions,
-    os::unix::process::CommandExt,
+    fs::{self, OpenOptions},
+    os::unix::{ffi::OsStrExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use super::{
     Error,
-    agent::Lifetime,
     error::IoContext,
     parts::{cluster_program, search_path},
-    state::StateDir,
+    state::{self, StateDir},
 };
 
 const SCRIPT: &str = include_str!("../../cluster/namespace.sh");
 
 /// Founds the namespaces and starts the agent in them. The child's standard input is the
-/// cluster's lifeline when it is attached.
-pub(super) fn found(
-    state: &StateDir,
-    parts: &[PathBuf],
-    lifetime: Lifetime,
-) -> Result<Child, Error> {
+/// cluster's lifeline.
+pub(super) fn found(state: &StateDir, parts: &[PathBuf]) -> Result<Child, Error> {
     let program = cluster_program()?;
+    let script = state.join("namespace.sh");
+    state::write(&script, SCRIPT)?;
     let log_path = state.log("agent");
     let log = OpenOptions::new()
         .create(true)
@@ -34,10 +31,6 @@ pub(super) fn found(
         .open(&log_path)
         .context(|| format!("open {}", log_path.display()))?;
     let errors = log.try_clone().context(|| "open the agent's log")?;
-    let (stdin, lifetime) = match lifetime {
-        Lifetime::Attached => (Stdio::piped(), "attached"),
-        Lifetime::Detached => (Stdio::null(), "detached"),
-    };
     Command::new("unshare")
         .args([
             "--net",
@@ -47,17 +40,29 @@ pub(super) fn found(
             "--mount-proc",
             "--kill-child",
         ])
-        .args(["sh", "-eu", "-c", SCRIPT, "cluster"])
-        .args([&program, state.path()])
-        .arg(lifetime)
+        .args(["sh", "-eu"])
+        .args([&script, &program, state.path()])
         .env("PATH", search_path(parts))
-        .stdin(stdin)
+        .stdin(Stdio::piped())
         .stdout(log)
         .stderr(errors)
         // An interrupt from the terminal is for the test, which ends the cluster.
         .process_group(0)
         .spawn()
         .context(|| "run `unshare` (package util-linux)")
+}
+
+/// Whether the process `pid` is the founder of the namespaces of this cluster. It ends
+/// after the last process in them.
+pub(super) fn is_founder(pid: u32, state: &StateDir) -> bool {
+    let path = state.path().as_os_str().as_bytes();
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+        let mut words = line.split(|byte| *byte == 0);
+        words
+            .next()
+            .is_some_and(|program| program.ends_with(b"unshare"))
+            && words.any(|word| word == path)
+    })
 }
 
 /// A command that will run `program` inside of the cluster's network, with the files,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Address of the node, where local processes listen that a Service shall reach:
-/// EndpointSlices refuse loopback addresses. `e2e/cluster/namespace.sh` adds it.
+/// `EndpointSlices` refuse loopback addresses. `e2e/cluster/namespace.sh` adds it.
 pub const NODE_IP: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 /// The node's name.
 pub const NODE_NAME: &str = "node";

@@ -66,7 +66,7 @@ impl Default for ClusterOptions {
             apiserver_args: Vec::new(),
             fsync: false,
             // Generous: two cores may be busy with several clusters and a compiler.
-            ready_timeout: Duration::from_secs(180),
+            ready_timeout: Duration::from_mins(3),
             detached: false,
         }
     }

@@ -10,7 +10,10 @@ use rcgen::{
 };
 use serde_json::json;
 
-use super::{Error, network, state::StateDir};
+use super::{
+    Error, network,
+    state::{self, StateDir},
+};
 
 /// Users with their groups, as the default RBAC of Kubernetes knows them.
 const USERS: [(&str, &str, Option<&str>); 7] = [
@@ -110,11 +113,11 @@ pub(super) fn create(state: &StateDir) -> Result<(), Error> {
     write(state, "serving", &serving.pem, &serving.key)?;
 
     let service_accounts = KeyPair::generate()?;
-    state.write(
+    state::write(
         &state.pki("service-accounts.pub"),
         service_accounts.public_key_pem(),
     )?;
-    state.write(
+    state::write(
         &state.pki("service-accounts.key"),
         service_accounts.serialize_pem(),
     )?;
@@ -124,14 +127,14 @@ pub(super) fn create(state: &StateDir) -> Result<(), Error> {
         write(state, name, &leaf.pem, &leaf.key)?;
         let server = format!("https://{}", network::apiserver(0));
         let kubeconfig = kubeconfig(&server, &ca.pem, &leaf.pem, &leaf.key.0);
-        state.write(&state.kubeconfig(name), kubeconfig.to_string())?;
+        state::write(&state.kubeconfig(name), kubeconfig.to_string())?;
     }
     Ok(())
 }
 
 fn write(state: &StateDir, name: &str, pem: &str, key: &KeyPem) -> Result<(), Error> {
-    state.write(&state.pki(&format!("{name}.crt")), pem)?;
-    state.write(&state.pki(&format!("{name}.key")), &key.0)
+    state::write(&state.pki(&format!("{name}.crt")), pem)?;
+    state::write(&state.pki(&format!("{name}.key")), &key.0)
 }
 
 /// Every name under which a kube-apiserver is called, by loopback forwarders too.

@@ -223,7 +223,7 @@ fn is_released(volume: &PersistentVolume) -> bool {
 mod tests {
     use super::*;
 
-    fn claim(annotations: serde_json::Value, volume: Option<&str>) -> PersistentVolumeClaim {
+    fn claim(annotations: &serde_json::Value, volume: Option<&str>) -> PersistentVolumeClaim {
         serde_json::from_value(json!({
             "metadata": {"name": "data", "namespace": "ns", "uid": "u1", "annotations": annotations},
             "spec": {
@@ -239,19 +239,22 @@ mod tests {
     #[test]
     fn only_own_claims_with_a_node_get_a_volume() {
         let ours = json!({PROVISIONER: NAME, SELECTED_NODE: "node"});
-        assert!(wants_volume(&claim(ours.clone(), None)));
-        assert!(!wants_volume(&claim(ours, Some("pvc-u1"))), "bound already");
+        assert!(wants_volume(&claim(&ours, None)));
         assert!(
-            !wants_volume(&claim(json!({PROVISIONER: NAME}), None)),
+            !wants_volume(&claim(&ours, Some("pvc-u1"))),
+            "bound already"
+        );
+        assert!(
+            !wants_volume(&claim(&json!({PROVISIONER: NAME}), None)),
             "no node chosen"
         );
         let foreign = json!({PROVISIONER: "example.com/x", SELECTED_NODE: "node"});
-        assert!(!wants_volume(&claim(foreign, None)));
+        assert!(!wants_volume(&claim(&foreign, None)));
     }
 
     #[test]
     fn a_volume_is_bound_to_its_claim_and_node() {
-        let claim = claim(json!({SELECTED_NODE: "node"}), None);
+        let claim = claim(&json!({SELECTED_NODE: "node"}), None);
         let volume = volume("pvc-u1", Path::new("/v/pvc-u1"), &claim).unwrap();
         let spec = volume.spec.unwrap();
         assert_eq!(spec.claim_ref.unwrap().uid.as_deref(), Some("u1"));

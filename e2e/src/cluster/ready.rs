@@ -103,7 +103,7 @@ mod tests {
             None,
             Path::new("/none"),
             Duration::from_millis(10),
-            || std::future::pending::<Result<(), String>>(),
+            std::future::pending::<Result<(), String>>,
         )
         .await
         .unwrap_err()

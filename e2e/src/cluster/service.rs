@@ -21,7 +21,7 @@ pub struct Backend {
 }
 
 impl Cluster {
-    /// Creates or changes a Service (port name `https`) and its EndpointSlice, so that it
+    /// Creates or changes a Service (port name `https`) and its `EndpointSlice`, so that it
     /// leads to local processes: [`Cluster::run`] starts such. All targets have the same
     /// port.
     ///

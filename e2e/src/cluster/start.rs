@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    Cluster, ClusterOptions, Component, Error, Lifetime, Shape, cgroup, component,
+    Cluster, ClusterOptions, Component, Error, Shape, cgroup, component,
     error::IoContext,
     http, namespace, network, parts, pki, ready,
     state::{self, Record, StateDir},
@@ -32,20 +32,20 @@ impl Cluster {
     pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         options.validate()?;
         let parts = parts::locate(options.shape).await?;
-        let cluster = found(options, parts).await?;
-        let started = cluster.start_components().await;
-        match started {
-            Ok(()) => {
-                cluster.write_record()?;
-                Ok(cluster.detach_if_asked())
-            }
-            Err(error) => {
-                if let Some(logs) = cluster.state.keep_logs() {
-                    eprintln!("the logs of the failed cluster are in {}", logs.display());
-                }
-                Err(error)
-            }
+        let detached = options.detached;
+        let mut cluster = found(options, parts).await?;
+        if let Err(error) = cluster.start_components().await {
+            return Err(match cluster.state.keep_logs() {
+                Some(kept) => error.with_logs_in(&kept),
+                None => error,
+            });
         }
+        cluster.write_record()?;
+        if detached {
+            cluster.agent.detach()?;
+            cluster.founder = None;
+        }
+        Ok(cluster)
     }
 
     /// Starts one more kube-apiserver on the same etcd and waits until it is ready.
@@ -72,18 +72,6 @@ impl Cluster {
             ..self.record.clone()
         };
         self.state.write_record(&record)
-    }
-
-    /// A detached cluster is ended by name, not by this value.
-    fn detach_if_asked(mut self) -> Self {
-        if self
-            .founder
-            .as_ref()
-            .is_some_and(|founder| founder.stdin.is_none())
-        {
-            self.founder = None;
-        }
-        self
     }
 
     async fn start_components(&self) -> Result<(), Error> {
@@ -121,8 +109,7 @@ impl Cluster {
 
     fn spawn_component(&self, component: Component) -> Result<(), Error> {
         for (name, content) in component.files(&self.state) {
-            self.state
-                .write(&self.state.join("config").join(name), content)?;
+            state::write(&self.state.join("config").join(name), content)?;
         }
         self.agent.spawn(component.spec(&self.state, &self.record))
     }
@@ -211,12 +198,7 @@ async fn found(options: ClusterOptions, parts: Vec<PathBuf>) -> Result<Cluster, 
     state.create()?;
     let name = state.name();
     cgroup::create(&name).context(|| format!("create the cgroup {}", cgroup::root(&name)))?;
-    let lifetime = if options.detached {
-        Lifetime::Detached
-    } else {
-        Lifetime::Attached
-    };
-    let founder = namespace::found(&state, &parts, lifetime)?;
+    let founder = namespace::found(&state, &parts)?;
     let record = Record {
         shape: options.shape,
         apiservers: options.apiservers,
@@ -272,7 +254,7 @@ async fn apiserver_ready(client: Client) -> Result<(), String> {
         .map_err(|error| http::chain(&error))
 }
 
-/// Pods are refused until their namespace has its ServiceAccount: one of the first things
+/// Pods are refused until their namespace has its `ServiceAccount`: one of the first things
 /// that kube-controller-manager makes.
 async fn service_accounts_ready(client: Client) -> Result<(), String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");

@@ -16,7 +16,7 @@ use super::{Error, Shape, cgroup, error::IoContext, options::check_name};
 /// Failed clusters' logs are kept this long.
 const FAILED_LOGS_KEPT: Duration = Duration::from_hours(24);
 /// The kernel takes a moment to end all processes of a namespace.
-const END_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Directory that holds those of all clusters of this machine:
 /// `$REPORTS_SERVER_CLUSTERS`, else `/tmp/reports-server-clusters`. Short, because the
@@ -28,6 +28,8 @@ pub fn base() -> PathBuf {
         PathBuf::from,
     )
 }
+/// A lock that is only asked for is held for microseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What other processes need to know of a running cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,16 +111,12 @@ impl StateDir {
         Ok(())
     }
 
-    pub(super) fn write(&self, path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
-        fs::write(path, content).context(|| format!("write {}", path.display()))
-    }
-
     pub(super) fn write_record(&self, record: &Record) -> Result<(), Error> {
         let json = serde_json::to_vec_pretty(record).map_err(|source| Error::Json {
             what: "cluster.json".into(),
             source,
         })?;
-        self.write(&self.join("cluster.json"), json)
+        write(&self.join("cluster.json"), json)
     }
 
     pub(super) fn read_record(&self) -> Result<Record, Error> {
@@ -133,20 +131,20 @@ impl StateDir {
     pub(super) fn lock_as_agent(&self) -> Result<AgentLock, Error> {
         let path = self.join("agent.lock");
         let file = File::create(&path).context(|| format!("create {}", path.display()))?;
+        let mut locked = Ok(());
         // Whoever asks whether this cluster lives holds the lock for a moment.
-        for _ in 0..50 {
-            match file.try_lock() {
-                Ok(()) => return Ok(AgentLock(file)),
-                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
-                Err(TryLockError::Error(source)) => {
-                    return Err(Error::Io {
-                        what: format!("lock {}", path.display()),
-                        source,
-                    });
-                }
-            }
+        poll(LOCK_TIMEOUT, || {
+            locked = file.try_lock();
+            !matches!(locked, Err(TryLockError::WouldBlock))
+        });
+        match locked {
+            Ok(()) => Ok(AgentLock(file)),
+            Err(TryLockError::WouldBlock) => Err(Error::Running(self.name())),
+            Err(TryLockError::Error(source)) => Err(Error::Io {
+                what: format!("lock {}", path.display()),
+                source,
+            }),
         }
-        Err(Error::Running(self.name()))
     }
 
     /// Whether the cluster's agent lives.
@@ -157,27 +155,19 @@ impl StateDir {
 
     /// Removes what a dead cluster leaves: its cgroups and its directory.
     pub(super) fn remove(&self) -> Result<(), Error> {
-        let deadline = Instant::now() + END_TIMEOUT;
-        loop {
-            let removed = cgroup::remove(&self.name()).and_then(|()| {
+        let mut removed = Ok(());
+        // Its last processes may still be ending, and a cgroup is busy until they have.
+        poll(END_TIMEOUT, || {
+            removed = cgroup::remove(&self.name()).and_then(|()| {
                 if self.path.exists() {
                     fs::remove_dir_all(&self.path)
                 } else {
                     Ok(())
                 }
             });
-            match removed {
-                Ok(()) => return Ok(()),
-                // Its last processes are still ending; nothing tells when they are gone.
-                Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(20)),
-                Err(source) => {
-                    return Err(Error::Io {
-                        what: format!("remove {}", self.path.display()),
-                        source,
-                    });
-                }
-            }
-        }
+            removed.is_ok()
+        });
+        removed.context(|| format!("remove {}", self.path.display()))
     }
 
     /// Moves the logs out of the directory, so that they outlive the cluster; gives their
@@ -188,6 +178,26 @@ impl StateDir {
         fs::create_dir_all(kept.parent()?).ok()?;
         fs::rename(self.logs(), &kept).ok()?;
         Some(kept)
+    }
+}
+
+/// Writes a file whole.
+pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
+    fs::write(path, content).context(|| format!("write {}", path.display()))
+}
+
+/// Asks until `done`, or until `timeout` has passed; gives the last answer. For what the
+/// kernel does not announce, where nothing asynchronous can run.
+pub(super) fn poll(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

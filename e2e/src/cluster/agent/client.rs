@@ -41,6 +41,10 @@ impl AgentClient {
         self.control(&Request::List).map(processes)
     }
 
+    pub(in super::super) fn detach(&self) -> Result<(), Error> {
+        self.control(&Request::Detach).map(drop)
+    }
+
     pub(in super::super) fn shutdown(&self) -> Result<(), Error> {
         self.control(&Request::Shutdown).map(drop)
     }

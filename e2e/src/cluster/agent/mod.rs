@@ -6,4 +6,4 @@ pub(super) mod protocol;
 mod server;
 
 pub use protocol::{ProcessInfo, ProcessSpec, Signal};
-pub use server::{Lifetime, run};
+pub use server::run;

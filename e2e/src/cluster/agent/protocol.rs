@@ -85,6 +85,8 @@ pub(in super::super) enum Request {
     Wait(String),
     /// All processes, also those that have ended.
     List,
+    /// Go on when whoever started the cluster ends.
+    Detach,
     /// End the cluster.
     Shutdown,
 }

@@ -5,7 +5,10 @@
 use std::{
     io::{self, Read},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -21,34 +24,30 @@ use super::{
 };
 use crate::cluster::{Error, error::IoContext, state::StateDir};
 
-/// How long a cluster lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Lifetime {
-    /// Until whoever started it has ended, by whatever cause: until the end of the
-    /// agent's standard input.
-    Attached,
-    /// Until it is asked to end.
-    Detached,
+/// What ends the cluster.
+#[derive(Default)]
+struct End {
+    asked: Notify,
+    /// Whether it outlives whoever started it.
+    detached: AtomicBool,
 }
 
 /// Runs the agent of the cluster in `directory` until the cluster's end.
 ///
 /// # Errors
 /// When the directory belongs to a living cluster or the socket cannot be opened.
-pub async fn run(directory: &Path, lifetime: Lifetime) -> Result<(), Error> {
+pub async fn run(directory: &Path) -> Result<(), Error> {
     let state = StateDir::at(directory.to_owned());
     let _alive = state.lock_as_agent()?;
     let socket = state.agent_socket();
     let listener =
         UnixListener::bind(&socket).context(|| format!("listen on {}", socket.display()))?;
-    let end = Arc::new(Notify::new());
-    if lifetime == Lifetime::Attached {
-        end_with_stdin(end.clone());
-    }
+    let end = Arc::new(End::default());
+    end_with_stdin(end.clone());
     let processes = Processes::new(state.logs());
     loop {
         let connection = tokio::select! {
-            () = end.notified() => return Ok(()),
+            () = end.asked.notified() => return Ok(()),
             connection = listener.accept() => connection,
         };
         // Only for want of file descriptors: the next one may find some.
@@ -64,17 +63,20 @@ pub async fn run(directory: &Path, lifetime: Lifetime) -> Result<(), Error> {
     }
 }
 
-/// Ends the cluster when standard input ends. A thread, because reads of standard input
-/// block, and nothing is ever written to it.
-fn end_with_stdin(end: Arc<Notify>) {
+/// Standard input is the lifeline: it ends when whoever started the cluster does, by
+/// whatever cause. A thread, because reads of standard input block; nothing is ever
+/// written to it.
+fn end_with_stdin(end: Arc<End>) {
     thread::spawn(move || {
         let mut buffer = [0; 64];
         while io::stdin().read(&mut buffer).is_ok_and(|read| read > 0) {}
-        end.notify_one();
+        if !end.detached.load(Ordering::Acquire) {
+            end.asked.notify_one();
+        }
     });
 }
 
-async fn serve(stream: UnixStream, processes: &Processes, end: &Notify) -> io::Result<()> {
+async fn serve(stream: UnixStream, processes: &Processes, end: &End) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line).await?;
@@ -90,8 +92,12 @@ async fn serve(stream: UnixStream, processes: &Processes, end: &Notify) -> io::R
             Err(error) => Response::Error(error),
         },
         Ok(Request::List) => Response::Processes(processes.list()),
+        Ok(Request::Detach) => {
+            end.detached.store(true, Ordering::Release);
+            Response::Done
+        }
         Ok(Request::Shutdown) => {
-            end.notify_one();
+            end.asked.notify_one();
             Response::Done
         }
         Err(error) => Response::Error(format!("request not understood: {error}")),
