@@ -27,7 +27,7 @@ use tokio::{
     net::TcpStream,
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 const CONTENT: &str = "written by a pod";
 
 fn claim() -> PersistentVolumeClaim {
@@ -102,7 +102,10 @@ async fn pods_run_with_volumes_and_names() {
 
     a_pod_is_reached_through_a_service(&cluster).await;
     a_killed_container_comes_back(&cluster, &pods).await;
-    a_deleted_claim_takes_its_volume_along(&client, &pods, &claims, &volume).await;
+    Box::pin(a_deleted_claim_takes_its_volume_along(
+        &client, &pods, &claims, &volume,
+    ))
+    .await;
     an_archive_that_is_none_is_refused(&cluster).await;
 }
 
