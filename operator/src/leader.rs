@@ -74,8 +74,15 @@ pub struct Candidate {
 pub fn campaign(client: Client, config: Config, release: CancellationToken) -> Candidate {
     let (tx, leading) = watch::channel(false);
     let api = Api::namespaced(client, &config.namespace);
-    let elector = Elector { api, config, observed: None };
-    Candidate { leading, task: tokio::spawn(elector.run(tx, release)) }
+    let elector = Elector {
+        api,
+        config,
+        observed: None,
+    };
+    Candidate {
+        leading,
+        task: tokio::spawn(elector.run(tx, release)),
+    }
 }
 
 /// The Lease as this candidate last saw it change.
@@ -139,9 +146,9 @@ impl Elector {
         let deadline = self.config.renew_deadline;
         match tokio::time::timeout(deadline, self.attempt()).await {
             Ok(result) => result,
-            Err(_elapsed) => {
-                Err(kube::Error::Service("no answer within the renew deadline".into()))
-            }
+            Err(_elapsed) => Err(kube::Error::Service(
+                "no answer within the renew deadline".into(),
+            )),
         }
     }
 
@@ -164,10 +171,16 @@ impl Elector {
         }
         let spec = claim(lease.spec.as_ref(), &self.config, now);
         // The metadata goes back as read: its resourceVersion makes the write conditional.
-        let lease = Lease { spec: Some(spec), ..lease };
+        let lease = Lease {
+            spec: Some(spec),
+            ..lease
+        };
         let name = &self.config.name;
         // A conflict is an error like any other: the next attempt reads who was faster.
-        let written = self.api.replace(name, &PostParams::default(), &lease).await?;
+        let written = self
+            .api
+            .replace(name, &PostParams::default(), &lease)
+            .await?;
         Ok(self.holds(written))
     }
 
@@ -177,22 +190,37 @@ impl Elector {
             Some(seen) if seen.lease.spec == lease.spec => seen.since,
             _ => {
                 let since = Instant::now();
-                self.observed = Some(Observed { lease: lease.clone(), since });
+                self.observed = Some(Observed {
+                    lease: lease.clone(),
+                    since,
+                });
                 since
             }
         }
     }
 
     fn holds(&mut self, written: Lease) -> bool {
-        self.observed = Some(Observed { lease: written, since: Instant::now() });
+        self.observed = Some(Observed {
+            lease: written,
+            since: Instant::now(),
+        });
         true
     }
 
     async fn release(&mut self) {
-        let Some(Observed { lease, .. }) = self.observed.take() else { return };
+        let Some(Observed { lease, .. }) = self.observed.take() else {
+            return;
+        };
         let spec = lease.spec.clone().unwrap_or_default();
-        let lease = Lease { spec: Some(released(spec)), ..lease };
-        match self.api.replace(&self.config.name, &PostParams::default(), &lease).await {
+        let lease = Lease {
+            spec: Some(released(spec)),
+            ..lease
+        };
+        match self
+            .api
+            .replace(&self.config.name, &PostParams::default(), &lease)
+            .await
+        {
             Ok(_) => info!("the Lease is released"),
             Err(error) => warn!(%error, "the Lease could not be released; it expires by itself"),
         }
@@ -217,7 +245,9 @@ fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSp
     LeaseSpec {
         holder_identity: Some(config.identity.clone()),
         lease_duration_seconds: i32::try_from(config.lease_duration.as_secs()).ok(),
-        acquire_time: held.and_then(|r| r.acquire_time.clone()).or(Some(MicroTime(now))),
+        acquire_time: held
+            .and_then(|r| r.acquire_time.clone())
+            .or(Some(MicroTime(now))),
         renew_time: Some(MicroTime(now)),
         lease_transitions: Some(match (record, held) {
             (Some(_), None) => transitions.saturating_add(1),
@@ -297,7 +327,11 @@ mod tests {
         let (request, send) = wait.await.expect("a request in time").expect("a request");
         let method = request.method().to_string();
         let body = request.into_body().collect_bytes().await.unwrap();
-        (method, serde_json::from_slice(&body).unwrap_or(Value::Null), send)
+        (
+            method,
+            serde_json::from_slice(&body).unwrap_or(Value::Null),
+            send,
+        )
     }
 
     fn answer(send: SendResponse<Response<Body>>, code: u16, body: &Value) {
@@ -326,11 +360,17 @@ mod tests {
         assert_eq!(method, "GET");
         answer(send, 404, &failure(404, "NotFound"));
         let (method, body, send) = next(&mut server).await;
-        assert_eq!((method.as_str(), &body["spec"]["holderIdentity"]), ("POST", &json!("me")));
+        assert_eq!(
+            (method.as_str(), &body["spec"]["holderIdentity"]),
+            ("POST", &json!("me"))
+        );
         release.cancel();
         answer(send, 201, &lease("1", "me"));
         let (method, body, send) = next(&mut server).await;
-        assert_eq!((method.as_str(), &body["spec"]["holderIdentity"]), ("PUT", &json!("")));
+        assert_eq!(
+            (method.as_str(), &body["spec"]["holderIdentity"]),
+            ("PUT", &json!(""))
+        );
         assert_eq!(body["metadata"]["resourceVersion"], "1");
         answer(send, 200, &lease("2", ""));
         candidate.task.await.unwrap().unwrap();
@@ -365,7 +405,11 @@ mod tests {
         answer(send, 200, &lease("1", ""));
         let (_, _, send) = next(&mut server).await;
         answer(send, 200, &lease("2", "me"));
-        candidate.leading.wait_for(|leading| *leading).await.unwrap();
+        candidate
+            .leading
+            .wait_for(|leading| *leading)
+            .await
+            .unwrap();
         let refuse = tokio::spawn(async move {
             while let Some((_, send)) = server.next_request().await {
                 answer(send, 500, &failure(500, "InternalError"));

@@ -63,7 +63,9 @@ impl Names {
     /// Names for the children of the `ReportsServer` called `instance`.
     #[must_use]
     pub fn new(instance: impl Into<String>) -> Self {
-        Self { instance: instance.into() }
+        Self {
+            instance: instance.into(),
+        }
     }
 
     /// The name of the `ReportsServer` itself.
@@ -138,7 +140,10 @@ impl Names {
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
         let mut all = self.selector();
-        all.extend(labels([(MANAGED_BY_LABEL, FIELD_MANAGER), (PART_OF_LABEL, PART_OF)]));
+        all.extend(labels([
+            (MANAGED_BY_LABEL, FIELD_MANAGER),
+            (PART_OF_LABEL, PART_OF),
+        ]));
         all
     }
 
@@ -156,7 +161,10 @@ pub fn managed_selector() -> String {
 }
 
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
-    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    pairs
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -167,9 +175,14 @@ mod tests {
     fn names_of_the_longest_instance_are_valid() {
         // The CRD bounds metadata.name to 40 characters.
         let names = Names::new("a".repeat(40));
-        for name in
-            [names.server(), names.data(), names.config(), names.ca(), names.serving_cert(), names.operand_binding()]
-        {
+        for name in [
+            names.server(),
+            names.data(),
+            names.config(),
+            names.ca(),
+            names.serving_cert(),
+            names.operand_binding(),
+        ] {
             assert!(name.len() <= 63, "{name}: a Service name is one DNS label");
         }
         for value in names.labels().values() {
@@ -189,6 +202,12 @@ mod tests {
     #[test]
     fn the_aggregator_can_verify_the_service_name() {
         let names = Names::new("simple").dns_names("reports");
-        assert_eq!(names, ["simple-server.reports.svc", "simple-server.reports.svc.cluster.local"]);
+        assert_eq!(
+            names,
+            [
+                "simple-server.reports.svc",
+                "simple-server.reports.svc.cluster.local"
+            ]
+        );
     }
 }

@@ -1,0 +1,87 @@
+//! Issues certificates: the one place that makes keys.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use super::{
+    material::Pair,
+    plan::{minus, plus},
+};
+
+/// How long before its issue a certificate begins to be valid, for clocks that run behind.
+pub const BACKDATE: Duration = Duration::from_mins(5);
+
+/// Issues a self-signed CA. Its common name carries the time of issue, so that a verifier which
+/// trusts two of ours never tries the wrong one.
+///
+/// # Errors
+/// If the key or the certificate cannot be made.
+pub fn ca(name: &str, now: Timestamp, validity: Duration) -> Result<Pair, rcgen::Error> {
+    let mut params = params(
+        &format!("{name} CA {}", now.as_second()),
+        now,
+        plus(now, validity),
+    );
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate()?;
+    let cert = params.self_signed(&key)?;
+    Ok(Pair {
+        cert: cert.pem().replace('\r', ""),
+        key: key.serialize_pem(),
+    })
+}
+
+/// Issues the certificate of a TLS server for `dns_names` (at least one). It ends with its CA at
+/// the latest, which is at `ca_not_after`.
+///
+/// # Errors
+/// If the CA cannot sign, or a name is not a DNS name.
+pub fn leaf(
+    ca: &Pair,
+    ca_not_after: Timestamp,
+    dns_names: &[String],
+    now: Timestamp,
+    validity: Duration,
+) -> Result<Pair, rcgen::Error> {
+    let not_after = plus(now, validity).min(ca_not_after);
+    let common_name = dns_names.first().map_or("reports-server", String::as_str);
+    let mut params = params(&bounded(common_name), now, not_after);
+    params.subject_alt_names = CertificateParams::new(dns_names)?.subject_alt_names;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    let issuer = Issuer::from_ca_cert_pem(&ca.cert, KeyPair::from_pem(&ca.key)?)?;
+    let key = KeyPair::generate()?;
+    let cert = params.signed_by(&key, &issuer)?;
+    Ok(Pair {
+        cert: cert.pem().replace('\r', ""),
+        key: key.serialize_pem(),
+    })
+}
+
+fn params(common_name: &str, now: Timestamp, not_after: Timestamp) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::CommonName, common_name);
+    params.distinguished_name = subject;
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + since_epoch(minus(now, BACKDATE));
+    params.not_after = epoch + since_epoch(not_after);
+    params
+}
+
+/// Certificates know whole seconds.
+fn since_epoch(time: Timestamp) -> Duration {
+    Duration::from_secs(u64::try_from(time.as_second()).unwrap_or(0))
+}
+
+/// A common name has at most 64 characters (RFC 5280, `ub-common-name`).
+fn bounded(name: &str) -> String {
+    name.chars().take(64).collect()
+}

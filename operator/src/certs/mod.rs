@@ -1,0 +1,87 @@
+//! The server's certificates: own CA and leaf, replaced with an overlap (`docs/certificates.md`).
+//!
+//! [`plan()`] decides, [`reconcile`] carries its moves out on the [`Material`] of the two Secrets.
+//! Neither talks to the cluster.
+
+mod issue;
+mod material;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+pub use material::{CA_CRT, Material, Pair, TLS_CRT, TLS_KEY};
+pub use plan::{CaInfo, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why, plan};
+
+/// Why certificates could not be issued.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The CA could not be made.
+    #[error("the certificate authority could not be issued: {0}")]
+    Ca(#[source] rcgen::Error),
+    /// The server's certificate could not be made.
+    #[error("the serving certificate could not be issued: {0}")]
+    Leaf(#[source] rcgen::Error),
+    /// The plan does not come to rest: a bound against issuing without end.
+    #[error(
+        "certificates issued a moment ago are already due: tls.operator sets lifetimes too short"
+    )]
+    Unstable,
+}
+
+/// What [`reconcile`] leads to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the Secrets should hold now.
+    pub material: Material,
+    /// The moves that were made, for events.
+    pub moves: Vec<Rotation>,
+    /// When to look again.
+    pub next: Timestamp,
+}
+
+/// Makes every move that is due. `published` is the CA bundle of each `APIService` that points to
+/// the server; `name` becomes part of the CA's common name.
+///
+/// # Errors
+/// If a certificate cannot be issued.
+pub fn reconcile(
+    name: &str,
+    now: Timestamp,
+    mut material: Material,
+    published: &[Vec<u8>],
+    policy: &Policy,
+) -> Result<Outcome, Error> {
+    let mut moves = Vec::new();
+    // At most: CA, leaf, drop. One more to find that nothing is left to do.
+    for _ in 0..4 {
+        let observed = material.observe(published);
+        let step = plan(now, &observed, policy);
+        match &step {
+            Rotation::Wait(next) => {
+                return Ok(Outcome {
+                    material,
+                    moves,
+                    next: *next,
+                });
+            }
+            Rotation::IssueCa(_) => {
+                let ca = issue::ca(name, now, policy.ca_validity).map_err(Error::Ca)?;
+                let old = material.ca.replace(ca);
+                material.previous.splice(0..0, old.map(|pair| pair.cert));
+            }
+            Rotation::IssueLeaf(_) => {
+                let (Some(ca), Some(info)) = (&material.ca, &observed.ca) else {
+                    return Err(Error::Unstable);
+                };
+                let names = &policy.dns_names;
+                let leaf = issue::leaf(ca, info.not_after, names, now, policy.cert_validity);
+                material.leaf = Some(leaf.map_err(Error::Leaf)?);
+            }
+            Rotation::DropPrevious => material.previous.clear(),
+        }
+        moves.push(step);
+    }
+    Err(Error::Unstable)
+}

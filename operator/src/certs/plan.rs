@@ -1,0 +1,202 @@
+//! Which certificate has to be replaced next: a pure function of the time and of what there is.
+//!
+//! A certificate authority is replaced in three moves, so that at no moment anybody meets a
+//! certificate that it cannot verify:
+//!
+//! 1. the new CA joins the old one in the bundle of every `APIService`;
+//! 2. once that has reached every kube-apiserver, the server gets a leaf of the new CA;
+//! 3. once that leaf is the one in use, the old CA leaves the bundle.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Upper bound of the time between the write of a bundle and its use by every kube-apiserver.
+/// They watch APIServices, so this takes well below a second; the rest is for a lagging watch.
+const MAX_SETTLE: Duration = Duration::from_mins(2);
+/// Upper bound of the time between the write of a leaf and its use by the server. The kubelet
+/// refreshes a mounted Secret within its sync period plus its cache's delay, two minutes at most.
+const MAX_OVERLAP: Duration = Duration::from_hours(1);
+
+/// SHA-256 of a certificate's DER, hex.
+pub type Fingerprint = String;
+
+/// What the plan has to know about a CA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaInfo {
+    /// Identity of the certificate.
+    pub fingerprint: Fingerprint,
+    /// When it was issued.
+    pub issued: Timestamp,
+    /// When it expires.
+    pub not_after: Timestamp,
+}
+
+/// What the plan has to know about the server's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafInfo {
+    /// The CA, of those at hand, whose signature it bears.
+    pub issuer: Option<Fingerprint>,
+    /// When it was issued.
+    pub issued: Timestamp,
+    /// When it expires.
+    pub not_after: Timestamp,
+    /// The DNS names it is for.
+    pub dns_names: Vec<String>,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The CA that signs; absent when it is missing or its key does not fit.
+    pub ca: Option<CaInfo>,
+    /// CAs that still have to be trusted.
+    pub previous: Vec<CaInfo>,
+    /// The server's certificate; absent when it is missing or its key does not fit.
+    pub leaf: Option<LeafInfo>,
+    /// Whether every `APIService` that points to the server carries exactly the bundle of `ca` and
+    /// `previous`.
+    pub published: bool,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Lifetime of a CA; at least twice `cert_validity`.
+    pub ca_validity: Duration,
+    /// Lifetime of a leaf.
+    pub cert_validity: Duration,
+    /// How long before its end a leaf is replaced; below `cert_validity`.
+    pub renew_before: Duration,
+    /// The DNS names the leaf must be for.
+    pub dns_names: Vec<String>,
+}
+
+impl Policy {
+    fn settle(&self) -> Duration {
+        MAX_SETTLE.min(self.cert_validity / 12)
+    }
+
+    fn overlap(&self) -> Duration {
+        MAX_OVERLAP.min(self.cert_validity / 6)
+    }
+}
+
+/// The next move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// Issue a CA; the present one, if there is one, goes on being trusted.
+    IssueCa(Why),
+    /// Issue a leaf, signed by the present CA.
+    IssueLeaf(Why),
+    /// Stop trusting all CAs but the present one.
+    DropPrevious,
+    /// Nothing now; look again then, or when something changes.
+    Wait(Timestamp),
+}
+
+/// Why a certificate is issued; the text stands in the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is none that could be used.
+    Missing,
+    /// The present one expires soon or has expired.
+    Expiring,
+    /// The present one is for other DNS names.
+    DnsNames,
+    /// The present one is signed by a CA that is on its way out, or by an unknown one.
+    Issuer,
+}
+
+impl Why {
+    /// For people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "there was none that could be used",
+            Self::Expiring => "the previous one was about to expire",
+            Self::DnsNames => "the previous one was for other DNS names",
+            Self::Issuer => "the previous one was signed by another certificate authority",
+        }
+    }
+}
+
+/// The next move. Call it again after carrying the move out, until it says [`Rotation::Wait`].
+#[must_use]
+pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
+    let Some(ca) = observed.ca.as_ref().filter(|ca| now < ca.not_after) else {
+        return Rotation::IssueCa(Why::Missing);
+    };
+    // From here on a leaf of full length would outlive its CA.
+    let ca_due = minus(ca.not_after, policy.cert_validity);
+    let Some(leaf) = &observed.leaf else {
+        return Rotation::IssueLeaf(Why::Missing);
+    };
+    if leaf.issuer.as_ref() != Some(&ca.fingerprint) {
+        return replace_foreign_leaf(now, observed, policy, ca, leaf);
+    }
+    if now >= ca_due && observed.previous.is_empty() {
+        return Rotation::IssueCa(Why::Expiring);
+    }
+    let mut wanted = policy.dns_names.clone();
+    let mut present = leaf.dns_names.clone();
+    wanted.sort_unstable();
+    present.sort_unstable();
+    if wanted != present {
+        return Rotation::IssueLeaf(Why::DnsNames);
+    }
+    // A leaf that ends with its CA cannot be prolonged by another one of the same CA.
+    let leaf_due = match leaf.not_after < ca.not_after {
+        true => minus(leaf.not_after, policy.renew_before),
+        false => ca.not_after,
+    };
+    if now >= leaf_due {
+        return Rotation::IssueLeaf(Why::Expiring);
+    }
+    if observed.previous.is_empty() {
+        return Rotation::Wait(leaf_due.min(ca_due));
+    }
+    let drop_at = plus(leaf.issued, policy.overlap());
+    if now >= drop_at {
+        return Rotation::DropPrevious;
+    }
+    Rotation::Wait(leaf_due.min(drop_at))
+}
+
+/// The leaf is not of the present CA: either a rotation is under way, or nobody can verify it.
+fn replace_foreign_leaf(
+    now: Timestamp,
+    observed: &Observed,
+    policy: &Policy,
+    ca: &CaInfo,
+    leaf: &LeafInfo,
+) -> Rotation {
+    let trusted = leaf.issuer.is_some() && now < leaf.not_after;
+    let settled = plus(ca.issued, policy.settle());
+    if !trusted || (observed.published && now >= settled) {
+        return Rotation::IssueLeaf(Why::Issuer);
+    }
+    Rotation::Wait(if now < settled {
+        settled
+    } else {
+        leaf.not_after
+    })
+}
+
+/// `time + duration`, at most the end of time.
+#[must_use]
+pub(super) fn plus(time: Timestamp, duration: Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|duration| time.checked_add(duration).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// `time - duration`, at least the beginning of time.
+#[must_use]
+pub(super) fn minus(time: Timestamp, duration: Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|duration| time.checked_sub(duration).ok())
+        .unwrap_or(Timestamp::MIN)
+}
