@@ -5,37 +5,25 @@
 
 use std::collections::BTreeMap;
 
-/// Field manager of everything that the operator applies, except the status of its own resource.
-pub const FIELD_MANAGER: &str = "reports-server-operator";
-/// Field manager of the status, so that the fields of both never mix.
-pub const STATUS_FIELD_MANAGER: &str = "reports-server-operator-status";
+use crds::names;
+
 /// `reportingController` of events.
 pub const REPORTING_CONTROLLER: &str = "reports-server.io/operator";
-/// Name of the Lease of the operator, in its own namespace.
-pub const LEASE: &str = "reports-server-operator";
 /// Namespace of the operator in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
-/// Name of the operator's Deployment, ServiceAccount and ClusterRole.
-pub const OPERATOR: &str = "reports-server-operator";
+/// Name of the operator's Deployment, ServiceAccount, ClusterRole and Lease.
+pub const OPERATOR: &str = names::CONTROLLER;
 /// ClusterRole with the operator's rights in a target namespace; bound there and nowhere else.
 pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
-/// Label that gathers further rules into the operator's rights on report groups.
+/// ClusterRole into which the operator's rights on report groups are aggregated.
+pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
+/// Label by which a ClusterRole is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
-/// Keeps a `ReportsServer` until its APIServices are given back to the CRDs.
-pub const FINALIZER: &str = "reports-server.io/apiservices";
-/// Label of every child: the name of the `ReportsServer`.
-pub const INSTANCE_LABEL: &str = "reports-server.io/instance";
-/// Standard label for the tool that manages an object.
-pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
-/// Standard label for the kind of application.
-pub const APP_NAME_LABEL: &str = "app.kubernetes.io/name";
-/// Standard label for the role of an object within the application.
-pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
-/// Standard label for the larger whole.
-pub const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
-/// Value of [`PART_OF_LABEL`].
-pub const PART_OF: &str = "reports-server";
+/// Environment variable with the server's image.
+pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
+/// Repository of the project's images.
+pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";
 
 /// Port of the Service.
 pub const SERVICE_PORT: i32 = 443;
@@ -77,31 +65,31 @@ impl Names {
     /// Deployment, Service, ServiceAccount, Role and RoleBinding of the server.
     #[must_use]
     pub fn server(&self) -> String {
-        format!("{}-server", self.instance)
+        names::server(&self.instance)
     }
 
     /// PersistentVolumeClaim of the embedded database.
     #[must_use]
     pub fn data(&self) -> String {
-        format!("{}-data", self.instance)
+        names::data(&self.instance)
     }
 
     /// ConfigMap with the served groups.
     #[must_use]
     pub fn config(&self) -> String {
-        format!("{}-config", self.instance)
+        names::config(&self.instance)
     }
 
     /// Secret with the certificate authority.
     #[must_use]
     pub fn ca(&self) -> String {
-        format!("{}-ca", self.instance)
+        names::ca(&self.instance)
     }
 
     /// Secret with the server's certificate.
     #[must_use]
     pub fn serving_cert(&self) -> String {
-        format!("{}-serving-cert", self.instance)
+        names::serving_cert(&self.instance)
     }
 
     /// RoleBinding that gives the operator its rights in the target namespace.
@@ -113,7 +101,7 @@ impl Names {
     /// Cluster-scoped RBAC objects, and those in `kube-system`: `reports-server:NAME:PURPOSE`.
     #[must_use]
     pub fn cluster(&self, purpose: &str) -> String {
-        format!("reports-server:{}:{purpose}", self.instance)
+        names::rbac(&self.instance, purpose)
     }
 
     /// DNS names that the serving certificate must carry in `namespace`.
@@ -129,9 +117,9 @@ impl Names {
     #[must_use]
     pub fn selector(&self) -> BTreeMap<String, String> {
         labels([
-            (APP_NAME_LABEL, "reports-server"),
-            (COMPONENT_LABEL, "server"),
-            (INSTANCE_LABEL, &self.instance),
+            (names::LABEL_APP_NAME, names::APP_NAME),
+            (names::LABEL_APP_COMPONENT, "server"),
+            (names::LABEL_OWNER, &self.instance),
         ])
     }
 
@@ -150,14 +138,14 @@ impl Names {
     /// Selects every child of this `ReportsServer` that the operator manages.
     #[must_use]
     pub fn label_selector(&self) -> String {
-        format!("{},{INSTANCE_LABEL}={}", managed_selector(), self.instance)
+        format!("{},{}={}", managed_selector(), names::LABEL_OWNER, self.instance)
     }
 }
 
 /// Selects every object that the operator manages.
 #[must_use]
 pub fn managed_selector() -> String {
-    format!("{MANAGED_BY_LABEL}={FIELD_MANAGER}")
+    format!("{}={}", names::LABEL_APP_MANAGED_BY, names::FIELD_MANAGER)
 }
 
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -173,8 +161,7 @@ mod tests {
 
     #[test]
     fn names_of_the_longest_instance_are_valid() {
-        // The CRD bounds metadata.name to 40 characters.
-        let names = Names::new("a".repeat(40));
+        let names = Names::new("a".repeat(names::MAX_NAME_LENGTH));
         for name in [
             names.server(),
             names.data(),

@@ -1,0 +1,43 @@
+//! The ConfigMap that tells the server what to serve, and the Service in front of it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::{Validated, namespaced};
+use crate::names::{GROUPS_KEY, PORT_NAME, SERVICE_PORT};
+
+/// Every group named by the user, those owned by CRDs too: a group on its way back is read from
+/// the server until its last report is in etcd again. A group that was never taken over stays
+/// gated and unregistered.
+pub(super) fn config(spec: &Validated) -> ConfigMap {
+    let mut groups: Vec<&str> = spec.apis.iter().map(|api| api.group.as_str()).collect();
+    groups.sort_unstable();
+    ConfigMap {
+        metadata: namespaced(spec, spec.names.config()),
+        data: Some(BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))])),
+        ..ConfigMap::default()
+    }
+}
+
+pub(super) fn service(spec: &Validated) -> Service {
+    Service {
+        metadata: namespaced(spec, spec.names.server()),
+        spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
+            selector: Some(spec.names.selector()),
+            ports: Some(vec![ServicePort {
+                name: Some(PORT_NAME.to_owned()),
+                port: SERVICE_PORT,
+                protocol: Some("TCP".to_owned()),
+                target_port: Some(IntOrString::String(PORT_NAME.to_owned())),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}

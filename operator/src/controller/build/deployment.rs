@@ -1,0 +1,182 @@
+//! The Deployment of the server. Its pods pass the `restricted` Pod Security Standard.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
+        core::v1::{
+            Container, ContainerPort, HTTPGetAction, LocalObjectReference, PodSecurityContext,
+            PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, Volume,
+            VolumeMount,
+        },
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+
+use super::{Validated, namespaced, storage};
+use crate::{
+    names::{CONTAINER_PORT, PORT_NAME},
+    security,
+};
+
+/// Name of the container.
+const CONTAINER: &str = "server";
+const DATA_VOLUME: &str = "data";
+const CERT_VOLUME: &str = "serving-cert";
+const DATA_DIR: &str = "/var/lib/reports-server";
+const CERT_DIR: &str = "/etc/reports-server/tls";
+
+pub(super) fn deployment(spec: &Validated) -> Deployment {
+    Deployment {
+        metadata: namespaced(spec, spec.names.server()),
+        spec: Some(DeploymentSpec {
+            replicas: Some(1),
+            // Two servers on one SQLite file would not know of each other's changes.
+            strategy: Some(DeploymentStrategy {
+                type_: Some("Recreate".to_owned()),
+                ..DeploymentStrategy::default()
+            }),
+            selector: LabelSelector {
+                match_labels: Some(spec.names.selector()),
+                ..LabelSelector::default()
+            },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(spec.names.labels()),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod(spec)),
+            },
+            revision_history_limit: Some(3),
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn pod(spec: &Validated) -> PodSpec {
+    let pod = &spec.pod;
+    let secrets = pod.pull_secrets.iter();
+    let secrets: Vec<LocalObjectReference> =
+        secrets.map(|name| LocalObjectReference { name: name.clone() }).collect();
+    PodSpec {
+        service_account_name: Some(spec.names.server()),
+        automount_service_account_token: Some(true),
+        // The environment of every Service of the namespace is of no use to the server.
+        enable_service_links: Some(false),
+        // Longer than the server's own delay, its drain of requests and its last commit together.
+        termination_grace_period_seconds: Some(60),
+        security_context: Some(PodSecurityContext {
+            // A fresh volume belongs to root; this lets the image's user write to it.
+            fs_group: Some(security::NON_ROOT_ID),
+            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+            ..security::pod()
+        }),
+        containers: vec![container(spec)],
+        volumes: Some(vec![storage::volume(spec, DATA_VOLUME), certificate(spec)]),
+        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        node_selector: pod.node_selector.clone(),
+        tolerations: pod.tolerations.clone(),
+        affinity: pod.affinity.clone(),
+        priority_class_name: pod.priority_class.clone(),
+        ..PodSpec::default()
+    }
+}
+
+fn container(spec: &Validated) -> Container {
+    Container {
+        name: CONTAINER.to_owned(),
+        image: Some(spec.pod.image.clone()),
+        image_pull_policy: Some(spec.pod.pull_policy.as_str().to_owned()),
+        args: Some(args(spec)),
+        ports: Some(vec![ContainerPort {
+            name: Some(PORT_NAME.to_owned()),
+            container_port: CONTAINER_PORT,
+            protocol: Some("TCP".to_owned()),
+            ..ContainerPort::default()
+        }]),
+        // Opening a large database may take a while; liveness counts only after that.
+        startup_probe: Some(Probe {
+            period_seconds: Some(1),
+            failure_threshold: Some(120),
+            ..probe("/livez")
+        }),
+        liveness_probe: Some(Probe {
+            period_seconds: Some(10),
+            failure_threshold: Some(6),
+            ..probe("/livez")
+        }),
+        readiness_probe: Some(Probe {
+            period_seconds: Some(2),
+            failure_threshold: Some(2),
+            ..probe("/readyz")
+        }),
+        resources: Some(spec.pod.resources.clone().unwrap_or_else(resources)),
+        security_context: Some(security::container()),
+        volume_mounts: Some(vec![mount(DATA_VOLUME, DATA_DIR, false), mount(CERT_VOLUME, CERT_DIR, true)]),
+        ..Container::default()
+    }
+}
+
+fn args(spec: &Validated) -> Vec<String> {
+    vec![
+        format!("--bind-address=0.0.0.0:{CONTAINER_PORT}"),
+        format!("--config-map={}/{}", spec.namespace, spec.names.config()),
+        format!("--database={DATA_DIR}/reports.db"),
+        format!("--log-level={}", spec.pod.log_level.as_flag()),
+        format!("--tls-cert-file={CERT_DIR}/tls.crt"),
+        format!("--tls-private-key-file={CERT_DIR}/tls.key"),
+    ]
+}
+
+fn probe(path: &str) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::String(PORT_NAME.to_owned()),
+            scheme: Some("HTTPS".to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        timeout_seconds: Some(5),
+        ..Probe::default()
+    }
+}
+
+/// Room for some ten thousand reports. No limit on CPU: throttling would delay every client.
+fn resources() -> ResourceRequirements {
+    let quantities = |pairs: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned()))).collect()
+    };
+    ResourceRequirements {
+        requests: Some(quantities(&[("cpu", "100m"), ("memory", "256Mi")])),
+        limits: Some(quantities(&[("memory", "1Gi")])),
+        ..ResourceRequirements::default()
+    }
+}
+
+/// Mounted whole, not by `subPath`: only so the kubelet brings a renewed certificate in.
+fn certificate(spec: &Validated) -> Volume {
+    Volume {
+        name: CERT_VOLUME.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(spec.names.serving_cert()),
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: Some(read_only),
+        ..VolumeMount::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! Identity and rights of the server, and the operator's own rights in the target namespace.
+
+use k8s_openapi::{
+    api::{
+        core::v1::ServiceAccount,
+        rbac::v1::{
+            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{ServiceAccountRef, Validated, cluster, namespaced};
+use crate::names::{AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn service_account(spec: &Validated) -> ServiceAccount {
+    ServiceAccount {
+        metadata: namespaced(spec, spec.names.server()),
+        // The pod asks for its token itself; nobody else who uses the account gets one.
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    }
+}
+
+/// Gives the operator's ServiceAccount its rights on Secrets, Deployments and so on in the target
+/// namespace, and in no other.
+#[must_use]
+pub fn operand_binding(spec: &Validated, operator: &ServiceAccountRef) -> RoleBinding {
+    RoleBinding {
+        metadata: namespaced(spec, spec.names.operand_binding()),
+        role_ref: role_ref("ClusterRole", OPERAND_CLUSTER_ROLE.to_owned()),
+        subjects: Some(vec![subject(operator)]),
+    }
+}
+
+pub(super) fn auth_delegator(spec: &Validated) -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: cluster(spec, spec.names.cluster("auth-delegator")),
+        role_ref: role_ref("ClusterRole", AUTH_DELEGATOR.to_owned()),
+        subjects: server(spec),
+    }
+}
+
+pub(super) fn auth_reader(spec: &Validated) -> RoleBinding {
+    RoleBinding {
+        metadata: ObjectMeta {
+            namespace: Some(KUBE_SYSTEM.to_owned()),
+            ..cluster(spec, spec.names.cluster("authentication-reader"))
+        },
+        role_ref: role_ref("Role", AUTH_READER.to_owned()),
+        subjects: server(spec),
+    }
+}
+
+pub(super) fn schema_reader(spec: &Validated) -> ClusterRole {
+    ClusterRole {
+        metadata: cluster(spec, spec.names.cluster("schema-reader")),
+        rules: Some(schema_reader_rules()),
+        ..ClusterRole::default()
+    }
+}
+
+/// What a server reads of the cluster. The operator has to hold the same rights to hand them out.
+pub(crate) fn schema_reader_rules() -> Vec<PolicyRule> {
+    let read = |group: &str, resource: &str| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: read_verbs(),
+        ..PolicyRule::default()
+    };
+    vec![
+        // A missing or terminating namespace refuses reports, as it does with the kube-apiserver.
+        read("", "namespaces"),
+        // Schemas, names and columns of the served groups.
+        read("apiextensions.k8s.io", "customresourcedefinitions"),
+    ]
+}
+
+pub(super) fn schema_reader_binding(spec: &Validated) -> ClusterRoleBinding {
+    let name = spec.names.cluster("schema-reader");
+    ClusterRoleBinding {
+        metadata: cluster(spec, name.clone()),
+        role_ref: role_ref("ClusterRole", name),
+        subjects: server(spec),
+    }
+}
+
+pub(super) fn config_reader(spec: &Validated) -> Role {
+    Role {
+        metadata: namespaced(spec, spec.names.server()),
+        rules: Some(vec![PolicyRule {
+            api_groups: Some(vec![String::new()]),
+            resources: Some(vec!["configmaps".to_owned()]),
+            resource_names: Some(vec![spec.names.config()]),
+            verbs: read_verbs(),
+            ..PolicyRule::default()
+        }]),
+    }
+}
+
+pub(super) fn config_reader_binding(spec: &Validated) -> RoleBinding {
+    RoleBinding {
+        metadata: namespaced(spec, spec.names.server()),
+        role_ref: role_ref("Role", spec.names.server()),
+        subjects: server(spec),
+    }
+}
+
+fn read_verbs() -> Vec<String> {
+    ["get", "list", "watch"].map(str::to_owned).to_vec()
+}
+
+fn role_ref(kind: &str, name: String) -> RoleRef {
+    RoleRef { api_group: RBAC.to_owned(), kind: kind.to_owned(), name }
+}
+
+fn server(spec: &Validated) -> Option<Vec<Subject>> {
+    let account =
+        ServiceAccountRef { namespace: spec.namespace.clone(), name: spec.names.server() };
+    Some(vec![subject(&account)])
+}
+
+fn subject(account: &ServiceAccountRef) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: account.name.clone(),
+        namespace: Some(account.namespace.clone()),
+        ..Subject::default()
+    }
+}

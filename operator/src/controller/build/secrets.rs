@@ -1,0 +1,27 @@
+//! The Secrets with the certificates.
+
+use k8s_openapi::api::core::v1::Secret;
+
+use super::{Validated, namespaced};
+use crate::certs::Material;
+
+/// Type of a Secret with `tls.crt` and `tls.key`.
+const TLS: &str = "kubernetes.io/tls";
+
+pub(super) fn ca(spec: &Validated, material: &Material) -> Secret {
+    Secret {
+        metadata: namespaced(spec, spec.names.ca()),
+        type_: Some(TLS.to_owned()),
+        data: Some(material.ca_data()),
+        ..Secret::default()
+    }
+}
+
+pub(super) fn serving_cert(spec: &Validated, material: &Material) -> Secret {
+    Secret {
+        metadata: namespaced(spec, spec.names.serving_cert()),
+        type_: Some(TLS.to_owned()),
+        data: Some(material.serving_data()),
+        ..Secret::default()
+    }
+}

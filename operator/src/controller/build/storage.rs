@@ -1,0 +1,56 @@
+//! The volume of the embedded database.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+        PersistentVolumeClaimVolumeSource, Volume, VolumeResourceRequirements,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{Validated, namespaced};
+use crate::controller::validate::Storage;
+
+/// The claim. It carries no owner unless the user has confirmed that the data goes with the
+/// `ReportsServer`.
+pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
+    let Storage::Claim { size, class } = &spec.storage else { return None };
+    let metadata = namespaced(spec, spec.names.data());
+    let owner_references = metadata.owner_references.clone().filter(|_| !spec.retain_data);
+    Some(PersistentVolumeClaim {
+        metadata: ObjectMeta { owner_references, ..metadata },
+        spec: Some(PersistentVolumeClaimSpec {
+            // One pod at a time may write the database file.
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            storage_class_name: class.clone(),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([("storage".to_owned(), size.clone())])),
+                ..VolumeResourceRequirements::default()
+            }),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        ..PersistentVolumeClaim::default()
+    })
+}
+
+pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
+    let volume = Volume { name: name.to_owned(), ..Volume::default() };
+    match &spec.storage {
+        Storage::Claim { .. } => Volume {
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: spec.names.data(),
+                ..PersistentVolumeClaimVolumeSource::default()
+            }),
+            ..volume
+        },
+        Storage::EmptyDir { size } => Volume {
+            empty_dir: Some(EmptyDirVolumeSource {
+                size_limit: Some(size.clone()),
+                ..EmptyDirVolumeSource::default()
+            }),
+            ..volume
+        },
+    }
+}

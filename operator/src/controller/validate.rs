@@ -1,0 +1,359 @@
+//! Step 2 of a reconciliation: is what the user asks for possible? No client here.
+//!
+//! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
+//! every default resolved.
+
+use std::collections::BTreeMap;
+
+use crds::{
+    control, names as crd_names,
+    v1alpha1::{
+        ReportsServer, ReportsServerSpec,
+        defaults::Effective,
+        reasons,
+        spec::{
+            ApiSpec, DataDeletionPolicy, EmbeddedSpec, LogFormat, LogLevel, PullPolicy, ServerSpec,
+        },
+        support::{NOT_SUPPORTED, unsupported_fields},
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{Affinity, ResourceRequirements, Toleration},
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
+};
+use kube::{Resource, ResourceExt};
+
+use super::image;
+use crate::{certs, migration, names::Names};
+
+/// What the target namespace is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceState {
+    /// It can be used.
+    Active,
+    /// It is being deleted.
+    Terminating,
+    /// There is none.
+    Missing,
+}
+
+/// What another `ReportsServer` has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// The groups it names.
+    pub groups: Vec<String>,
+}
+
+impl Claim {
+    /// What `object` claims.
+    #[must_use]
+    pub fn of(object: &ReportsServer) -> Self {
+        Self {
+            name: object.name_any(),
+            created: object.meta().creation_timestamp.as_ref().map(|time| time.0),
+            groups: object.spec.apis.iter().map(|api| api.group.clone()).collect(),
+        }
+    }
+}
+
+/// What the cluster says; the input beside the object itself.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The target namespace.
+    pub namespace: NamespaceState,
+    /// Every `ReportsServer` of the cluster; the object itself may be among them.
+    pub claims: &'a [Claim],
+    /// The server's image where the specification names none.
+    pub default_image: &'a str,
+}
+
+/// Why nothing is done. Trying again does not help: the user has to change something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Reason of the conditions; one of [`reasons`].
+    pub reason: &'static str,
+    /// Field and remedy.
+    pub message: String,
+}
+
+/// Where the embedded database lies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Storage {
+    /// On a PersistentVolumeClaim.
+    Claim {
+        /// Size of the volume.
+        size: Quantity,
+        /// StorageClass; the cluster's default where absent.
+        class: Option<String>,
+    },
+    /// On the node's disk, gone with the pod.
+    EmptyDir {
+        /// Most it may take.
+        size: Quantity,
+    },
+}
+
+/// How the server's pods run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSettings {
+    /// Image reference.
+    pub image: String,
+    /// When it is pulled.
+    pub pull_policy: PullPolicy,
+    /// Secrets with the registry's credentials.
+    pub pull_secrets: Vec<String>,
+    /// CPU and memory, where the user gives them.
+    pub resources: Option<ResourceRequirements>,
+    /// Labels a node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that are tolerated.
+    pub tolerations: Option<Vec<Toleration>>,
+    /// Which nodes, and beside which pods.
+    pub affinity: Option<Affinity>,
+    /// PriorityClass.
+    pub priority_class: Option<String>,
+    /// What is logged.
+    pub log_level: LogLevel,
+}
+
+/// A `ReportsServer` that can be carried out.
+#[derive(Clone, Debug)]
+pub struct Validated {
+    /// Name, and the names of the children.
+    pub names: Names,
+    /// uid of the `ReportsServer`.
+    pub uid: String,
+    /// Namespace of the children.
+    pub namespace: String,
+    /// Makes the children go with the `ReportsServer`.
+    pub owner: OwnerReference,
+    /// Groups and their owners, in the user's order.
+    pub apis: Vec<ApiSpec>,
+    /// Where the database lies.
+    pub storage: Storage,
+    /// Whether the database's volume outlives the `ReportsServer`.
+    pub retain_data: bool,
+    /// How the pods run.
+    pub pod: PodSettings,
+    /// Lifetimes of certificates.
+    pub certs: certs::Policy,
+    /// How groups are moved.
+    pub migration: migration::Settings,
+    /// What is in force, for the status.
+    pub effective: Effective,
+}
+
+/// Checks `object` against itself and the cluster and resolves every default.
+///
+/// # Errors
+/// The first kind of [`Refusal`] that applies, with everything of that kind in its message.
+pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, Refusal> {
+    let spec = &object.spec;
+    let (Some(name), Some(uid)) = (object.meta().name.clone(), object.meta().uid.clone()) else {
+        return refuse(reasons::INVALID_SPEC, "metadata: name and uid are missing".to_owned());
+    };
+    let effective = Effective::of(spec);
+    check_name(&name)?;
+    check_supported(spec)?;
+    check_groups(spec)?;
+    check_lifetimes(&effective)?;
+    check_claims(&name, object, facts.claims)?;
+    check_namespace(&spec.target_namespace, facts.namespace)?;
+
+    let names = Names::new(&name);
+    let owner = object.controller_owner_ref(&()).ok_or(Refusal {
+        reason: reasons::INVALID_SPEC,
+        message: "metadata: name and uid are missing".to_owned(),
+    })?;
+    let confirmed = object.annotations().get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
+    let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
+    Ok(Validated {
+        uid,
+        owner,
+        namespace: spec.target_namespace.clone(),
+        apis: spec.apis.clone(),
+        storage: storage(spec, &effective),
+        retain_data: !(delete_data && confirmed == Some(&name)),
+        pod: pod_settings(spec, &effective, facts.default_image),
+        certs: certs::Policy {
+            ca_validity: effective.ca_validity,
+            cert_validity: effective.cert_validity,
+            renew_before: effective.renew_before,
+            dns_names: names.dns_names(&spec.target_namespace),
+        },
+        migration: migration_settings(spec, &effective),
+        names,
+        effective,
+    })
+}
+
+fn refuse<T>(reason: &'static str, message: String) -> Result<T, Refusal> {
+    Err(Refusal { reason, message })
+}
+
+/// The CRD's rules say the same; a cluster may hold objects from before them.
+fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.chars().count() <= crd_names::MAX_NAME_LENGTH {
+        return Ok(());
+    }
+    refuse(
+        reasons::INVALID_SPEC,
+        format!("metadata.name: must have at most {} characters", crd_names::MAX_NAME_LENGTH),
+    )
+}
+
+fn check_supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
+    let mut found: Vec<String> =
+        unsupported_fields(spec).iter().map(ToString::to_string).collect();
+    // Accepted by the schema and without effect on an embedded database of one cluster.
+    if spec.cluster_identity.is_some() {
+        found.push(format!("spec.clusterIdentity: {NOT_SUPPORTED}"));
+    }
+    let logging = spec.server.as_ref().and_then(|server| server.logging.as_ref());
+    if logging.is_some_and(|logging| logging.format == Some(LogFormat::Text)) {
+        found.push(format!("spec.server.logging.format: Text is {NOT_SUPPORTED}"));
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    refuse(reasons::NOT_SUPPORTED, found.join("; "))
+}
+
+/// Groups that the kube-apiserver or this project needs itself.
+fn check_groups(spec: &ReportsServerSpec) -> Result<(), Refusal> {
+    for (index, api) in spec.apis.iter().enumerate() {
+        let group = api.group.as_str();
+        let why = if group == control::GROUP || group == crd_names::API_GROUP {
+            "belongs to this project and cannot be served as a report API"
+        } else if !group.contains('.')
+            || group.ends_with(".k8s.io")
+            || group.ends_with(".kubernetes.io")
+        {
+            "belongs to Kubernetes and cannot be served as a report API"
+        } else {
+            continue;
+        };
+        let message = format!("spec.apis[{index}].group: {group} {why}; name a report API");
+        return refuse(reasons::INVALID_SPEC, message);
+    }
+    Ok(())
+}
+
+fn check_lifetimes(effective: &Effective) -> Result<(), Refusal> {
+    let (ca, leaf) = (effective.ca_validity, effective.cert_validity);
+    if ca < leaf * 2 {
+        return refuse(
+            reasons::INVALID_SPEC,
+            format!(
+                "spec.tls.operator.caValidity: must be at least twice certValidity ({}s), so that \
+                 a new certificate authority can be introduced in time",
+                leaf.as_secs()
+            ),
+        );
+    }
+    if effective.renew_before >= leaf {
+        return refuse(
+            reasons::INVALID_SPEC,
+            format!(
+                "spec.tls.operator.renewBefore: must be shorter than certValidity ({}s)",
+                leaf.as_secs()
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// The oldest `ReportsServer` wins, by name where two are equally old. The control API is one for
+/// the cluster, so in this version there is one at work even where the groups differ.
+fn check_claims(name: &str, object: &ReportsServer, claims: &[Claim]) -> Result<(), Refusal> {
+    let own = Claim::of(object);
+    let rank = |claim: &Claim| (claim.created, claim.name.clone());
+    let older = claims.iter().filter(|claim| claim.name != name && rank(claim) < rank(&own));
+    let Some(winner) = older.min_by_key(|claim| rank(claim)) else { return Ok(()) };
+    let shared: Vec<&str> =
+        own.groups.iter().filter(|g| winner.groups.contains(g)).map(String::as_str).collect();
+    let message = if shared.is_empty() {
+        format!(
+            "the older ReportsServer {} holds {}, and one ReportsServer a cluster is supported in \
+             this version: move spec.apis there, or delete it",
+            winner.name,
+            control::GROUP
+        )
+    } else {
+        format!(
+            "spec.apis: {} claimed by the older ReportsServer {}: remove it from one of the two",
+            shared.join(", "),
+            winner.name
+        )
+    };
+    refuse(reasons::API_GROUP_CLAIMED, message)
+}
+
+fn check_namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
+    let message = match state {
+        NamespaceState::Active => return Ok(()),
+        NamespaceState::Missing => format!(
+            "spec.targetNamespace: namespace {name} does not exist; create it \
+             (kubectl create namespace {name})"
+        ),
+        NamespaceState::Terminating => format!(
+            "spec.targetNamespace: namespace {name} is being deleted; wait until it is gone and \
+             create it again, or delete this ReportsServer"
+        ),
+    };
+    refuse(reasons::TARGET_NAMESPACE_MISSING, message)
+}
+
+fn storage(spec: &ReportsServerSpec, effective: &Effective) -> Storage {
+    let size = Quantity(effective.storage_size.clone());
+    if effective.ephemeral.is_some() {
+        return Storage::EmptyDir { size };
+    }
+    let embedded: Option<&EmbeddedSpec> = spec.database.as_ref().and_then(|d| d.embedded.as_ref());
+    let storage = embedded.and_then(|embedded| embedded.storage.as_ref());
+    Storage::Claim { size, class: storage.and_then(|s| s.storage_class_name.clone()) }
+}
+
+fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) -> PodSettings {
+    let server: ServerSpec = spec.server.clone().unwrap_or_default();
+    let images = spec.images.clone().unwrap_or_default();
+    let own = images.server.unwrap_or_default();
+    PodSettings {
+        image: image::resolve(default, images.registry.as_deref(), &own),
+        pull_policy: own.pull_policy.unwrap_or_default(),
+        pull_secrets: images.pull_secrets.unwrap_or_default().into_iter().map(|r| r.name).collect(),
+        resources: server.resources,
+        node_selector: server.node_selector,
+        tolerations: server.tolerations,
+        affinity: server.affinity,
+        priority_class: server.priority_class_name,
+        log_level: effective.log_level,
+    }
+}
+
+fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migration::Settings {
+    use crds::v1alpha1::spec::{Approval, OnFailure, SourcePolicy};
+    migration::Settings {
+        page_size: effective.page_size,
+        max_requests_per_second: Some(effective.max_requests_per_second),
+        approval: match effective.approval {
+            Approval::Automatic => migration::Approval::Automatic,
+            Approval::Manual => migration::Approval::Manual,
+        },
+        approved_plan: spec.migration.as_ref().and_then(|m| m.approved_plan.clone()),
+        soak: effective.soak,
+        on_failure: match effective.on_failure {
+            OnFailure::Revert => migration::OnFailure::Revert,
+            OnFailure::Hold => migration::OnFailure::Hold,
+        },
+        source: match effective.source_policy {
+            SourcePolicy::Keep => migration::SourcePolicy::Keep,
+            SourcePolicy::Prune => migration::SourcePolicy::Prune { after: effective.source_after },
+        },
+    }
+}

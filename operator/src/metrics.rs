@@ -1,0 +1,241 @@
+//! Metrics of the operator, in the OpenMetrics text format.
+//!
+//! Every label has a bounded set of values: categories and condition types are constants, and of
+//! the names of `ReportsServer`s there are a handful.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    registry::{Registry, Unit},
+};
+
+use crate::migration;
+
+/// Prefix of every metric.
+const PREFIX: &str = "reports_server_operator";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabels {
+    category: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabels {
+    name: String,
+    condition: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NameLabels {
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildInfo {
+    version: &'static str,
+}
+
+/// All metrics of the process, and the registry they are in. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    reconciles: Counter,
+    errors: Family<ErrorLabels, Counter>,
+    seconds: Histogram,
+    conditions: Family<ConditionLabels, Gauge>,
+    certificate_expiry: Family<NameLabels, Gauge>,
+    leading: Gauge,
+    /// Metrics of the migrations.
+    pub migration: Arc<migration::Metrics>,
+}
+
+impl Metrics {
+    /// Creates and registers all metrics.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let reconciles = Counter::default();
+        let errors = Family::<ErrorLabels, Counter>::default();
+        let seconds = Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0]);
+        let conditions = Family::<ConditionLabels, Gauge>::default();
+        let certificate_expiry = Family::<NameLabels, Gauge>::default();
+        let leading = Gauge::default();
+        registry.register("build", "Version of the operator", Info::new(BuildInfo {
+            version: env!("CARGO_PKG_VERSION"),
+        }));
+        registry.register("reconciles", "Finished reconciliations", reconciles.clone());
+        registry.register(
+            "reconcile_errors",
+            "Reconciliations that ended with an error, by category",
+            errors.clone(),
+        );
+        registry.register_with_unit(
+            "reconcile_duration",
+            "Duration of reconciliations",
+            Unit::Seconds,
+            seconds.clone(),
+        );
+        registry.register(
+            "condition",
+            "Conditions of each ReportsServer: 1 true, 0 false, -1 unknown",
+            conditions.clone(),
+        );
+        registry.register(
+            "certificate_expiry_timestamp_seconds",
+            "When the serving certificate of each ReportsServer expires, in Unix time",
+            certificate_expiry.clone(),
+        );
+        registry.register("leading", "1 while this process is the leader", leading.clone());
+        let migration = Arc::new(migration::Metrics::register(&mut registry));
+        Self {
+            registry: Arc::new(Mutex::new(registry)),
+            reconciles,
+            errors,
+            seconds,
+            conditions,
+            certificate_expiry,
+            leading,
+            migration,
+        }
+    }
+
+    /// Starts to measure a reconciliation; it ends when the guard is dropped, also by an error.
+    #[must_use]
+    pub fn measure(&self) -> Measurement {
+        Measurement { metrics: self.clone(), start: Instant::now() }
+    }
+
+    /// Counts an error of a category.
+    pub fn failed(&self, category: &'static str) {
+        self.errors.get_or_create(&ErrorLabels { category }).inc();
+    }
+
+    /// Shows whether this process leads.
+    pub fn leading(&self, leading: bool) {
+        self.leading.set(i64::from(leading));
+    }
+
+    /// Shows the conditions and the certificate's end (Unix seconds) of a `ReportsServer`.
+    pub fn observe(&self, name: &str, conditions: &[Condition], expiry: Option<i64>) {
+        for known in crds::v1alpha1::conditions::ALWAYS_PRESENT
+            .iter()
+            .chain(crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE)
+        {
+            let status = conditions.iter().find(|c| c.type_ == *known).map(|c| c.status.as_str());
+            let value = match status {
+                Some("True") => 1,
+                Some("Unknown") => -1,
+                _ => 0,
+            };
+            self.conditions.get_or_create(&condition_labels(name, known)).set(value);
+        }
+        if let Some(expiry) = expiry {
+            self.certificate_expiry.get_or_create(&name_labels(name)).set(expiry);
+        }
+    }
+
+    /// Forgets a deleted `ReportsServer`.
+    pub fn forget(&self, name: &str) {
+        for known in crds::v1alpha1::conditions::ALWAYS_PRESENT
+            .iter()
+            .chain(crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE)
+        {
+            self.conditions.remove(&condition_labels(name, known));
+        }
+        self.certificate_expiry.remove(&name_labels(name));
+    }
+
+    /// The text for `/metrics`.
+    ///
+    /// # Errors
+    /// If a value cannot be formatted.
+    pub fn encode(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A running reconciliation.
+pub struct Measurement {
+    metrics: Metrics,
+    start: Instant,
+}
+
+impl Measurement {
+    /// Time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+impl Drop for Measurement {
+    fn drop(&mut self) {
+        self.metrics.reconciles.inc();
+        self.metrics.seconds.observe(self.elapsed().as_secs_f64());
+    }
+}
+
+fn condition_labels(name: &str, condition: &str) -> ConditionLabels {
+    ConditionLabels { name: name.to_owned(), condition: condition.to_owned() }
+}
+
+fn name_labels(name: &str) -> NameLabels {
+    NameLabels { name: name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{
+        apimachinery::pkg::apis::meta::v1::{Condition, Time},
+        jiff::Timestamp,
+    };
+
+    use super::*;
+
+    fn ready(status: &str) -> Condition {
+        Condition {
+            type_: "Ready".into(),
+            status: status.into(),
+            reason: "Serving".into(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    #[test]
+    fn text_has_conditions_until_they_are_forgotten() {
+        let metrics = Metrics::new();
+        drop(metrics.measure());
+        metrics.failed("apply");
+        metrics.observe("a", &[ready("True")], Some(1_800_000_000));
+        let text = metrics.encode().unwrap();
+        for line in [
+            "reports_server_operator_reconciles_total 1",
+            "reports_server_operator_reconcile_duration_seconds_count 1",
+            "reports_server_operator_reconcile_errors_total{category=\"apply\"} 1",
+            "reports_server_operator_condition{name=\"a\",condition=\"Ready\"} 1",
+            "reports_server_operator_condition{name=\"a\",condition=\"Stalled\"} 0",
+            "reports_server_operator_certificate_expiry_timestamp_seconds{name=\"a\"} 1800000000",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+        metrics.forget("a");
+        assert!(!metrics.encode().unwrap().contains("name=\"a\""));
+    }
+}
