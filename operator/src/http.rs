@@ -49,8 +49,9 @@ impl Server {
         metrics: Metrics,
         ready: watch::Receiver<bool>,
     ) -> Result<Self, Error> {
-        let listener =
-            TcpListener::bind(address).await.map_err(|source| Error::Bind(address, source))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| Error::Bind(address, source))?;
         let router = Router::new()
             .route("/metrics", get(serve_metrics))
             .route("/healthz", get(|| async { "ok" }))
@@ -88,7 +89,11 @@ async fn readyz(State(shared): State<Shared>) -> Response {
     if *shared.ready.borrow() {
         "ok".into_response()
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the kube-apiserver has not answered yet").into_response()
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the kube-apiserver has not answered yet",
+        )
+            .into_response()
     }
 }
 
@@ -115,12 +120,27 @@ mod tests {
         let address = server.address().unwrap();
         let (end_tx, end) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(server.run(async move { end.await.unwrap_or(()) }));
-        assert!(request(address, "/healthz").await.starts_with("HTTP/1.1 200"));
-        assert!(request(address, "/readyz").await.starts_with("HTTP/1.1 503"));
+        assert!(
+            request(address, "/healthz")
+                .await
+                .starts_with("HTTP/1.1 200")
+        );
+        assert!(
+            request(address, "/readyz")
+                .await
+                .starts_with("HTTP/1.1 503")
+        );
         ready_tx.send_replace(true);
-        assert!(request(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        assert!(
+            request(address, "/readyz")
+                .await
+                .starts_with("HTTP/1.1 200")
+        );
         let metrics = request(address, "/metrics").await;
-        assert!(metrics.contains("application/openmetrics-text"), "{metrics}");
+        assert!(
+            metrics.contains("application/openmetrics-text"),
+            "{metrics}"
+        );
         assert!(metrics.trim_end().ends_with("# EOF"), "{metrics}");
         drop(end_tx);
         task.await.unwrap().unwrap();

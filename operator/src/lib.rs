@@ -2,6 +2,12 @@
 
 pub mod apiservice;
 pub mod certs;
+pub mod controller;
+pub mod events;
+pub mod http;
 pub mod leader;
+pub mod manifests;
+pub mod metrics;
 pub mod migration;
 pub mod names;
+pub mod security;

@@ -1,2 +1,245 @@
-//! x
-fn main() {}
+//! The operator's binary: options, start and orderly end.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, anyhow};
+use clap::{Parser, Subcommand};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::events::{Recorder, Reporter},
+};
+use reports_server_operator::{
+    controller::{self, ServiceAccountRef},
+    http,
+    leader::{self, Candidate},
+    metrics::Metrics,
+    migration::{Deps, Supervisor},
+    names,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+use tracing_subscriber::EnvFilter;
+
+/// How long reconciliations under way may take to finish after a signal.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Operator that takes policy reports out of etcd.
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Reconcile `ReportsServer` resources until a signal (the default).
+    Run,
+}
+
+#[derive(clap::Args)]
+struct Options {
+    /// Path of a kubeconfig; without it the pod's own ServiceAccount is used.
+    #[arg(long, env = "KUBECONFIG", global = true)]
+    kubeconfig: Option<PathBuf>,
+    /// The operator's own namespace: its Lease and its notes are there.
+    #[arg(long, env = "POD_NAMESPACE", default_value = names::OPERATOR_NAMESPACE, global = true)]
+    namespace: String,
+    /// Name of this process among the candidates for the Lease; the pod's name.
+    #[arg(long, env = "POD_NAME", global = true)]
+    identity: Option<String>,
+    /// Name of the operator's ServiceAccount; it gets a role in each target namespace.
+    #[arg(long, env = "SERVICE_ACCOUNT", default_value = names::OPERATOR, global = true)]
+    service_account: String,
+    /// Where /metrics, /healthz and /readyz are served, by plain HTTP.
+    #[arg(long, default_value = "0.0.0.0:8080", global = true)]
+    metrics_bind_address: SocketAddr,
+    /// Image of the server, where a ReportsServer names none.
+    #[arg(long, env = names::SERVER_IMAGE_ENV, default_value_t = names::server_image(), global = true)]
+    server_image: String,
+    /// What is logged: a level, or directives such as `info,kube=debug`.
+    #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
+    log_level: String,
+}
+
+fn main() -> anyhow::Result<()> {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| {
+            anyhow!("a second TLS provider is linked in; this is a defect of the build")
+        })?;
+    let Cli { command, options } = Cli::parse();
+    let Command::Run = command.unwrap_or(Command::Run);
+    let filter = EnvFilter::try_new(&options.log_level)
+        .with_context(|| format!("--log-level {} is not a level", options.log_level))?;
+    tracing_subscriber::fmt()
+        .json()
+        .with_env_filter(filter)
+        .init();
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(run(options))
+        .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
+}
+
+async fn run(options: Options) -> anyhow::Result<()> {
+    info!(version = env!("CARGO_PKG_VERSION"), "starting");
+    let stop = on_signal()?;
+    let config = client_config(&options).await?;
+    let client = Client::try_from(config.clone()).context("cannot build a client")?;
+    let identity = options
+        .identity
+        .clone()
+        .unwrap_or_else(|| std::process::id().to_string());
+
+    let metrics = Metrics::new();
+    let (ready_tx, ready) = watch::channel(false);
+    let endpoints =
+        http::Server::bind(options.metrics_bind_address, metrics.clone(), ready).await?;
+    let endpoints_end = CancellationToken::new();
+    let endpoints = tokio::spawn(endpoints.run(endpoints_end.clone().cancelled_owned()));
+
+    tokio::select! {
+        version = wait_for_api(&client) => {
+            info!(kubernetes = version, "the kube-apiserver answers");
+            ready_tx.send_replace(true);
+        }
+        () = stop.cancelled() => return Ok(()),
+    }
+
+    let release = CancellationToken::new();
+    let election = leader::Config::new(&options.namespace, names::OPERATOR, &identity);
+    let candidate = leader::campaign(client.clone(), election, release.clone());
+    let result = lead(
+        client, config, options, metrics, identity, candidate, &stop, &release,
+    )
+    .await;
+    endpoints_end.cancel();
+    endpoints.await.context("the metrics endpoint failed")??;
+    result
+}
+
+/// Waits for the Lease, then reconciles until a signal or the loss of the Lease. All work has
+/// stopped before the Lease is released.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "the parts of the process, wired once"
+)]
+async fn lead(
+    client: Client,
+    config: Config,
+    options: Options,
+    metrics: Metrics,
+    identity: String,
+    candidate: Candidate,
+    stop: &CancellationToken,
+    release: &CancellationToken,
+) -> anyhow::Result<()> {
+    let Candidate {
+        mut leading,
+        mut task,
+    } = candidate;
+    tokio::select! {
+        won = leading.wait_for(|leading| *leading) => {
+            won.map(|_| ()).context("the election ended")?;
+        }
+        () = stop.cancelled() => {
+            release.cancel();
+            return task.await.context("the election failed")?.map_err(Into::into);
+        }
+    }
+    metrics.leading(true);
+    let reporter = Reporter {
+        controller: names::REPORTING_CONTROLLER.to_owned(),
+        instance: Some(identity),
+    };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let supervisor = Supervisor::new(Deps {
+        client: client.clone(),
+        config,
+        recorder: recorder.clone(),
+        metrics: metrics.migration.clone(),
+        namespace: options.namespace.clone(),
+    });
+    let settings = controller::Settings {
+        client,
+        operator: ServiceAccountRef {
+            namespace: options.namespace,
+            name: options.service_account,
+        },
+        server_image: options.server_image,
+        recorder,
+        metrics: metrics.clone(),
+        supervisor,
+    };
+    let mut work = tokio::spawn(controller::run(settings, stop.clone().cancelled_owned()));
+    tokio::select! {
+        // Losing the Lease ends the process at once: another operator may already be at work.
+        ended = &mut task => {
+            work.abort();
+            return ended.context("the election failed")?.map_err(Into::into);
+        }
+        ended = &mut work => ended.context("the controller failed")?,
+        () = stop.cancelled() => {
+            if tokio::time::timeout(GRACE, &mut work).await.is_err() {
+                work.abort();
+            }
+        }
+    }
+    metrics.leading(false);
+    release.cancel();
+    task.await.context("the election failed")??;
+    info!("ended");
+    Ok(())
+}
+
+async fn client_config(options: &Options) -> anyhow::Result<Config> {
+    let Some(path) = &options.kubeconfig else {
+        return Config::incluster().context(
+            "no --kubeconfig is given and this is not a pod with a ServiceAccount; give one",
+        );
+    };
+    let read = Kubeconfig::read_from(path)
+        .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+    Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("cannot use the kubeconfig {}", path.display()))
+}
+
+/// The version of the kube-apiserver, once it answers.
+async fn wait_for_api(client: &Client) -> String {
+    let mut pause = Duration::from_millis(200);
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => return version.git_version,
+            Err(error) => error!(%error, "the kube-apiserver does not answer; trying again"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(10));
+    }
+}
+
+/// Cancelled by SIGTERM or SIGINT.
+fn on_signal() -> anyhow::Result<CancellationToken> {
+    let token = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let stop = token.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM"),
+            _ = interrupt.recv() => info!("SIGINT"),
+        }
+        stop.cancel();
+    });
+    Ok(token)
+}

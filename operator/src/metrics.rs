@@ -66,9 +66,13 @@ impl Metrics {
         let conditions = Family::<ConditionLabels, Gauge>::default();
         let certificate_expiry = Family::<NameLabels, Gauge>::default();
         let leading = Gauge::default();
-        registry.register("build", "Version of the operator", Info::new(BuildInfo {
-            version: env!("CARGO_PKG_VERSION"),
-        }));
+        registry.register(
+            "build",
+            "Version of the operator",
+            Info::new(BuildInfo {
+                version: env!("CARGO_PKG_VERSION"),
+            }),
+        );
         registry.register("reconciles", "Finished reconciliations", reconciles.clone());
         registry.register(
             "reconcile_errors",
@@ -91,7 +95,11 @@ impl Metrics {
             "When the serving certificate of each ReportsServer expires, in Unix time",
             certificate_expiry.clone(),
         );
-        registry.register("leading", "1 while this process is the leader", leading.clone());
+        registry.register(
+            "leading",
+            "1 while this process is the leader",
+            leading.clone(),
+        );
         let migration = Arc::new(migration::Metrics::register(&mut registry));
         Self {
             registry: Arc::new(Mutex::new(registry)),
@@ -108,7 +116,10 @@ impl Metrics {
     /// Starts to measure a reconciliation; it ends when the guard is dropped, also by an error.
     #[must_use]
     pub fn measure(&self) -> Measurement {
-        Measurement { metrics: self.clone(), start: Instant::now() }
+        Measurement {
+            metrics: self.clone(),
+            start: Instant::now(),
+        }
     }
 
     /// Counts an error of a category.
@@ -127,16 +138,23 @@ impl Metrics {
             .iter()
             .chain(crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE)
         {
-            let status = conditions.iter().find(|c| c.type_ == *known).map(|c| c.status.as_str());
+            let status = conditions
+                .iter()
+                .find(|c| c.type_ == *known)
+                .map(|c| c.status.as_str());
             let value = match status {
                 Some("True") => 1,
                 Some("Unknown") => -1,
                 _ => 0,
             };
-            self.conditions.get_or_create(&condition_labels(name, known)).set(value);
+            self.conditions
+                .get_or_create(&condition_labels(name, known))
+                .set(value);
         }
         if let Some(expiry) = expiry {
-            self.certificate_expiry.get_or_create(&name_labels(name)).set(expiry);
+            self.certificate_expiry
+                .get_or_create(&name_labels(name))
+                .set(expiry);
         }
     }
 
@@ -191,11 +209,16 @@ impl Drop for Measurement {
 }
 
 fn condition_labels(name: &str, condition: &str) -> ConditionLabels {
-    ConditionLabels { name: name.to_owned(), condition: condition.to_owned() }
+    ConditionLabels {
+        name: name.to_owned(),
+        condition: condition.to_owned(),
+    }
 }
 
 fn name_labels(name: &str) -> NameLabels {
-    NameLabels { name: name.to_owned() }
+    NameLabels {
+        name: name.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,21 @@ pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
 /// Repository of the project's images.
 pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";
 
+/// The server's image of the operator's own release.
+#[must_use]
+pub fn server_image() -> String {
+    format!(
+        "{IMAGE_REGISTRY}/reports-server:{}",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// The operator's own image.
+#[must_use]
+pub fn operator_image() -> String {
+    format!("{IMAGE_REGISTRY}/{OPERATOR}:{}", env!("CARGO_PKG_VERSION"))
+}
+
 /// Port of the Service.
 pub const SERVICE_PORT: i32 = 443;
 /// Port on which the server listens.
@@ -129,8 +144,8 @@ impl Names {
     pub fn labels(&self) -> BTreeMap<String, String> {
         let mut all = self.selector();
         all.extend(labels([
-            (MANAGED_BY_LABEL, FIELD_MANAGER),
-            (PART_OF_LABEL, PART_OF),
+            (names::LABEL_APP_MANAGED_BY, names::FIELD_MANAGER),
+            (names::LABEL_APP_PART_OF, names::APP_NAME),
         ]));
         all
     }
@@ -138,7 +153,12 @@ impl Names {
     /// Selects every child of this `ReportsServer` that the operator manages.
     #[must_use]
     pub fn label_selector(&self) -> String {
-        format!("{},{}={}", managed_selector(), names::LABEL_OWNER, self.instance)
+        format!(
+            "{},{}={}",
+            managed_selector(),
+            names::LABEL_OWNER,
+            self.instance
+        )
     }
 }
 

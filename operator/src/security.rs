@@ -45,11 +45,18 @@ pub fn violations(pod: &PodSpec) -> Vec<String> {
     if context.run_as_non_root != Some(true) || context.run_as_user == Some(0) {
         found.push("pod may run as root".to_owned());
     }
-    let profile = context.seccomp_profile.map(|profile| profile.type_).unwrap_or_default();
+    let profile = context
+        .seccomp_profile
+        .map(|profile| profile.type_)
+        .unwrap_or_default();
     if !["RuntimeDefault", "Localhost"].contains(&profile.as_str()) {
         found.push("pod has no seccomp profile".to_owned());
     }
-    for container in pod.containers.iter().chain(pod.init_containers.iter().flatten()) {
+    for container in pod
+        .containers
+        .iter()
+        .chain(pod.init_containers.iter().flatten())
+    {
         let name = &container.name;
         let context = container.security_context.clone().unwrap_or_default();
         let capabilities = context.capabilities.unwrap_or_default();
@@ -58,15 +65,24 @@ pub fn violations(pod: &PodSpec) -> Vec<String> {
                 found.push(format!("container {name}: {rule}"));
             }
         };
-        check(context.allow_privilege_escalation == Some(false), "may escalate privileges");
+        check(
+            context.allow_privilege_escalation == Some(false),
+            "may escalate privileges",
+        );
         check(context.privileged != Some(true), "is privileged");
         check(context.run_as_user != Some(0), "runs as root");
         check(context.run_as_non_root != Some(false), "may run as root");
-        check(context.read_only_root_filesystem == Some(true), "writes to its root file system");
+        check(
+            context.read_only_root_filesystem == Some(true),
+            "writes to its root file system",
+        );
         let dropped = capabilities.drop.unwrap_or_default();
         check(dropped.iter().any(|c| c == "ALL"), "keeps capabilities");
         let added = capabilities.add.unwrap_or_default();
-        check(added.iter().all(|c| c == "NET_BIND_SERVICE"), "adds capabilities");
+        check(
+            added.iter().all(|c| c == "NET_BIND_SERVICE"),
+            "adds capabilities",
+        );
         let resources = container.resources.clone().unwrap_or_default();
         let memory = |of: Option<std::collections::BTreeMap<_, _>>| {
             of.is_some_and(|of| of.contains_key("memory"))
@@ -74,7 +90,10 @@ pub fn violations(pod: &PodSpec) -> Vec<String> {
         check(memory(resources.requests), "has no memory request");
         check(memory(resources.limits), "has no memory limit");
         let ports = container.ports.iter().flatten();
-        check(ports.into_iter().all(|port| port.host_port.is_none()), "uses a host port");
+        check(
+            ports.into_iter().all(|port| port.host_port.is_none()),
+            "uses a host port",
+        );
     }
     found
 }
@@ -97,7 +116,10 @@ fn host_access(pod: &PodSpec) -> Vec<String> {
             || volume.projected.is_some()
             || volume.secret.is_some();
         if !allowed {
-            found.push(format!("volume {} is of a type that is not allowed", volume.name));
+            found.push(format!(
+                "volume {} is of a type that is not allowed",
+                volume.name
+            ));
         }
     }
     found
@@ -118,8 +140,18 @@ mod tests {
             ..PodSpec::default()
         };
         let found = violations(&pod);
-        for rule in ["host's network", "as root", "seccomp", "escalate", "capabilities", "root file"] {
-            assert!(found.iter().any(|f| f.contains(rule)), "{rule} in {found:?}");
+        for rule in [
+            "host's network",
+            "as root",
+            "seccomp",
+            "escalate",
+            "capabilities",
+            "root file",
+        ] {
+            assert!(
+                found.iter().any(|f| f.contains(rule)),
+                "{rule} in {found:?}"
+            );
         }
     }
 }

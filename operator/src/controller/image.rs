@@ -48,7 +48,11 @@ mod tests {
 
     #[rstest]
     #[case(None, ImageSpec::default(), DEFAULT)]
-    #[case(Some("mirror.example/x"), ImageSpec::default(), "mirror.example/x/reports/server:1.2")]
+    #[case(
+        Some("mirror.example/x"),
+        ImageSpec::default(),
+        "mirror.example/x/reports/server:1.2"
+    )]
     #[case(None, ImageSpec { tag: Some("2".into()), ..ImageSpec::default() },
         "registry.example:5000/reports/server:2")]
     #[case(None, ImageSpec { tag: Some("2".into()), digest: Some("sha256:ab".into()),

@@ -56,7 +56,12 @@ impl Claim {
         Self {
             name: object.name_any(),
             created: object.meta().creation_timestamp.as_ref().map(|time| time.0),
-            groups: object.spec.apis.iter().map(|api| api.group.clone()).collect(),
+            groups: object
+                .spec
+                .apis
+                .iter()
+                .map(|api| api.group.clone())
+                .collect(),
         }
     }
 }
@@ -130,8 +135,8 @@ pub struct Validated {
     pub uid: String,
     /// Namespace of the children.
     pub namespace: String,
-    /// Makes the children go with the `ReportsServer`.
-    pub owner: OwnerReference,
+    /// Makes the children go with the `ReportsServer`; absent where they are to stay.
+    pub owner: Option<OwnerReference>,
     /// Groups and their owners, in the user's order.
     pub apis: Vec<ApiSpec>,
     /// Where the database lies.
@@ -144,8 +149,6 @@ pub struct Validated {
     pub certs: certs::Policy,
     /// How groups are moved.
     pub migration: migration::Settings,
-    /// What is in force, for the status.
-    pub effective: Effective,
 }
 
 /// Checks `object` against itself and the cluster and resolves every default.
@@ -155,7 +158,10 @@ pub struct Validated {
 pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, Refusal> {
     let spec = &object.spec;
     let (Some(name), Some(uid)) = (object.meta().name.clone(), object.meta().uid.clone()) else {
-        return refuse(reasons::INVALID_SPEC, "metadata: name and uid are missing".to_owned());
+        return refuse(
+            reasons::INVALID_SPEC,
+            "metadata: name and uid are missing".to_owned(),
+        );
     };
     let effective = Effective::of(spec);
     check_name(&name)?;
@@ -166,15 +172,13 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
     check_namespace(&spec.target_namespace, facts.namespace)?;
 
     let names = Names::new(&name);
-    let owner = object.controller_owner_ref(&()).ok_or(Refusal {
-        reason: reasons::INVALID_SPEC,
-        message: "metadata: name and uid are missing".to_owned(),
-    })?;
-    let confirmed = object.annotations().get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
+    let confirmed = object
+        .annotations()
+        .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
     Ok(Validated {
         uid,
-        owner,
+        owner: object.controller_owner_ref(&()),
         namespace: spec.target_namespace.clone(),
         apis: spec.apis.clone(),
         storage: storage(spec, &effective),
@@ -188,7 +192,6 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         },
         migration: migration_settings(spec, &effective),
         names,
-        effective,
     })
 }
 
@@ -203,20 +206,30 @@ fn check_name(name: &str) -> Result<(), Refusal> {
     }
     refuse(
         reasons::INVALID_SPEC,
-        format!("metadata.name: must have at most {} characters", crd_names::MAX_NAME_LENGTH),
+        format!(
+            "metadata.name: must have at most {} characters",
+            crd_names::MAX_NAME_LENGTH
+        ),
     )
 }
 
 fn check_supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
-    let mut found: Vec<String> =
-        unsupported_fields(spec).iter().map(ToString::to_string).collect();
+    let mut found: Vec<String> = unsupported_fields(spec)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     // Accepted by the schema and without effect on an embedded database of one cluster.
     if spec.cluster_identity.is_some() {
         found.push(format!("spec.clusterIdentity: {NOT_SUPPORTED}"));
     }
-    let logging = spec.server.as_ref().and_then(|server| server.logging.as_ref());
+    let logging = spec
+        .server
+        .as_ref()
+        .and_then(|server| server.logging.as_ref());
     if logging.is_some_and(|logging| logging.format == Some(LogFormat::Text)) {
-        found.push(format!("spec.server.logging.format: Text is {NOT_SUPPORTED}"));
+        found.push(format!(
+            "spec.server.logging.format: Text is {NOT_SUPPORTED}"
+        ));
     }
     if found.is_empty() {
         return Ok(());
@@ -273,10 +286,18 @@ fn check_lifetimes(effective: &Effective) -> Result<(), Refusal> {
 fn check_claims(name: &str, object: &ReportsServer, claims: &[Claim]) -> Result<(), Refusal> {
     let own = Claim::of(object);
     let rank = |claim: &Claim| (claim.created, claim.name.clone());
-    let older = claims.iter().filter(|claim| claim.name != name && rank(claim) < rank(&own));
-    let Some(winner) = older.min_by_key(|claim| rank(claim)) else { return Ok(()) };
-    let shared: Vec<&str> =
-        own.groups.iter().filter(|g| winner.groups.contains(g)).map(String::as_str).collect();
+    let older = claims
+        .iter()
+        .filter(|claim| claim.name != name && rank(claim) < rank(&own));
+    let Some(winner) = older.min_by_key(|claim| rank(claim)) else {
+        return Ok(());
+    };
+    let shared: Vec<&str> = own
+        .groups
+        .iter()
+        .filter(|g| winner.groups.contains(g))
+        .map(String::as_str)
+        .collect();
     let message = if shared.is_empty() {
         format!(
             "the older ReportsServer {} holds {}, and one ReportsServer a cluster is supported in \
@@ -316,7 +337,10 @@ fn storage(spec: &ReportsServerSpec, effective: &Effective) -> Storage {
     }
     let embedded: Option<&EmbeddedSpec> = spec.database.as_ref().and_then(|d| d.embedded.as_ref());
     let storage = embedded.and_then(|embedded| embedded.storage.as_ref());
-    Storage::Claim { size, class: storage.and_then(|s| s.storage_class_name.clone()) }
+    Storage::Claim {
+        size,
+        class: storage.and_then(|s| s.storage_class_name.clone()),
+    }
 }
 
 fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) -> PodSettings {
@@ -326,7 +350,12 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
     PodSettings {
         image: image::resolve(default, images.registry.as_deref(), &own),
         pull_policy: own.pull_policy.unwrap_or_default(),
-        pull_secrets: images.pull_secrets.unwrap_or_default().into_iter().map(|r| r.name).collect(),
+        pull_secrets: images
+            .pull_secrets
+            .unwrap_or_default()
+            .into_iter()
+            .map(|r| r.name)
+            .collect(),
         resources: server.resources,
         node_selector: server.node_selector,
         tolerations: server.tolerations,
@@ -345,7 +374,10 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
             Approval::Automatic => migration::Approval::Automatic,
             Approval::Manual => migration::Approval::Manual,
         },
-        approved_plan: spec.migration.as_ref().and_then(|m| m.approved_plan.clone()),
+        approved_plan: spec
+            .migration
+            .as_ref()
+            .and_then(|m| m.approved_plan.clone()),
         soak: effective.soak,
         on_failure: match effective.on_failure {
             OnFailure::Revert => migration::OnFailure::Revert,
@@ -353,7 +385,9 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
         },
         source: match effective.source_policy {
             SourcePolicy::Keep => migration::SourcePolicy::Keep,
-            SourcePolicy::Prune => migration::SourcePolicy::Prune { after: effective.source_after },
+            SourcePolicy::Prune => migration::SourcePolicy::Prune {
+                after: effective.source_after,
+            },
         },
     }
 }

@@ -62,8 +62,9 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
 fn pod(spec: &Validated) -> PodSpec {
     let pod = &spec.pod;
     let secrets = pod.pull_secrets.iter();
-    let secrets: Vec<LocalObjectReference> =
-        secrets.map(|name| LocalObjectReference { name: name.clone() }).collect();
+    let secrets: Vec<LocalObjectReference> = secrets
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
     PodSpec {
         service_account_name: Some(spec.names.server()),
         automount_service_account_token: Some(true),
@@ -118,7 +119,10 @@ fn container(spec: &Validated) -> Container {
         }),
         resources: Some(spec.pod.resources.clone().unwrap_or_else(resources)),
         security_context: Some(security::container()),
-        volume_mounts: Some(vec![mount(DATA_VOLUME, DATA_DIR, false), mount(CERT_VOLUME, CERT_DIR, true)]),
+        volume_mounts: Some(vec![
+            mount(DATA_VOLUME, DATA_DIR, false),
+            mount(CERT_VOLUME, CERT_DIR, true),
+        ]),
         ..Container::default()
     }
 }
@@ -150,7 +154,10 @@ fn probe(path: &str) -> Probe {
 /// Room for some ten thousand reports. No limit on CPU: throttling would delay every client.
 fn resources() -> ResourceRequirements {
     let quantities = |pairs: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
-        pairs.iter().map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned()))).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned())))
+            .collect()
     };
     ResourceRequirements {
         requests: Some(quantities(&[("cpu", "100m"), ("memory", "256Mi")])),

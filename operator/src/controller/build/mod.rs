@@ -23,7 +23,10 @@ use k8s_openapi::{
 use super::validate::Validated;
 use crate::certs::Material;
 
+pub use control_api::name as control_api_name;
 pub use rbac::operand_binding;
+#[cfg(test)]
+pub(crate) use rbac::schema_reader_rules;
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights
 /// before what uses them, what is mounted before what mounts it.
@@ -94,7 +97,10 @@ pub struct ServiceAccountRef {
 
 /// Metadata of a namespaced child that goes with its `ReportsServer`.
 fn namespaced(spec: &Validated, name: String) -> ObjectMeta {
-    ObjectMeta { namespace: Some(spec.namespace.clone()), ..cluster(spec, name) }
+    ObjectMeta {
+        namespace: Some(spec.namespace.clone()),
+        ..cluster(spec, name)
+    }
 }
 
 /// Metadata of a cluster-scoped child that goes with its `ReportsServer`.
@@ -102,7 +108,7 @@ fn cluster(spec: &Validated, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         labels: Some(spec.names.labels()),
-        owner_references: Some(vec![spec.owner.clone()]),
+        owner_references: spec.owner.clone().map(|owner| vec![owner]),
         ..ObjectMeta::default()
     }
 }

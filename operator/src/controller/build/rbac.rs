@@ -113,12 +113,18 @@ fn read_verbs() -> Vec<String> {
 }
 
 fn role_ref(kind: &str, name: String) -> RoleRef {
-    RoleRef { api_group: RBAC.to_owned(), kind: kind.to_owned(), name }
+    RoleRef {
+        api_group: RBAC.to_owned(),
+        kind: kind.to_owned(),
+        name,
+    }
 }
 
 fn server(spec: &Validated) -> Option<Vec<Subject>> {
-    let account =
-        ServiceAccountRef { namespace: spec.namespace.clone(), name: spec.names.server() };
+    let account = ServiceAccountRef {
+        namespace: spec.namespace.clone(),
+        name: spec.names.server(),
+    };
     Some(vec![subject(&account)])
 }
 

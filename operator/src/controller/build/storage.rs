@@ -16,11 +16,19 @@ use crate::controller::validate::Storage;
 /// The claim. It carries no owner unless the user has confirmed that the data goes with the
 /// `ReportsServer`.
 pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
-    let Storage::Claim { size, class } = &spec.storage else { return None };
+    let Storage::Claim { size, class } = &spec.storage else {
+        return None;
+    };
     let metadata = namespaced(spec, spec.names.data());
-    let owner_references = metadata.owner_references.clone().filter(|_| !spec.retain_data);
+    let owner_references = metadata
+        .owner_references
+        .clone()
+        .filter(|_| !spec.retain_data);
     Some(PersistentVolumeClaim {
-        metadata: ObjectMeta { owner_references, ..metadata },
+        metadata: ObjectMeta {
+            owner_references,
+            ..metadata
+        },
         spec: Some(PersistentVolumeClaimSpec {
             // One pod at a time may write the database file.
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
@@ -36,7 +44,10 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
 }
 
 pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
-    let volume = Volume { name: name.to_owned(), ..Volume::default() };
+    let volume = Volume {
+        name: name.to_owned(),
+        ..Volume::default()
+    };
     match &spec.storage {
         Storage::Claim { .. } => Volume {
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {

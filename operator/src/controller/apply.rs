@@ -1,0 +1,293 @@
+//! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
+//! any more.
+
+use std::{fmt::Debug, time::Duration};
+
+use crds::names::FIELD_MANAGER;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::Deployment,
+        authorization::v1::{
+            ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+        },
+        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        rbac::v1::{Role, RoleBinding},
+    },
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tracing::info;
+
+use super::{
+    build::{Children, ServiceAccountRef, operand_binding},
+    validate::Validated,
+};
+
+/// How long a binding may take to reach every kube-apiserver's authorizer.
+const ACCESS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause between two questions whether it has.
+const ACCESS_POLL: Duration = Duration::from_millis(200);
+
+/// What could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A child was refused.
+    #[error("cannot apply {kind} {name}: {source}")]
+    Apply {
+        /// Kind of the child.
+        kind: String,
+        /// `namespace/name` or name of the child.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// Leftovers could not be listed or deleted.
+    #[error("cannot remove a {kind} that is no longer needed: {source}")]
+    Orphans {
+        /// Kind of the leftovers.
+        kind: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The operator's rights in the target namespace.
+    #[error("cannot find out the operator's rights in namespace {namespace}: {source}")]
+    Access {
+        /// The target namespace.
+        namespace: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The binding is there and has no effect.
+    #[error(
+        "the operator has no access to namespace {0}: bind the ClusterRole \
+         reports-server-operator:operand to its ServiceAccount there (docs/install.md)"
+    )]
+    NoAccess(String),
+}
+
+impl Error {
+    /// Whether the kube-apiserver said that the operator may not.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Apply { source, .. }
+            | Self::Orphans { source, .. }
+            | Self::Access { source, .. } => {
+                matches!(source, kube::Error::Api(status) if status.code == 403)
+            }
+            Self::NoAccess(_) => true,
+        }
+    }
+}
+
+/// The children whose state the status is computed from, as the kube-apiserver returned them.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// The server.
+    pub deployment: Deployment,
+    /// The database's volume.
+    pub data: Option<PersistentVolumeClaim>,
+    /// The control API.
+    pub control_api: APIService,
+}
+
+/// Applies every child.
+///
+/// # Errors
+/// At the first child that is refused; what comes before it is applied.
+pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error> {
+    // Taken apart without `..`: a new child cannot be forgotten here.
+    let Children {
+        operand_binding,
+        service_account,
+        auth_delegator,
+        auth_reader,
+        schema_reader,
+        schema_reader_binding,
+        config_reader,
+        config_reader_binding,
+        ca,
+        serving_cert,
+        config,
+        data,
+        service,
+        deployment,
+        control_api,
+    } = children;
+    one(&inside(client, &operand_binding), &operand_binding).await?;
+    one(&inside(client, &service_account), &service_account).await?;
+    one(&Api::all(client.clone()), &auth_delegator).await?;
+    one(&inside(client, &auth_reader), &auth_reader).await?;
+    one(&Api::all(client.clone()), &schema_reader).await?;
+    one(&Api::all(client.clone()), &schema_reader_binding).await?;
+    one(&inside(client, &config_reader), &config_reader).await?;
+    one(
+        &inside(client, &config_reader_binding),
+        &config_reader_binding,
+    )
+    .await?;
+    one(&inside(client, &ca), &ca).await?;
+    one(&inside(client, &serving_cert), &serving_cert).await?;
+    one(&inside(client, &config), &config).await?;
+    let data = match data {
+        Some(data) => Some(one(&inside(client, &data), &data).await?),
+        None => None,
+    };
+    one(&inside(client, &service), &service).await?;
+    let deployment = one(&inside(client, &deployment), &deployment).await?;
+    let control_api = one(&Api::all(client.clone()), &control_api).await?;
+    Ok(Applied {
+        deployment,
+        data,
+        control_api,
+    })
+}
+
+/// Server-side apply of one object. Force: the fields that we build are ours, whoever wrote last.
+async fn one<K>(api: &Api<K>, object: &K) -> Result<K, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
+{
+    let name = object.name_any();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    api.patch(&name, &params, &Patch::Apply(object))
+        .await
+        .map_err(|source| Error::Apply {
+            kind: K::kind(&()).into_owned(),
+            name: object
+                .namespace()
+                .map_or_else(|| name.clone(), |ns| format!("{ns}/{name}")),
+            source,
+        })
+}
+
+/// The API of an object's namespace.
+fn inside<K>(client: &Client, object: &K) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
+}
+
+/// Binds the operator's role in the target namespace and waits until every kube-apiserver that
+/// answers has heard of it. Called when a first read there was refused.
+///
+/// # Errors
+/// If the binding has no effect in time.
+pub async fn gain_access(
+    client: &Client,
+    spec: &Validated,
+    operator: &ServiceAccountRef,
+) -> Result<(), Error> {
+    let binding = operand_binding(spec, operator);
+    match one(&inside(client, &binding), &binding).await {
+        // Whoever withholds the right to bind has bound the role already, or hears of it below.
+        Ok(_) => info!(namespace = spec.namespace, "bound the operator's role"),
+        Err(error) if error.is_forbidden() => {}
+        Err(error) => return Err(error),
+    }
+    let wait = async {
+        while !may_read_secrets(client, &spec.namespace).await? {
+            tokio::time::sleep(ACCESS_POLL).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(ACCESS_TIMEOUT, wait)
+        .await
+        .unwrap_or_else(|_| Err(Error::NoAccess(spec.namespace.clone())))
+}
+
+async fn may_read_secrets(client: &Client, namespace: &str) -> Result<bool, Error> {
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                namespace: Some(namespace.to_owned()),
+                resource: Some("secrets".to_owned()),
+                verb: Some("get".to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let api = Api::<SelfSubjectAccessReview>::all(client.clone());
+    let answer = api
+        .create(&PostParams::default(), &review)
+        .await
+        .map_err(|source| Error::Access {
+            namespace: namespace.to_owned(),
+            source,
+        })?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// Deletes what carries the labels of a child in the target namespace and is none, as another
+/// version of the operator may have left it. A volume is never deleted here.
+///
+/// # Errors
+/// If leftovers cannot be listed or deleted.
+pub async fn remove_orphans(client: &Client, spec: &Validated) -> Result<Vec<String>, Error> {
+    let names = &spec.names;
+    let server = [names.server()];
+    let bindings = [names.server(), names.operand_binding()];
+    let secrets = [names.ca(), names.serving_cert()];
+    let mut gone = Vec::new();
+    gone.extend(orphans::<Deployment>(client, spec, &server).await?);
+    gone.extend(orphans::<Service>(client, spec, &server).await?);
+    gone.extend(orphans::<ConfigMap>(client, spec, &[names.config()]).await?);
+    gone.extend(orphans::<Secret>(client, spec, &secrets).await?);
+    gone.extend(orphans::<RoleBinding>(client, spec, &bindings).await?);
+    gone.extend(orphans::<Role>(client, spec, &server).await?);
+    gone.extend(orphans::<ServiceAccount>(client, spec, &server).await?);
+    Ok(gone)
+}
+
+async fn orphans<K>(
+    client: &Client,
+    spec: &Validated,
+    keep: &[String],
+) -> Result<Vec<String>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + DeserializeOwned
+        + Clone
+        + Debug,
+{
+    let api = Api::<K>::namespaced(client.clone(), &spec.namespace);
+    let failed = |source| Error::Orphans {
+        kind: K::kind(&()).into_owned(),
+        source,
+    };
+    let selector = ListParams::default().labels(&spec.names.label_selector());
+    let mut gone = Vec::new();
+    for found in api.list_metadata(&selector).await.map_err(failed)? {
+        let name = found.name_any();
+        // Endpoints and the like inherit a Service's labels but have another owner.
+        let owned = found
+            .owner_references()
+            .iter()
+            .any(|owner| owner.uid == spec.uid);
+        if keep.contains(&name) || !owned {
+            continue;
+        }
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: found.uid(),
+                resource_version: None,
+            }),
+            ..DeleteParams::background()
+        };
+        match api.delete(&name, &params).await {
+            Ok(_) => gone.push(format!("{} {name}", K::kind(&()))),
+            // Somebody else was faster, or it is a new object of that name.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(gone)
+}

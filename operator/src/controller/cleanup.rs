@@ -1,0 +1,183 @@
+//! Deletion: the API groups go back to their CRDs before the server goes.
+
+use std::collections::BTreeSet;
+
+use crds::{
+    control,
+    names::ANNOTATION_ABANDON_APIS,
+    v1alpha1::{
+        ReportsServer,
+        defaults::Effective,
+        spec::{ApiDeletionPolicy, ApiOwner},
+    },
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, Client, ResourceExt};
+
+use super::{
+    dereference::{Registered, service_ref},
+    status::deployment_is_ready,
+};
+use crate::{
+    migration::{self, GroupStatus, GroupTarget, Phase, Settings},
+    names::Names,
+};
+
+/// What a deletion has to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Nothing is in the way: remove the finalizer.
+    LetGo,
+    /// Cut the children loose first, so that they stay; then remove the finalizer.
+    Orphan,
+    /// Give these groups back, and wait for it.
+    Restore(BTreeSet<String>),
+}
+
+/// Decides. `registered` are the APIServices that point to the server, `groups` what the
+/// migrations report.
+#[must_use]
+pub fn plan(object: &ReportsServer, registered: &[Registered], groups: &[GroupStatus]) -> Plan {
+    let abandoned = object.annotations().get(ANNOTATION_ABANDON_APIS);
+    if abandoned == Some(&object.name_any()) {
+        return Plan::LetGo;
+    }
+    if Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan {
+        return Plan::Orphan;
+    }
+    let asked = object.spec.apis.iter().map(|api| (api.owner, &api.group));
+    let mut restore: BTreeSet<String> = asked
+        .filter(|(owner, _)| *owner == ApiOwner::Server)
+        .map(|(_, group)| group.clone())
+        .chain(registered.iter().map(|registered| registered.group.clone()))
+        .chain(groups.iter().map(|group| group.group.clone()))
+        .collect();
+    restore.remove(control::GROUP);
+    let back = |name: &str| {
+        let group = groups.iter().find(|group| group.group == name);
+        group.is_some_and(|group| group.phase == Phase::RolledBack)
+            && registered.iter().all(|registered| registered.group != name)
+    };
+    if restore.iter().all(|group| back(group)) {
+        Plan::LetGo
+    } else {
+        Plan::Restore(restore)
+    }
+}
+
+/// What the migrations are asked to reach for a [`Plan::Restore`].
+pub async fn targets(
+    client: &Client,
+    object: &ReportsServer,
+    restore: &BTreeSet<String>,
+    registered: &[Registered],
+    control_available: bool,
+) -> Vec<GroupTarget> {
+    let names = Names::new(object.name_any());
+    let namespace = &object.spec.target_namespace;
+    let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
+    // Unreadable counts as not ready: the migration waits and says so.
+    let deployment = deployments.get_opt(&names.server()).await.ok().flatten();
+    let server_ready = deployment.as_ref().is_some_and(deployment_is_ready);
+    let ca_bundle = registered
+        .first()
+        .map(|r| r.ca_bundle.clone())
+        .unwrap_or_default();
+    let effective = Effective::of(&object.spec);
+    let target = |group: &String| GroupTarget {
+        group: group.clone(),
+        owner: migration::ApiOwner::Crd,
+        service: service_ref(namespace, names.server()),
+        ca_bundle: ca_bundle.clone(),
+        server_ready,
+        control_available,
+        persistent: effective.ephemeral.is_none(),
+        settings: Settings {
+            page_size: effective.page_size,
+            max_requests_per_second: Some(effective.max_requests_per_second),
+            ..Settings::default()
+        },
+    };
+    restore.iter().map(target).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(mut spec: Value, annotations: &Value) -> ReportsServer {
+        spec["targetNamespace"] = json!("ns");
+        serde_json::from_value(json!({
+            "apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
+            "metadata": {"name": "a", "uid": "u", "annotations": annotations},
+            "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    fn served(group: &str) -> Registered {
+        Registered {
+            group: group.into(),
+            ca_bundle: Vec::new(),
+        }
+    }
+
+    fn status(group: &str, phase: Phase) -> GroupStatus {
+        GroupStatus {
+            group: group.into(),
+            phase,
+            ..GroupStatus::default()
+        }
+    }
+
+    fn apis() -> Value {
+        json!({"apis": [{"group": "a.example", "owner": "Server"}]})
+    }
+
+    #[test]
+    fn nothing_taken_over_nothing_to_do() {
+        let object = object(json!({}), &json!({}));
+        assert_eq!(plan(&object, &[served(control::GROUP)], &[]), Plan::LetGo);
+    }
+
+    #[test]
+    fn a_group_keeps_the_object_until_it_is_back() {
+        let object = object(apis(), &json!({}));
+        let restore = Plan::Restore(BTreeSet::from(["a.example".to_owned()]));
+        // Nothing is known about the group yet: look before letting go.
+        assert_eq!(plan(&object, &[], &[]), restore);
+        let busy = [status("a.example", Phase::RollingBack)];
+        assert_eq!(plan(&object, &[served("a.example")], &busy), restore);
+        // A status from before the switch does not count while the APIService is ours.
+        let old = [status("a.example", Phase::RolledBack)];
+        assert_eq!(plan(&object, &[served("a.example")], &old), restore);
+        assert_eq!(plan(&object, &[served(control::GROUP)], &old), Plan::LetGo);
+    }
+
+    #[test]
+    fn a_group_that_the_specification_does_not_name_goes_back_too() {
+        let object = object(json!({}), &json!({}));
+        let restore = Plan::Restore(BTreeSet::from(["b.example".to_owned()]));
+        assert_eq!(plan(&object, &[served("b.example")], &[]), restore);
+    }
+
+    #[test]
+    fn the_override_must_name_the_object() {
+        let of = |name: &str| object(apis(), &json!({"reports-server.io/abandon-apis": name}));
+        assert_eq!(plan(&of("a"), &[served("a.example")], &[]), Plan::LetGo);
+        assert!(matches!(
+            plan(&of("b"), &[served("a.example")], &[]),
+            Plan::Restore(_)
+        ));
+    }
+
+    #[test]
+    fn orphaning_is_asked_for_by_policy() {
+        let mut spec = apis();
+        spec["deletionPolicy"] = json!({"apis": "Orphan"});
+        let object = object(spec, &json!({}));
+        assert_eq!(plan(&object, &[served("a.example")], &[]), Plan::Orphan);
+    }
+}

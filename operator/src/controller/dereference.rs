@@ -1,0 +1,202 @@
+//! Step 1 of a reconciliation: read what the other steps decide on.
+
+use k8s_openapi::{
+    api::core::v1::{Namespace, Secret},
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
+
+use super::validate::{NamespaceState, Validated};
+use crate::{certs::Material, migration::ServiceRef, names::SERVICE_PORT};
+
+/// What could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The target namespace.
+    #[error("cannot read namespace {name}: {source}")]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// A Secret with certificates.
+    #[error("cannot read secret {namespace}/{name}: {source}")]
+    Secret {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+}
+
+impl Error {
+    /// Whether the kube-apiserver said that the operator may not.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        let (Self::Namespace { source, .. } | Self::Secret { source, .. }) = self;
+        matches!(source, kube::Error::Api(status) if status.code == 403)
+    }
+}
+
+/// State of the target namespace.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn namespace(client: &Client, name: &str) -> Result<NamespaceState, Error> {
+    let api = Api::<Namespace>::all(client.clone());
+    let found = api
+        .get_metadata_opt(name)
+        .await
+        .map_err(|source| Error::Namespace {
+            name: name.to_owned(),
+            source,
+        })?;
+    Ok(namespace_state(found.as_ref()))
+}
+
+fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceState {
+    match found {
+        None => NamespaceState::Missing,
+        Some(found) if found.metadata.deletion_timestamp.is_some() => NamespaceState::Terminating,
+        Some(_) => NamespaceState::Active,
+    }
+}
+
+/// The certificates as they lie in the Secrets.
+///
+/// # Errors
+/// If a Secret cannot be read; that it is missing is an answer.
+pub async fn material(client: &Client, spec: &Validated) -> Result<Material, Error> {
+    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
+    let read = async |name: String| {
+        let found = api.get_opt(&name).await;
+        found.map_err(|source| Error::Secret {
+            namespace: spec.namespace.clone(),
+            name,
+            source,
+        })
+    };
+    let (ca, serving) = futures::try_join!(read(spec.names.ca()), read(spec.names.serving_cert()))?;
+    Ok(Material::from_secrets(ca.as_ref(), serving.as_ref()))
+}
+
+/// The Service of the server.
+#[must_use]
+pub fn service_ref(namespace: &str, name: String) -> ServiceRef {
+    let port = u16::try_from(SERVICE_PORT).unwrap_or(443);
+    ServiceRef {
+        namespace: namespace.to_owned(),
+        name,
+        port,
+    }
+}
+
+/// An APIService that points to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Its API group.
+    pub group: String,
+    /// The CA bundle in it.
+    pub ca_bundle: Vec<u8>,
+}
+
+/// Whether the kube-apiserver reaches what an APIService points to.
+#[must_use]
+pub fn is_available(object: &APIService) -> bool {
+    let conditions = object
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
+}
+
+/// The APIServices that point to `service`.
+#[must_use]
+pub fn registered<'a>(
+    api_services: impl IntoIterator<Item = &'a APIService>,
+    service: &ServiceRef,
+) -> Vec<Registered> {
+    let ours = |object: &&APIService| {
+        let target = object.spec.as_ref().and_then(|spec| spec.service.as_ref());
+        target.is_some_and(|target| {
+            target.namespace.as_deref() == Some(&service.namespace)
+                && target.name.as_deref() == Some(&service.name)
+        })
+    };
+    let registered = |object: &APIService| {
+        let spec = object.spec.as_ref()?;
+        let ca_bundle = spec.ca_bundle.as_ref().map(|bundle| bundle.0.clone());
+        Some(Registered {
+            group: spec
+                .group
+                .clone()
+                .unwrap_or_else(|| group_of(&object.name_any())),
+            ca_bundle: ca_bundle.unwrap_or_default(),
+        })
+    };
+    api_services
+        .into_iter()
+        .filter(ours)
+        .filter_map(registered)
+        .collect()
+}
+
+/// The group in the name of an APIService, `<version>.<group>`.
+fn group_of(name: &str) -> String {
+    name.split_once('.')
+        .map_or_else(String::new, |(_, group)| group.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_api_services_of_the_own_service_count() {
+        let of = |group: &str, service: serde_json::Value| -> APIService {
+            serde_json::from_value(json!({
+                "metadata": {"name": format!("v1.{group}")},
+                "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 1,
+                    "versionPriority": 1, "service": service, "caBundle": "YQ=="},
+            }))
+            .unwrap()
+        };
+        let all = [
+            of(
+                "ours.example",
+                json!({"namespace": "ns", "name": "a-server", "port": 443}),
+            ),
+            of(
+                "other.example",
+                json!({"namespace": "ns", "name": "b-server"}),
+            ),
+            of("local.example", json!(null)),
+        ];
+        let found = registered(&all, &service_ref("ns", "a-server".into()));
+        assert_eq!(
+            found,
+            [Registered {
+                group: "ours.example".into(),
+                ca_bundle: b"a".to_vec()
+            }]
+        );
+    }
+
+    #[test]
+    fn a_namespace_with_a_deletion_timestamp_is_terminating() {
+        let of = |value| serde_json::from_value::<PartialObjectMeta<Namespace>>(value).unwrap();
+        assert_eq!(namespace_state(None), NamespaceState::Missing);
+        assert_eq!(
+            namespace_state(Some(&of(json!({"metadata": {}})))),
+            NamespaceState::Active
+        );
+        let going = of(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+        assert_eq!(namespace_state(Some(&going)), NamespaceState::Terminating);
+    }
+}

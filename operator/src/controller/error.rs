@@ -1,0 +1,78 @@
+//! What can go wrong in a reconciliation, by step.
+
+use std::time::Duration;
+
+use super::{apply, dereference, finalizer, status};
+use crate::certs;
+
+/// An error of a step.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The object is not what its CRD promises.
+    #[error("ReportsServer {name} cannot be read: {error}")]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: String,
+    },
+    /// Something could not be read.
+    #[error(transparent)]
+    Dereference(#[from] dereference::Error),
+    /// Certificates could not be issued.
+    #[error(transparent)]
+    Certificates(#[from] certs::Error),
+    /// Something could not be written.
+    #[error(transparent)]
+    Apply(#[from] apply::Error),
+    /// The finalizer could not be changed.
+    #[error(transparent)]
+    Finalizer(#[from] finalizer::Error),
+    /// The status could not be written.
+    #[error(transparent)]
+    Status(#[from] status::Error),
+    /// The children could not be cut loose.
+    #[error("deletionPolicy.apis Orphan cannot be carried out: {0}")]
+    Orphan(String),
+}
+
+impl Error {
+    /// Label of metrics and logs.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "unreadable",
+            Self::Dereference(_) => "dereference",
+            Self::Certificates(_) => "certificates",
+            Self::Apply(_) => "apply",
+            Self::Finalizer(_) => "finalizer",
+            Self::Status(_) => "status",
+            Self::Orphan(_) => "orphan",
+        }
+    }
+
+    /// Whether the operator lacks a right.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Dereference(error) => error.is_forbidden(),
+            Self::Apply(error) => error.is_forbidden(),
+            _ => false,
+        }
+    }
+
+    /// When to try again. A conflict means that a newer object is on its way to us already.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        let conflict = match self {
+            Self::Finalizer(finalizer::Error(kube::Error::Api(status)))
+            | Self::Status(status::Error(kube::Error::Api(status))) => status.code == 409,
+            _ => false,
+        };
+        match (conflict, self.is_forbidden()) {
+            (true, _) => Duration::from_millis(200),
+            (_, true) => Duration::from_secs(30),
+            _ => Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What each condition of a part says: certificates, database, server, APIServices, migration.
+
+use crds::v1alpha1::{
+    reasons,
+    spec::{ApiOwner, ApiSpec},
+    status::MigrationPhase,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::PersistentVolumeClaim};
+use kube::ResourceExt;
+
+use super::{conditions::Finding, migration::phase};
+use crate::{
+    certs::Outcome,
+    controller::{apply::Applied, dereference::is_available},
+    migration::{ApiServiceStatus, GroupStatus, ServedBy},
+};
+
+/// Certificates exist whenever this is reached: without them nothing is applied.
+pub fn certificates(certs: &Outcome) -> Finding {
+    let until = certs.material.leaf_not_after();
+    let until = until.map_or_else(String::new, |time| format!(" until {time}"));
+    if certs.material.previous.is_empty() {
+        return Finding::yes(
+            reasons::AS_EXPECTED,
+            format!("serving certificate valid{until}"),
+        );
+    }
+    Finding::yes(
+        reasons::ROTATING,
+        format!("serving certificate valid{until}; two certificate authorities are trusted"),
+    )
+}
+
+/// The database, as far as it can be seen from outside: its volume, and that the server is ready,
+/// which it is not without a working database.
+pub fn database(applied: &Applied) -> Finding {
+    let pending = applied.data.as_ref().filter(|claim| !is_bound(claim));
+    if let Some(claim) = pending {
+        return Finding::no(
+            reasons::VOLUME_PENDING,
+            format!(
+                "PersistentVolumeClaim {} is not bound: kubectl -n {} describe pvc {} says why",
+                claim.name_any(),
+                claim.namespace().unwrap_or_default(),
+                claim.name_any()
+            ),
+        );
+    }
+    if deployment_is_ready(&applied.deployment) {
+        Finding::yes(
+            reasons::DATABASE_AVAILABLE,
+            "the server has opened the database",
+        )
+    } else {
+        Finding::no(
+            reasons::DATABASE_UNAVAILABLE,
+            "the server has not opened the database yet",
+        )
+    }
+}
+
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    let phase = claim
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    phase == Some("Bound")
+}
+
+/// Pods ready, and the control API answering through the aggregator.
+pub fn server(applied: &Applied) -> Finding {
+    let deployment = &applied.deployment;
+    if !deployment_is_ready(deployment) {
+        return Finding::no(reasons::PODS_NOT_READY, why_not_ready(deployment));
+    }
+    if is_available(&applied.control_api) {
+        return Finding::yes(
+            reasons::AS_EXPECTED,
+            "the server answers through the kube-apiserver",
+        );
+    }
+    let status = applied.control_api.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let available = conditions
+        .into_iter()
+        .flatten()
+        .find(|c| c.type_ == "Available");
+    let why = available.and_then(|condition| condition.message.clone());
+    Finding::no(
+        reasons::CONTROL_API_UNAVAILABLE,
+        format!(
+            "the kube-apiserver does not reach the server yet{}",
+            why.map_or_else(String::new, |why| format!(": {why}"))
+        ),
+    )
+}
+
+/// Whether the pods of the present template serve.
+pub fn deployment_is_ready(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else {
+        return false;
+    };
+    let current = status.observed_generation >= deployment.metadata.generation;
+    let wanted = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    current
+        && status.updated_replicas.unwrap_or(0) >= wanted
+        && status.available_replicas.unwrap_or(0) >= wanted
+}
+
+/// The Deployment's own words where it has some.
+fn why_not_ready(deployment: &Deployment) -> String {
+    let status = deployment.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let told = conditions.into_iter().flatten().find(|condition| {
+        let failing = match condition.type_.as_str() {
+            "ReplicaFailure" => condition.status == "True",
+            "Progressing" => condition.status == "False",
+            _ => false,
+        };
+        failing && condition.message.is_some()
+    });
+    let name = deployment.name_any();
+    match told.and_then(|condition| condition.message.as_ref()) {
+        Some(message) => format!("Deployment {name}: {message}"),
+        None => format!("the pods of Deployment {name} are not ready yet"),
+    }
+}
+
+/// Whether every APIService points to where the specification wants it.
+pub fn registered(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
+    if apis.is_empty() {
+        return Finding::yes(reasons::AS_EXPECTED, "spec.apis names no API group");
+    }
+    let open: Vec<&str> = apis
+        .iter()
+        .filter(|api| !is_where_wanted(api, groups))
+        .map(|api| api.group.as_str())
+        .collect();
+    if open.is_empty() {
+        return Finding::yes(
+            reasons::AS_EXPECTED,
+            "every API group is served as spec.apis asks",
+        );
+    }
+    let message = format!("not yet served as spec.apis asks: {}", open.join(", "));
+    Finding::no(reasons::PROGRESSING, message)
+}
+
+fn is_where_wanted(api: &ApiSpec, groups: &[GroupStatus]) -> bool {
+    let Some(group) = groups.iter().find(|group| group.group == api.group) else {
+        return false;
+    };
+    let right = |service: &ApiServiceStatus| match api.owner {
+        ApiOwner::Server => service.served_by == ServedBy::Server,
+        ApiOwner::Crd => matches!(service.served_by, ServedBy::Crd | ServedBy::Absent),
+    };
+    let known = !group.api_services.is_empty() || api.owner == ApiOwner::Crd;
+    known && group.api_services.iter().all(right)
+}
+
+/// Whether a group's reports are in the server, compared with etcd.
+pub fn data_migrated(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
+    let mut without_crd = Vec::new();
+    for api in apis.iter().filter(|api| api.owner == ApiOwner::Server) {
+        let group = groups.iter().find(|group| group.group == api.group);
+        match group.map(|group| (phase(group), group)) {
+            Some((phase, group)) if has_verified_copy(phase) => {
+                if !group.crds_present {
+                    without_crd.push(api.group.as_str());
+                }
+            }
+            Some((phase, _)) => {
+                return Finding::no(reasons::COPYING, format!("{}: {phase}", api.group));
+            }
+            None => return Finding::no(reasons::COPYING, format!("{}: Pending", api.group)),
+        }
+    }
+    if without_crd.is_empty() {
+        return Finding::yes(reasons::VERIFIED, "every report was copied and verified");
+    }
+    let message = format!("there was nothing to copy for {}", without_crd.join(", "));
+    Finding::yes(reasons::SOURCE_CRD_MISSING, message)
+}
+
+fn has_verified_copy(phase: MigrationPhase) -> bool {
+    use MigrationPhase as P;
+    matches!(
+        phase,
+        P::AwaitingApproval | P::Switching | P::Soaking | P::Retaining | P::Pruning | P::Completed
+    )
+}
+
+/// Whether every group that the server serves could go back to its CRDs.
+pub fn rollback(groups: &[GroupStatus]) -> Finding {
+    let serves = |group: &&GroupStatus| {
+        group
+            .api_services
+            .iter()
+            .any(|service| service.served_by == ServedBy::Server)
+    };
+    let served: Vec<&GroupStatus> = groups.iter().filter(serves).collect();
+    let names = |groups: Vec<&&GroupStatus>| {
+        groups
+            .iter()
+            .map(|group| group.group.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let missing: Vec<_> = served.iter().filter(|group| !group.crds_present).collect();
+    if !missing.is_empty() {
+        let message = format!(
+            "there is no CRD to go back to for {}; install it first",
+            names(missing)
+        );
+        return Finding::no(reasons::CRD_MISSING, message);
+    }
+    let pruned: Vec<_> = served
+        .iter()
+        .filter(|group| group.pruned_at.is_some())
+        .collect();
+    if !pruned.is_empty() {
+        let message = format!(
+            "the way back writes all reports again for {}",
+            names(pruned)
+        );
+        return Finding::yes(reasons::SOURCE_PRUNED, message);
+    }
+    Finding::yes(reasons::AS_EXPECTED, "set owner: CRD to go back")
+}
+
+/// Whether the operator can be replaced without anybody waiting for its successor.
+pub fn upgradeable(groups: &[GroupStatus]) -> Finding {
+    use MigrationPhase as P;
+    let busy = groups.iter().find(|group| {
+        matches!(
+            phase(group),
+            P::Mirroring | P::Verifying | P::Switching | P::RollingBack
+        )
+    });
+    match busy {
+        None => Finding::yes(reasons::AS_EXPECTED, "no API group is on its way"),
+        Some(group) => {
+            let message = format!("{} is on its way: {}", group.group, phase(group));
+            Finding::no(reasons::PROGRESSING, message)
+        }
+    }
+}

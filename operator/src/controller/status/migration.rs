@@ -1,0 +1,220 @@
+//! `status.migration`, `status.apis` and `status.served` from what the migrations report.
+
+use crds::v1alpha1::{
+    reasons,
+    spec::{ApiOwner, ApiSpec},
+    status::{
+        ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationStatus, ResourceMigrationStatus,
+        RollbackStatus, ServedBy, SideDoor,
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::migration::{self, GroupStatus, Phase};
+
+/// Most characters in a message of the status.
+const MAX_MESSAGE: usize = 2048;
+
+/// The published phase of a group.
+pub fn phase(group: &GroupStatus) -> MigrationPhase {
+    match group.phase {
+        Phase::Pending => MigrationPhase::Pending,
+        Phase::Preflight => MigrationPhase::Preflight,
+        Phase::Copying => MigrationPhase::Mirroring,
+        Phase::Verifying => MigrationPhase::Verifying,
+        Phase::AwaitingApproval => MigrationPhase::AwaitingApproval,
+        Phase::Switching => MigrationPhase::Switching,
+        Phase::Soaking => MigrationPhase::Soaking,
+        Phase::Serving => MigrationPhase::Retaining,
+        Phase::Pruning => MigrationPhase::Pruning,
+        Phase::Completed => MigrationPhase::Completed,
+        Phase::RollingBack => MigrationPhase::RollingBack,
+        Phase::RolledBack => MigrationPhase::RolledBack,
+    }
+}
+
+/// API groups that the server serves, of those it is asked to: `2/3`.
+pub fn served(apis: &[ApiSpec], groups: &[GroupStatus]) -> String {
+    let wanted: Vec<&ApiSpec> = apis
+        .iter()
+        .filter(|api| api.owner == ApiOwner::Server)
+        .collect();
+    let serves = |api: &&&ApiSpec| {
+        let group = groups.iter().find(|group| group.group == api.group);
+        group.is_some_and(|group| {
+            !group.api_services.is_empty()
+                && group
+                    .api_services
+                    .iter()
+                    .all(|s| s.served_by == migration::ServedBy::Server)
+        })
+    };
+    format!("{}/{}", wanted.iter().filter(serves).count(), wanted.len())
+}
+
+/// One entry an APIService; `since` is kept while nobody else took over.
+pub fn apis(before: &[ApiStatus], groups: &[GroupStatus], now: Timestamp) -> Vec<ApiStatus> {
+    let entries = groups.iter().flat_map(|group| {
+        group.api_services.iter().map(move |service| {
+            let (version, _) = service.name.split_once('.').unwrap_or((&service.name, ""));
+            let served_by = match service.served_by {
+                migration::ServedBy::Server => ServedBy::Server,
+                migration::ServedBy::Crd => ServedBy::Crd,
+                migration::ServedBy::Absent => ServedBy::Absent,
+                migration::ServedBy::Foreign => ServedBy::Foreign,
+            };
+            let known = before
+                .iter()
+                .find(|b| b.name == service.name && b.served_by == served_by);
+            let switched = group.switched_at.filter(|_| served_by == ServedBy::Server);
+            ApiStatus {
+                name: service.name.clone(),
+                group: group.group.clone(),
+                version: version.to_owned(),
+                served_by,
+                since: known
+                    .and_then(|known| known.since.clone())
+                    .or_else(|| Some(time(switched.unwrap_or(now)))),
+                uid: service.uid.clone(),
+                original: None,
+            }
+        })
+    });
+    entries.collect()
+}
+
+/// The whole of `status.migration`.
+pub fn migration(
+    before: Option<&MigrationStatus>,
+    groups: &[GroupStatus],
+    now: Timestamp,
+) -> MigrationStatus {
+    let known = |name: &str| {
+        before.and_then(|before| before.groups.iter().find(|group| group.group == name))
+    };
+    let entries: Vec<GroupMigrationStatus> = groups
+        .iter()
+        .map(|group| entry(known(&group.group), group, now))
+        .collect();
+    let asked = groups
+        .iter()
+        .find(|group| group.phase == Phase::AwaitingApproval);
+    let plan_hash = asked
+        .and_then(|group| group.plan_hash.clone())
+        .or_else(|| groups.iter().find_map(|group| group.plan_hash.clone()));
+    let summary = MigrationPhase::summary(entries.iter().map(|entry| entry.phase));
+    let leading = entries.iter().find(|entry| Some(entry.phase) == summary);
+    let all_done = entries.iter().all(|entry| entry.completed_at.is_some());
+    MigrationStatus {
+        phase: summary,
+        plan_hash,
+        message: leading.and_then(|entry| {
+            entry
+                .message
+                .as_ref()
+                .map(|message| bounded(&format!("{}: {message}", entry.group)))
+        }),
+        started_at: earliest(entries.iter().filter_map(|entry| entry.started_at.clone())),
+        switched_at: latest(entries.iter().filter_map(|entry| entry.switched_at.clone())),
+        completed_at: latest(
+            entries
+                .iter()
+                .filter_map(|entry| entry.completed_at.clone()),
+        )
+        .filter(|_| all_done),
+        resources: groups.iter().flat_map(resources).collect(),
+        groups: entries,
+    }
+}
+
+fn entry(
+    before: Option<&GroupMigrationStatus>,
+    group: &GroupStatus,
+    now: Timestamp,
+) -> GroupMigrationStatus {
+    let phase = phase(group);
+    let started = before.and_then(|before| before.started_at.clone());
+    let under_way = !matches!(phase, MigrationPhase::Pending | MigrationPhase::Idle);
+    let ended = matches!(
+        phase,
+        MigrationPhase::Completed | MigrationPhase::RolledBack
+    );
+    let same = before.filter(|before| before.phase == phase);
+    let sum = |of: fn(&migration::ResourceProgress) -> Option<u64>| -> Option<i64> {
+        let parts: Vec<u64> = group.resources.iter().filter_map(of).collect();
+        (!parts.is_empty()).then(|| count(parts.iter().sum()))
+    };
+    let message = group
+        .problem
+        .as_ref()
+        .map_or(&group.message, |problem| &problem.message);
+    GroupMigrationStatus {
+        group: group.group.clone(),
+        phase,
+        step: group.step.map(|step| step.as_str().to_owned()),
+        message: (!message.is_empty()).then(|| bounded(message)),
+        total: sum(|resource| resource.total),
+        copied: sum(|resource| Some(resource.copied)),
+        verified: sum(|resource| Some(resource.verified)),
+        pruned: group.pruned.as_ref().map(|pruned| count(pruned.objects)),
+        left_in_etcd: group.pruned.as_ref().map(|pruned| count(pruned.left)),
+        started_at: started.or_else(|| under_way.then(|| time(now))),
+        switched_at: group.switched_at.map(time),
+        held_milliseconds: before.and_then(|before| before.held_milliseconds),
+        prune_after: before.and_then(|before| before.prune_after.clone()),
+        pruned_at: group.pruned_at.map(time),
+        completed_at: same
+            .and_then(|same| same.completed_at.clone())
+            .or_else(|| Some(time(now)))
+            .filter(|_| ended),
+        side_door: Some(if group.door_open {
+            SideDoor::Open
+        } else {
+            SideDoor::Closed
+        }),
+        rollback: Some(RollbackStatus {
+            available: group.crds_present,
+            reason: (!group.crds_present).then(|| reasons::CRD_MISSING.to_owned()),
+            stale_since: group.switched_at.map(time),
+        }),
+    }
+}
+
+fn resources(group: &GroupStatus) -> impl Iterator<Item = ResourceMigrationStatus> {
+    group
+        .resources
+        .iter()
+        .map(|resource| ResourceMigrationStatus {
+            group: group.group.clone(),
+            resource: resource.resource.clone(),
+            version: resource.version.clone(),
+            total: resource.total.map(count),
+            copied: Some(count(resource.copied)),
+            verified: Some(count(resource.verified)),
+            source_resource_version: (!resource.source_resource_version.is_empty())
+                .then(|| resource.source_resource_version.clone()),
+            ..ResourceMigrationStatus::default()
+        })
+}
+
+fn count(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The API knows whole seconds; more would look like a change at every comparison.
+fn time(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(MAX_MESSAGE).collect()
+}
+
+fn earliest(times: impl Iterator<Item = Time>) -> Option<Time> {
+    times.min_by_key(|time| time.0)
+}
+
+fn latest(times: impl Iterator<Item = Time>) -> Option<Time> {
+    times.max_by_key(|time| time.0)
+}

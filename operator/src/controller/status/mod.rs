@@ -1,0 +1,336 @@
+//! Step 6 of a reconciliation: the status, computed from what was found, and written once if it
+//! differs from the present one.
+
+mod components;
+mod conditions;
+mod migration;
+#[cfg(test)]
+mod tests;
+
+use crds::{
+    names::{ANNOTATION_REQUEST, STATUS_FIELD_MANAGER},
+    v1alpha1::{
+        ReportsServer, ReportsServerStatus, conditions as types,
+        defaults::Effective,
+        reasons,
+        spec::{DatabaseMode, TlsMode},
+        status::{DatabaseStatus, ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
+    },
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use self::conditions::{Conditions, Finding};
+use super::{
+    apply::Applied,
+    image,
+    validate::{Refusal, Storage, Validated},
+};
+use crate::{certs, migration::GroupStatus};
+
+pub use components::deployment_is_ready;
+
+/// How far the reconciliation came.
+pub enum State<'a> {
+    /// Everything was applied.
+    Applied {
+        /// What was asked for.
+        spec: &'a Validated,
+        /// What the kube-apiserver made of it.
+        applied: &'a Applied,
+        /// The certificates.
+        certs: &'a certs::Outcome,
+    },
+    /// The specification cannot be carried out.
+    Refused(&'a Refusal),
+    /// A step failed; it is tried again.
+    Failed {
+        /// What went wrong.
+        message: String,
+        /// Whether the operator lacks a right, which trying again does not give.
+        forbidden: bool,
+    },
+    /// `spec.suspend` is set.
+    Suspended {
+        /// An API group is in the middle of its switch, which is brought to its end first.
+        finishing: bool,
+    },
+    /// The object is being deleted.
+    Deleting,
+}
+
+/// The status after a reconciliation. Parts that it did not reach stay as they were.
+#[must_use]
+pub fn compute(
+    object: &ReportsServer,
+    state: &State<'_>,
+    groups: &[GroupStatus],
+    now: Timestamp,
+) -> ReportsServerStatus {
+    let before = object.status.clone().unwrap_or_default();
+    let generation = object.meta().generation;
+    let mut conditions = Conditions::new(&before.conditions, generation, now);
+    let mut status = ReportsServerStatus {
+        observed_generation: generation,
+        effective: Some(Effective::of(&object.spec)),
+        last_handled_request: object.annotations().get(ANNOTATION_REQUEST).cloned(),
+        ..before.clone()
+    };
+    status.database.get_or_insert_default().mode = Some(Effective::of(&object.spec).database_mode);
+    if !groups.is_empty() || object.spec.apis.is_empty() {
+        status.served = Some(migration::served(&object.spec.apis, groups));
+        status.apis = migration::apis(&before.apis, groups, now);
+        status.migration = (!groups.is_empty())
+            .then(|| migration::migration(before.migration.as_ref(), groups, now));
+    }
+    if let State::Applied {
+        spec,
+        applied,
+        certs,
+    } = state
+    {
+        describe(&mut status, spec, applied, certs);
+        conditions.set(types::CERTIFICATES_READY, components::certificates(certs));
+        conditions.set(types::DATABASE_READY, components::database(applied));
+        conditions.set(types::SERVER_AVAILABLE, components::server(applied));
+        let apis = &spec.apis;
+        conditions.set(
+            types::API_SERVICES_REGISTERED,
+            components::registered(apis, groups),
+        );
+        conditions.set(
+            types::DATA_MIGRATED,
+            components::data_migrated(apis, groups),
+        );
+        conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
+        conditions.set(types::UPGRADEABLE, components::upgradeable(groups));
+    }
+    summarize(&mut conditions, object, state, groups);
+    status.conditions = conditions.into_list();
+    status
+}
+
+/// `Ready`, and `Reconciling` and `Stalled` where they are true (kstatus).
+fn summarize(
+    conditions: &mut Conditions,
+    object: &ReportsServer,
+    state: &State<'_>,
+    groups: &[GroupStatus],
+) {
+    let stalled = stalled(state, groups);
+    let ready = match (&stalled, state) {
+        (Some((reason, message)), _) => Finding::no(reason, message.clone()),
+        (None, State::Suspended { finishing }) => suspended(conditions, *finishing),
+        (None, State::Deleting) => {
+            let message = "the API groups are given back to their CRDs".to_owned();
+            Finding::no(reasons::DELETING, problem(groups).unwrap_or(message))
+        }
+        (None, State::Failed { message, .. }) => {
+            Finding::no(reasons::APPLY_FAILED, message.clone())
+        }
+        (None, State::Applied { .. } | State::Refused(_)) => ready(conditions, object, groups),
+    };
+    // Waiting for the user is neither progress nor failure.
+    let resting = [reasons::SUSPENDED, reasons::AWAITING_APPROVAL].contains(&ready.reason);
+    let done = ready.is == conditions::Is::True;
+    if let Some((reason, message)) = &stalled {
+        conditions.set(types::STALLED, Finding::yes(reason, message.clone()));
+    } else {
+        conditions.remove(types::STALLED);
+    }
+    if done || resting || stalled.is_some() {
+        conditions.remove(types::RECONCILING);
+    } else {
+        conditions.set(
+            types::RECONCILING,
+            Finding::yes(ready.reason, ready.message.clone()),
+        );
+    }
+    conditions.set(types::READY, ready);
+}
+
+/// What trying again cannot mend.
+fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, String)> {
+    match state {
+        State::Refused(refusal) => Some((refusal.reason, refusal.message.clone())),
+        State::Failed {
+            message,
+            forbidden: true,
+        } => Some((reasons::FORBIDDEN, message.clone())),
+        _ => groups.iter().find_map(|group| {
+            let problem = group.problem.as_ref().filter(|problem| problem.stalled)?;
+            Some((
+                problem.reason,
+                format!("{}: {}", group.group, problem.message),
+            ))
+        }),
+    }
+}
+
+/// The first problem of a group, stalled or not.
+fn problem(groups: &[GroupStatus]) -> Option<String> {
+    groups.iter().find_map(|group| {
+        let problem = group.problem.as_ref()?;
+        Some(format!("{}: {}", group.group, problem.message))
+    })
+}
+
+/// Suspending changes nothing about what is served, so `Ready` keeps its value.
+fn suspended(conditions: &Conditions, finishing: bool) -> Finding {
+    let message = if finishing {
+        "spec.suspend is true: the switch under way is brought to its end, then nothing is changed"
+    } else {
+        "spec.suspend is true: changes are not carried out"
+    };
+    if conditions.is_true(types::READY) {
+        Finding::yes(reasons::SUSPENDED, message)
+    } else {
+        Finding::no(reasons::SUSPENDED, message)
+    }
+}
+
+fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]) -> Finding {
+    for part in [
+        types::CERTIFICATES_READY,
+        types::DATABASE_READY,
+        types::SERVER_AVAILABLE,
+    ] {
+        if !conditions.is_true(part) {
+            let message = conditions
+                .get(part)
+                .map(|c| c.message.clone())
+                .unwrap_or_default();
+            return Finding::no(reasons::DEPENDENCY_NOT_READY, message);
+        }
+    }
+    for api in &object.spec.apis {
+        let Some(group) = groups.iter().find(|group| group.group == api.group) else {
+            return Finding::no(reasons::PROGRESSING, format!("{}: Pending", api.group));
+        };
+        let phase = migration::phase(group);
+        if phase.is_settled() && group.problem.is_none() {
+            continue;
+        }
+        if phase == crds::v1alpha1::status::MigrationPhase::AwaitingApproval {
+            return Finding::no(
+                reasons::AWAITING_APPROVAL,
+                format!(
+                    "{}: copied and verified; set spec.migration.approvedPlan to \
+                     status.migration.planHash to switch",
+                    api.group
+                ),
+            );
+        }
+        let message = group
+            .problem
+            .as_ref()
+            .map_or(&group.message, |problem| &problem.message);
+        return Finding::no(
+            reasons::PROGRESSING,
+            format!("{}: {phase}: {message}", api.group),
+        );
+    }
+    if !conditions.is_true(types::API_SERVICES_REGISTERED) {
+        let registered = conditions.get(types::API_SERVICES_REGISTERED);
+        let message = registered.map(|c| c.message.clone()).unwrap_or_default();
+        return Finding::no(reasons::PROGRESSING, message);
+    }
+    let served = migration::served(&object.spec.apis, groups);
+    if served == "0/0" && !object.spec.apis.is_empty() {
+        return Finding::yes(reasons::ROLLED_BACK, "the CRDs serve every API group");
+    }
+    Finding::yes(
+        reasons::SERVING,
+        format!("{served} API groups served from the database"),
+    )
+}
+
+/// The parts of the status that explain the conditions.
+fn describe(
+    status: &mut ReportsServerStatus,
+    spec: &Validated,
+    applied: &Applied,
+    certs: &certs::Outcome,
+) {
+    let deployment = applied.deployment.status.clone().unwrap_or_default();
+    let ready = deployment_is_ready(&applied.deployment);
+    let version = image::version(&spec.pod.image);
+    status.versions = Some(VersionsStatus {
+        operator: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        server: (ready && !version.is_empty()).then(|| version.to_owned()),
+        ..VersionsStatus::default()
+    });
+    status.server = Some(ServerStatus {
+        replicas: Some(deployment.replicas.unwrap_or(0)),
+        ready_replicas: Some(deployment.ready_replicas.unwrap_or(0)),
+        selector: Some(selector(spec)),
+        image: Some(spec.pod.image.clone()),
+    });
+    status.database = Some(DatabaseStatus {
+        mode: Some(DatabaseMode::Embedded),
+        ready: Some(ready),
+        volume_claim: matches!(spec.storage, Storage::Claim { .. }).then(|| spec.names.data()),
+        ..DatabaseStatus::default()
+    });
+    let observed = certs.material.observe(&[]);
+    let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());
+    let phase = match (&observed.previous[..], &observed.ca) {
+        ([], _) => TlsPhase::Stable,
+        (_, Some(ca)) if issuer == Some(&ca.fingerprint) => TlsPhase::Retiring,
+        _ => TlsPhase::Overlap,
+    };
+    let whole = |time: Timestamp| Timestamp::from_second(time.as_second()).map(Time).ok();
+    status.tls = Some(TlsStatus {
+        issuer: Some(TlsMode::Operator),
+        ca_fingerprints: certs.material.ca_fingerprints(),
+        not_after: certs.material.leaf_not_after().and_then(whole),
+        next_rotation: whole(certs.next),
+        phase: Some(phase),
+    });
+}
+
+fn selector(spec: &Validated) -> String {
+    let pairs: Vec<String> = spec
+        .names
+        .selector()
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    pairs.join(",")
+}
+
+/// Why the status could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the status: {0}")]
+pub struct Error(#[from] pub kube::Error);
+
+/// Writes the status if it differs from the one that was read. True if it was written.
+///
+/// # Errors
+/// If the kube-apiserver refuses it.
+pub async fn write(
+    client: &Client,
+    object: &ReportsServer,
+    status: &ReportsServerStatus,
+) -> Result<bool, Error> {
+    if object.status.as_ref() == Some(status) {
+        return Ok(false);
+    }
+    // The uid keeps this from reaching a new object of the same name.
+    let body = json!({
+        "apiVersion": ReportsServer::api_version(&()),
+        "kind": ReportsServer::kind(&()),
+        "metadata": {"name": object.name_any(), "uid": object.meta().uid},
+        "status": status,
+    });
+    let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
+    let api = Api::<ReportsServer>::all(client.clone());
+    api.patch_status(&object.name_any(), &params, &Patch::Apply(&body))
+        .await?;
+    Ok(true)
+}

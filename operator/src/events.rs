@@ -1,0 +1,113 @@
+//! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
+
+use crds::v1alpha1::{
+    conditions::{READY, STALLED},
+    reasons,
+};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
+use kube::runtime::events::{Event, EventType, Recorder};
+use tracing::warn;
+
+use crate::certs::Rotation;
+
+/// Most characters in a note (`events.k8s.io/v1`).
+const MAX_NOTE: usize = 1024;
+/// Action of an event that follows from a reconciliation.
+const RECONCILE: &str = "Reconcile";
+
+/// Events for the difference between two states of the conditions: `Ready` and `Stalled`, when
+/// their status or reason changes.
+#[must_use]
+pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
+    let find = |of: &[Condition], type_: &str| of.iter().find(|c| c.type_ == type_).cloned();
+    let changed = |type_: &str| {
+        let now = find(after, type_)?;
+        let then = find(before, type_);
+        let same =
+            then.is_some_and(|then| (&then.status, &then.reason) == (&now.status, &now.reason));
+        (!same).then_some(now)
+    };
+    // A stall is told once; Ready says the same.
+    if let Some(stalled) = changed(STALLED) {
+        return vec![event(EventType::Warning, &stalled.reason, &stalled.message)];
+    }
+    let ready = changed(READY).filter(|ready| ready.status != "Unknown");
+    let ready = ready.filter(|_| find(after, STALLED).is_none());
+    ready
+        .map(|ready| event(EventType::Normal, &ready.reason, &ready.message))
+        .into_iter()
+        .collect()
+}
+
+/// Events for what was done to the certificates.
+#[must_use]
+pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
+    let note = |rotation: &Rotation| match rotation {
+        Rotation::IssueCa(why) => Some(format!("issued a certificate authority: {}", why.as_str())),
+        Rotation::IssueLeaf(why) => Some(format!("issued a serving certificate: {}", why.as_str())),
+        Rotation::DropPrevious => {
+            Some("the previous certificate authority is no longer trusted".to_owned())
+        }
+        Rotation::Wait(_) => None,
+    };
+    let notes = moves.iter().filter_map(note);
+    notes
+        .map(|note| event(EventType::Normal, reasons::CERTIFICATES_ISSUED, &note))
+        .collect()
+}
+
+/// An event of a reconciliation.
+#[must_use]
+pub fn event(type_: EventType, reason: &str, note: &str) -> Event {
+    Event {
+        type_,
+        reason: reason.to_owned(),
+        note: Some(note.chars().take(MAX_NOTE).collect()),
+        action: RECONCILE.to_owned(),
+        secondary: None,
+    }
+}
+
+/// Publishes events. An event that cannot be written is logged and nothing more: what it says is
+/// in the conditions too.
+pub async fn publish(recorder: &Recorder, about: &ObjectReference, events: Vec<Event>) {
+    for event in events {
+        if let Err(error) = recorder.publish(&event, about).await {
+            warn!(%error, reason = event.reason, "an event could not be published");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+    use super::*;
+
+    fn condition(type_: &str, status: &str, reason: &str) -> Condition {
+        Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: "m".into(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    #[test]
+    fn only_changes_make_events_and_a_stall_makes_one() {
+        let progressing = [condition(READY, "False", "Progressing")];
+        let serving = [condition(READY, "True", "Serving")];
+        assert!(transitions(&progressing, &progressing).is_empty());
+        let events = transitions(&progressing, &serving);
+        assert_eq!((events.len(), events[0].reason.as_str()), (1, "Serving"));
+        let stalled = [
+            condition(READY, "False", "InvalidSpec"),
+            condition(STALLED, "True", "InvalidSpec"),
+        ];
+        let events = transitions(&serving, &stalled);
+        assert_eq!((events.len(), events[0].type_), (1, EventType::Warning));
+        assert!(transitions(&stalled, &stalled).is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! YAML with comments: a rule's reason stands above it.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::{Map, Value};
+
+use super::{Error, rules::Reasoned};
+
+/// Columns of a comment.
+const WIDTH: usize = 96;
+
+/// One document of the stream.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    /// The object without its rules.
+    pub object: Value,
+    /// Its rules, if it is a role of ours.
+    pub rules: Vec<Reasoned>,
+}
+
+impl Document {
+    /// An object without rules of ours.
+    pub fn plain(object: Value) -> Self {
+        Self {
+            object,
+            rules: Vec::new(),
+        }
+    }
+
+    /// The document, ending in a newline.
+    pub fn to_yaml(&self) -> Result<String, Error> {
+        let mut text = serde_yaml::to_string(&ordered(&self.object))?;
+        if self.rules.is_empty() {
+            return Ok(text);
+        }
+        text.push_str("rules:\n");
+        for Reasoned { reason, rule } in &self.rules {
+            for line in wrap(reason) {
+                text.push_str(&format!("# {line}\n"));
+            }
+            text.push_str(&item(rule)?);
+        }
+        Ok(text)
+    }
+}
+
+/// apiVersion, kind and metadata first, as everybody writes them; no empty status.
+fn ordered(object: &Value) -> Value {
+    let Value::Object(fields) = object else {
+        return object.clone();
+    };
+    let mut first = Map::new();
+    for key in ["apiVersion", "kind", "metadata"] {
+        if let Some(value) = fields.get(key) {
+            first.insert(key.to_owned(), value.clone());
+        }
+    }
+    for (key, value) in fields.iter().filter(|(key, _)| *key != "status") {
+        first.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    Value::Object(first)
+}
+
+/// A rule as a list item, lists on one line.
+fn item(rule: &PolicyRule) -> Result<String, Error> {
+    let list = |values: &[String]| {
+        serde_json::to_string(values).map(|text| text.replace("\",\"", "\", \""))
+    };
+    let groups = list(rule.api_groups.as_deref().unwrap_or_default())?;
+    let resources = list(rule.resources.as_deref().unwrap_or_default())?;
+    let mut text = format!("- apiGroups: {groups}\n  resources: {resources}\n");
+    if let Some(names) = &rule.resource_names {
+        text.push_str(&format!("  resourceNames: {}\n", list(names)?));
+    }
+    text.push_str(&format!("  verbs: {}\n", list(&rule.verbs)?));
+    Ok(text)
+}
+
+/// Breaks a sentence into lines.
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

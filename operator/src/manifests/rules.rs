@@ -1,0 +1,303 @@
+//! The operator's rights, each with the reason why it is needed.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use crate::names::{AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR};
+
+/// A rule and the reason for it, which is printed beside it.
+#[derive(Clone, Debug)]
+pub struct Reasoned {
+    /// Why the operator needs this.
+    pub reason: &'static str,
+    /// The rule.
+    pub rule: PolicyRule,
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+/// Server-side apply of an object that may not exist yet takes `create` and `patch`.
+const APPLY: &[&str] = &["create", "patch"];
+/// Own objects: apply, watch, remove what is no longer needed.
+const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
+fn rule(reason: &'static str, group: &str, resources: &[&str], verbs: &[&str]) -> Reasoned {
+    let owned = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
+    Reasoned {
+        reason,
+        rule: PolicyRule {
+            api_groups: owned(&[group]),
+            resources: owned(resources),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        },
+    }
+}
+
+fn named(reasoned: Reasoned, names: &[&str]) -> Reasoned {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    Reasoned {
+        rule: PolicyRule {
+            resource_names: Some(names),
+            ..reasoned.rule
+        },
+        ..reasoned
+    }
+}
+
+/// Rights in the whole cluster.
+#[must_use]
+pub fn cluster() -> Vec<Reasoned> {
+    let mut rules = own_resources();
+    rules.extend(handed_out());
+    rules.extend(switch());
+    rules
+}
+
+fn own_resources() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "What users ask for; patch sets and removes the finalizer.",
+            "reports-server.io",
+            &["reportsservers"],
+            &["get", "list", "watch", "patch"],
+        ),
+        rule(
+            "What the operator found and did.",
+            "reports-server.io",
+            &["reportsservers/status"],
+            &["patch"],
+        ),
+        rule(
+            "Tells users what happens, on the ReportsServer.",
+            "events.k8s.io",
+            &["events"],
+            APPLY,
+        ),
+        rule(
+            "State of the target namespace. The server reads namespaces too, and only a right that \
+             is held can be handed out.",
+            "",
+            &["namespaces"],
+            READ,
+        ),
+    ]
+}
+
+/// What a server needs of the cluster, and that it can be given it.
+fn handed_out() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "The server's right to read namespaces and CRDs, made for each ReportsServer.",
+            "rbac.authorization.k8s.io",
+            &["clusterroles", "clusterrolebindings"],
+            APPLY,
+        ),
+        rule(
+            "Binds the server to the role below in kube-system, and the operator itself to its \
+             role in the target namespace.",
+            "rbac.authorization.k8s.io",
+            &["rolebindings"],
+            APPLY,
+        ),
+        named(
+            rule(
+                "The only roles that the operator can bind without having their rights: those of \
+                 every aggregated API server, and its own for target namespaces. Leave the second \
+                 out and bind it yourself where you do not want the operator to.",
+                "rbac.authorization.k8s.io",
+                &["clusterroles"],
+                &["bind"],
+            ),
+            &[AUTH_DELEGATOR, OPERAND_CLUSTER_ROLE],
+        ),
+        named(
+            rule(
+                "Lets the server read the aggregator's client CA in kube-system.",
+                "rbac.authorization.k8s.io",
+                &["roles"],
+                &["bind"],
+            ),
+            &[AUTH_READER],
+        ),
+    ]
+}
+
+/// What a migration does besides reading and writing reports.
+fn switch() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "The switch itself, and the control API. Which versions there are depends on the \
+             cluster's CRDs, so the names are not known beforehand.",
+            "apiregistration.k8s.io",
+            &["apiservices"],
+            OWN,
+        ),
+        rule(
+            "Schemas and versions of the report APIs; patch adds the version legacy to a report \
+             CRD for as long as etcd is reached beside the switched API, and takes it away again.",
+            "apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            &["get", "list", "watch", "patch"],
+        ),
+        rule(
+            "Keeps everybody but the operator from writing through the version legacy.",
+            "admissionregistration.k8s.io",
+            &[
+                "validatingadmissionpolicies",
+                "validatingadmissionpolicybindings",
+            ],
+            &["get", "create", "patch", "delete"],
+        ),
+        rule(
+            "What the server holds: progress, verification, and whether it may be trusted.",
+            "control.reports-server.io",
+            &["storedresources", "storedresources/digest"],
+            READ,
+        ),
+        rule(
+            "Hands reports over to the server.",
+            "control.reports-server.io",
+            &["storedresources/import"],
+            &["create"],
+        ),
+        rule(
+            "Holds requests during the switch, and raises the resource versions.",
+            "control.reports-server.io",
+            &["storedresources/gate", "storedresources/floor"],
+            &["get", "update"],
+        ),
+    ]
+}
+
+/// Rights in a target namespace, bound there only.
+#[must_use]
+pub fn operand() -> Vec<Reasoned> {
+    vec![
+        rule("Certificates of the server.", "", &["secrets"], OWN),
+        rule(
+            "The list of served groups, which the server may read as well.",
+            "",
+            &["configmaps"],
+            OWN,
+        ),
+        rule(
+            "Where the kube-apiserver reaches the server.",
+            "",
+            &["services"],
+            OWN,
+        ),
+        rule("Identity of the server.", "", &["serviceaccounts"], OWN),
+        rule(
+            "Volume of the database. The operator cannot delete it.",
+            "",
+            &["persistentvolumeclaims"],
+            &["get", "list", "watch", "create", "patch"],
+        ),
+        rule("The server itself.", "apps", &["deployments"], OWN),
+        rule(
+            "The server's right to read its ConfigMap.",
+            "rbac.authorization.k8s.io",
+            &["roles", "rolebindings"],
+            OWN,
+        ),
+    ]
+}
+
+/// Rights in the operator's own namespace.
+#[must_use]
+pub fn own_namespace() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "The Lease that keeps two operators from doing the same; create cannot be bound to a \
+             name.",
+            "coordination.k8s.io",
+            &["leases"],
+            &["create"],
+        ),
+        named(
+            rule(
+                "Renews, takes and releases that Lease.",
+                "coordination.k8s.io",
+                &["leases"],
+                &["get", "update"],
+            ),
+            &[OPERATOR],
+        ),
+        rule(
+            "Notes on migrations that must survive a restart of the operator.",
+            "",
+            &["configmaps"],
+            OWN,
+        ),
+    ]
+}
+
+/// Rights in the namespace `default`.
+#[must_use]
+pub fn default_namespace() -> Vec<Reasoned> {
+    vec![rule(
+        "Addresses of all kube-apiservers: the switch is confirmed at each of them.",
+        "discovery.k8s.io",
+        &["endpointslices"],
+        &["get", "list"],
+    )]
+}
+
+/// Rights on the reports of the built-in groups.
+#[must_use]
+pub fn reports() -> Vec<Reasoned> {
+    let all: &[&str] = &[
+        "get", "list", "watch", "create", "update", "patch", "delete",
+    ];
+    let reason = "Copied from etcd, compared, deleted from etcd when verified, written back on the \
+                  way back.";
+    vec![
+        rule(
+            reason,
+            "wgpolicyk8s.io",
+            &["policyreports", "clusterpolicyreports"],
+            all,
+        ),
+        rule(
+            reason,
+            "reports.kyverno.io",
+            &["ephemeralreports", "clusterephemeralreports"],
+            all,
+        ),
+        rule(
+            reason,
+            "openreports.io",
+            &["reports", "clusterreports"],
+            all,
+        ),
+        rule(
+            reason,
+            "kyverno.io",
+            &[
+                "admissionreports",
+                "clusteradmissionreports",
+                "backgroundscanreports",
+                "clusterbackgroundscanreports",
+            ],
+            all,
+        ),
+    ]
+}
+
+/// Rights of people who may look.
+#[must_use]
+pub fn view() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "See whether the migration is done and well.",
+            "reports-server.io",
+            &["reportsservers"],
+            READ,
+        ),
+        rule(
+            "See what the server holds.",
+            "control.reports-server.io",
+            &["storedresources"],
+            READ,
+        ),
+    ]
+}

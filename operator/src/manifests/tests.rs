@@ -1,0 +1,213 @@
+//! The rendered text, read back: what a cluster would get.
+
+use k8s_openapi::api::{apps::v1::Deployment, rbac::v1::PolicyRule};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::install;
+use crate::{controller::schema_reader_rules, security};
+
+fn objects() -> Vec<Value> {
+    let text = install().unwrap();
+    let documents = serde_yaml::Deserializer::from_str(&text);
+    documents
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect()
+}
+
+fn of_kind(kind: &str) -> Vec<Value> {
+    objects()
+        .into_iter()
+        .filter(|object| object["kind"] == kind)
+        .collect()
+}
+
+fn rules(object: &Value) -> Vec<PolicyRule> {
+    serde_json::from_value(object["rules"].clone()).unwrap_or_default()
+}
+
+#[test]
+fn every_pod_passes_the_restricted_standard() {
+    let deployments = of_kind("Deployment");
+    assert_eq!(deployments.len(), 1);
+    for object in deployments {
+        let deployment: Deployment = serde_json::from_value(object).unwrap();
+        let pod = deployment.spec.unwrap().template.spec.unwrap();
+        assert_eq!(security::violations(&pod), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn every_rule_has_a_reason_beside_it() {
+    let text = install().unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = 0;
+    for (index, _) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, l)| l.starts_with("- apiGroups:"))
+    {
+        found += 1;
+        assert!(
+            lines[index - 1].starts_with("# "),
+            "line {}: {}",
+            index,
+            lines[index]
+        );
+    }
+    let expected: usize = ["Role", "ClusterRole"]
+        .iter()
+        .flat_map(|kind| of_kind(kind))
+        .map(|o| rules(&o).len())
+        .sum();
+    assert_eq!(found, expected);
+    assert!(found > 20, "{found}");
+}
+
+#[test]
+fn no_rule_is_a_wildcard_and_none_can_escalate() {
+    for object in ["Role", "ClusterRole"]
+        .iter()
+        .flat_map(|kind| of_kind(kind))
+    {
+        let name = object["metadata"]["name"].clone();
+        for rule in rules(&object) {
+            let all = [rule.api_groups, rule.resources, Some(rule.verbs.clone())];
+            for value in all.into_iter().flatten().flatten() {
+                assert!(!value.contains('*'), "{name}: {value}");
+                assert!(
+                    !["escalate", "impersonate"].contains(&value.as_str()),
+                    "{name}: {value}"
+                );
+            }
+            if rule.verbs.iter().any(|verb| verb == "bind") {
+                assert!(rule.resource_names.is_some(), "{name}: bind without names");
+            }
+        }
+    }
+}
+
+#[test]
+fn secrets_are_reached_only_where_the_operand_role_is_bound() {
+    for object in of_kind("ClusterRole") {
+        let secrets = rules(&object).iter().any(|rule| {
+            rule.resources
+                .iter()
+                .flatten()
+                .any(|resource| resource == "secrets")
+        });
+        let operand = object["metadata"]["name"] == crate::names::OPERAND_CLUSTER_ROLE;
+        assert_eq!(secrets, operand, "{}", object["metadata"]["name"]);
+    }
+    for kind in ["ClusterRoleBinding", "RoleBinding"] {
+        for object in of_kind(kind) {
+            assert_ne!(
+                object["roleRef"]["name"],
+                crate::names::OPERAND_CLUSTER_ROLE
+            );
+        }
+    }
+}
+
+/// The kube-apiserver lets only a right that is held be handed out.
+#[test]
+fn the_operator_has_every_right_that_it_hands_out() {
+    let held: Vec<PolicyRule> = super::rules::cluster()
+        .into_iter()
+        .map(|r| r.rule)
+        .collect();
+    let covers = |wanted: &PolicyRule, held: &PolicyRule| {
+        let within = |a: &[String], b: &[String]| a.iter().all(|value| b.contains(value));
+        let list = |values: &Option<Vec<String>>| values.clone().unwrap_or_default();
+        within(&list(&wanted.api_groups), &list(&held.api_groups))
+            && within(&list(&wanted.resources), &list(&held.resources))
+            && within(&wanted.verbs, &held.verbs)
+            && held.resource_names.is_none()
+    };
+    for wanted in schema_reader_rules() {
+        assert!(held.iter().any(|held| covers(&wanted, held)), "{wanted:?}");
+    }
+}
+
+#[test]
+fn bindings_refer_to_roles_that_are_installed() {
+    let objects = objects();
+    for kind in ["ClusterRoleBinding", "RoleBinding"] {
+        for binding in of_kind(kind) {
+            let role = &binding["roleRef"];
+            let installed = objects.iter().any(|object| {
+                object["kind"] == role["kind"]
+                    && object["metadata"]["name"] == role["name"]
+                    && (role["kind"] == "ClusterRole"
+                        || object["metadata"]["namespace"] == binding["metadata"]["namespace"])
+            });
+            assert!(installed, "{role}");
+        }
+    }
+}
+
+/// The paths of all fields.
+fn fields(value: &Value) -> std::collections::BTreeSet<String> {
+    let below = |name: String, value: &Value| {
+        let inner = fields(value)
+            .into_iter()
+            .map(|path| format!("{name}/{path}"));
+        inner.chain([name.clone()]).collect::<Vec<_>>()
+    };
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .flat_map(|(key, v)| below(key.clone(), v))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .flat_map(|(i, v)| below(i.to_string(), v))
+            .collect(),
+        _ => std::collections::BTreeSet::new(),
+    }
+}
+
+#[test]
+fn examples_are_accepted_and_whole() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests/examples");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let documents: Vec<Value> = serde_yaml::Deserializer::from_str(&text)
+            .map(|document| Value::deserialize(document).unwrap())
+            .collect();
+        let server = documents
+            .iter()
+            .find(|object| object["kind"] == "ReportsServer")
+            .unwrap();
+        let namespace = &server["spec"]["targetNamespace"];
+        let has = documents.iter().any(|object| {
+            object["kind"] == "Namespace" && object["metadata"]["name"] == *namespace
+        });
+        assert!(has, "{}: brings its namespace along", path.display());
+        let typed: crds::v1alpha1::ReportsServer = serde_json::from_value(server.clone()).unwrap();
+        // A field that is misspelt would be lost on the way there and back.
+        let back = serde_json::to_value(&typed).unwrap();
+        assert_eq!(
+            fields(&back["spec"]),
+            fields(&server["spec"]),
+            "{}",
+            path.display()
+        );
+        assert_eq!(crds::v1alpha1::support::unsupported_fields(&typed.spec), []);
+        names.push(path.file_name().unwrap().to_owned());
+    }
+    names.sort();
+    assert_eq!(names, ["full.yaml", "minimal.yaml"]);
+}
+
+#[test]
+fn the_committed_file_is_what_is_generated() {
+    let committed = include_str!("../../../manifests/install.yaml");
+    assert!(
+        committed == install().unwrap(),
+        "run hack/gen and commit manifests/install.yaml"
+    );
+}
