@@ -1,5 +1,11 @@
 //! A real kube-apiserver takes the published CRDs, stores every field of a `ReportsServer`, and
 //! refuses what the rules refuse.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
 
 use std::time::Duration;
 
