@@ -8,7 +8,7 @@ use super::scope::Scope;
 use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::registry::{self, Object};
-use crate::schema::{self, Decoded, Encoding, FieldError, Malformed};
+use crate::schema::{self, CoerceError, Decoded, Encoding, FieldError, Malformed};
 
 /// Characters of a body that are shown in an error.
 const SUMMARY: usize = 30;
@@ -101,8 +101,8 @@ pub fn read(
     })
 }
 
-/// Shapes an object by the schema of the requested version, where it is of its kind; returns the
-/// paths of unknown fields.
+/// Shapes an object by the schema of the requested version and fills in defaults; returns the
+/// paths of unknown fields. One of another kind has none: it is refused for that.
 ///
 /// # Errors
 /// The first field of the metadata that has the wrong type.
@@ -111,13 +111,14 @@ pub fn coerce(
     object: &mut Value,
     api_version: &str,
     kind: &str,
-) -> Result<Vec<String>, FieldError> {
-    normalize_floats(object);
-    let unknown = scope.version.schema.coerce(object, Malformed::Refuse)?;
+) -> Result<Vec<String>, CoerceError> {
+    let schema = &scope.version.schema;
+    let unknown = schema.coerce(object, Malformed::Refuse)?;
     let own = scope.definition.api_version(&scope.version.name);
-    if api_version == own && kind == scope.definition.kind {
-        scope.version.schema.default_values(object);
+    if api_version != own || kind != scope.definition.kind {
+        return Ok(Vec::new());
     }
+    schema.default_values(object);
     Ok(unknown)
 }
 
@@ -201,32 +202,6 @@ pub fn check_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Go decodes `1.0` as a float, writes it as `1` and reads that as an integer; the object is to
-/// compare equal with what was stored of it.
-fn normalize_floats(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            if let Some(integer) = integral(number) {
-                *number = integer.into();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(normalize_floats),
-        Value::Object(map) => map.values_mut().for_each(normalize_floats),
-        _ => {}
-    }
-}
-
-fn integral(number: &serde_json::Number) -> Option<i64> {
-    /// Floats below this are exact as 64-bit integers.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let float = number.as_f64().filter(|_| number.is_f64())?;
-    if float.fract() != 0.0 || float.abs() > EXACT {
-        return None;
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "integral and within ±2^53")]
-    Some(float as i64)
-}
-
 fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -286,12 +261,5 @@ mod tests {
                 .unwrap_err()
                 .ends_with("field .kind of type string")
         );
-    }
-
-    #[test]
-    fn integral_floats_become_integers() {
-        let mut value = json!({"a": [1.0, 1.5, 1e3, -2.0, 1e300, 7]});
-        normalize_floats(&mut value);
-        assert_eq!(value, json!({"a": [1, 1.5, 1000, -2, 1e300, 7]}));
     }
 }

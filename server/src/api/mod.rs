@@ -1,6 +1,7 @@
 //! What a request for a resource does: one file a verb, over `registry`, `cache` and `store`.
 
 mod body;
+mod control;
 mod create;
 mod delete;
 mod deletecollection;
@@ -86,6 +87,9 @@ impl Api {
 #[async_trait]
 impl ApiHandler for Api {
     async fn dispatch(&self, ctx: RequestContext, body: Bytes) -> Result<Response, ApiError> {
+        if control::is_addressed(&ctx) {
+            return control::dispatch(self, &ctx, &body).await;
+        }
         self.objects(ctx, &body).await
     }
 }

@@ -1,0 +1,56 @@
+//! `gate`: whether requests are refused, held or served.
+
+use axum::response::Response;
+use crds::control::{API_VERSION, Gate, GateSpec};
+use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{body, named, output, refused};
+use crate::api::Api;
+use crate::http::{ApiError, RequestContext};
+use crate::model::GateStatus;
+
+const KIND: &str = "Gate";
+
+/// The gate as it is.
+///
+/// # Errors
+/// 404.
+pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
+    let gate = named(api, ctx)?.record().gate;
+    output::plain(ctx, StatusCode::OK, &describe(ctx, &gate))
+}
+
+/// Moves the gate; the user becomes its holder.
+///
+/// # Errors
+/// 400 for a body that is no gate, and what the store refuses.
+pub async fn update(api: &Api, ctx: &RequestContext, bytes: &[u8]) -> Result<Response, ApiError> {
+    let resource = named(api, ctx)?;
+    let wanted: Gate = body::read(ctx, bytes, KIND)?;
+    let name = &resource.def().resource;
+    let user = ctx.user.username.as_str();
+    let state = wanted.spec.state;
+    let gate = api
+        .store
+        .set_gate(name, wanted.spec, Some(user))
+        .await
+        .map_err(|error| refused(ctx, KIND, error))?;
+    tracing::info!(resource = %name, ?state, user, request_id = %ctx.request_id, "gate moved");
+    output::plain(ctx, StatusCode::OK, &describe(ctx, &gate))
+}
+
+fn describe(ctx: &RequestContext, gate: &GateStatus) -> Gate {
+    Gate {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        metadata: ObjectMeta {
+            name: Some(ctx.info.name.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: GateSpec {
+            state: gate.state,
+            settled: Some(gate.settled),
+        },
+    }
+}

@@ -1,0 +1,80 @@
+//! The control API ([`crds::control`]): the operator's hand on the store.
+//!
+//! Authorized like everything else, by RBAC on `storedresources` and its subresources. The gate of a
+//! resource does not apply here: the control API is what moves it.
+
+mod body;
+mod digest;
+mod floor;
+mod gate;
+mod import;
+mod output;
+mod stored;
+
+use axum::response::Response;
+use crds::control::{GROUP, PLURAL, VERSION};
+
+use super::Api;
+use crate::cache::Resource;
+use crate::http::{ApiError, RequestContext};
+use crate::model::GroupResource;
+
+/// Whether a request is for the control API.
+#[must_use]
+pub fn is_addressed(ctx: &RequestContext) -> bool {
+    ctx.info.api_group == GROUP
+}
+
+/// Answers a request for the control API.
+///
+/// # Errors
+/// 404 for what is not there, 405 for verbs that do not apply, and what each subresource refuses.
+pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Response, ApiError> {
+    let info = &ctx.info;
+    let known = info.version == VERSION && info.resource == PLURAL && info.namespace.is_empty();
+    if !known || info.parts.len() > 3 {
+        return Err(ApiError::PageNotFound);
+    }
+    match (info.subresource.as_str(), info.verb.as_str()) {
+        ("", "list") => stored::list(api, ctx),
+        ("", "get") => stored::get(api, ctx),
+        ("import", "create") => import::create(api, ctx, body).await,
+        ("digest", "get") => digest::get(api, ctx).await,
+        ("gate", "get") => gate::get(api, ctx),
+        ("gate", "update") => gate::update(api, ctx, body).await,
+        ("floor", "get") => floor::get(api, ctx),
+        ("floor", "update") => floor::update(api, ctx, body).await,
+        ("" | "import" | "digest" | "gate" | "floor", verb) => {
+            Err(ApiError::method_not_allowed(GROUP, PLURAL, verb))
+        }
+        _ => Err(not_found(&info.name)),
+    }
+}
+
+fn not_found(name: &str) -> ApiError {
+    ApiError::not_found(GROUP, PLURAL, name)
+}
+
+/// The resource that the path names, as `<plural>.<group>`.
+fn named(api: &Api, ctx: &RequestContext) -> Result<std::sync::Arc<Resource>, ApiError> {
+    let name = ctx.info.name.as_str();
+    let (plural, group) = name.split_once('.').ok_or_else(|| not_found(name))?;
+    api.store
+        .resource(&GroupResource::new(group, plural))
+        .ok_or_else(|| not_found(name))
+}
+
+/// An error of the store about the resource that the path names; `kind` is that of the body.
+fn refused(ctx: &RequestContext, kind: &str, error: crate::store::StoreError) -> ApiError {
+    use crate::http::StatusCause;
+    use crate::store::StoreError;
+    let name = ctx.info.name.as_str();
+    match error {
+        StoreError::Refused(why) => ApiError::conflict(GROUP, PLURAL, name, &why),
+        StoreError::Invalid { field, reason } => {
+            let cause = StatusCause::new("FieldValueInvalid", field, reason);
+            ApiError::invalid(GROUP, kind, name, vec![cause])
+        }
+        other => super::failure::store(other),
+    }
+}

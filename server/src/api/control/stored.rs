@@ -1,0 +1,125 @@
+//! `StoredResource`: what is stored, and how it is served.
+
+use axum::response::Response;
+use crds::control::{
+    API_VERSION, StoredResource, StoredResourceList, StoredResourceStatus, stored_resource_name,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta, Time};
+
+use super::{named, output};
+use crate::api::Api;
+use crate::cache::Resource;
+use crate::cluster::Served;
+use crate::definition::Column;
+use crate::http::{ApiError, RequestContext};
+use crate::table::Printer;
+
+/// Heading, type, path and priority of the columns after `Name`.
+const COLUMNS: &[(&str, &str, &str, i32)] = &[
+    ("Objects", "integer", ".status.objects", 0),
+    ("Bytes", "integer", ".status.bytes", 0),
+    ("ResourceVersion", "string", ".status.resourceVersion", 0),
+    ("Gate", "string", ".status.gate", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Horizon", "string", ".status.horizon", 1),
+    ("Mirrored", "string", ".status.mirroredResourceVersion", 1),
+    ("Imported", "integer", ".status.imported", 1),
+    ("Schema", "string", ".status.schemaSource", 1),
+];
+
+fn printer() -> Result<Printer, ApiError> {
+    let columns: Vec<Column> = COLUMNS
+        .iter()
+        .map(|(name, type_, path, priority)| Column {
+            name: (*name).to_owned(),
+            type_: (*type_).to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority: *priority,
+            json_path: (*path).to_owned(),
+        })
+        .collect();
+    Printer::new(&columns).map_err(ApiError::internal)
+}
+
+/// All of them, by name.
+///
+/// # Errors
+/// 406.
+pub fn list(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
+    let served = api.definitions.load();
+    let mut items: Vec<_> = api
+        .store
+        .resources()
+        .iter()
+        .map(|r| describe(r, &served))
+        .collect();
+    items.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    let list = StoredResourceList {
+        api_version: API_VERSION.to_owned(),
+        kind: "StoredResourceList".to_owned(),
+        metadata: ListMeta {
+            resource_version: Some(api.store.counter().max(1).to_string()),
+            ..ListMeta::default()
+        },
+        items,
+    };
+    output::with_columns(ctx, &printer()?, &list)
+}
+
+/// One of them.
+///
+/// # Errors
+/// 404, 406.
+pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
+    let resource = named(api, ctx)?;
+    output::with_columns(
+        ctx,
+        &printer()?,
+        &describe(&resource, &api.definitions.load()),
+    )
+}
+
+fn describe(resource: &Resource, served: &Served) -> StoredResource {
+    let stats = resource.stats();
+    let (record, def) = (&stats.record, resource.def());
+    let effective = served.resource(&def.resource.group, &def.resource.resource);
+    let versions = effective.map(|e| {
+        e.definition
+            .served_versions()
+            .map(|version| version.name.clone())
+            .collect()
+    });
+    StoredResource {
+        api_version: API_VERSION.to_owned(),
+        kind: "StoredResource".to_owned(),
+        metadata: ObjectMeta {
+            name: Some(stored_resource_name(
+                &def.resource.resource,
+                &def.resource.group,
+            )),
+            uid: Some(record.uid.to_string()),
+            creation_timestamp: Some(Time(record.created)),
+            ..ObjectMeta::default()
+        },
+        status: StoredResourceStatus {
+            group: def.resource.group.to_string(),
+            resource: def.resource.resource.to_string(),
+            kind: def.kind.to_string(),
+            namespaced: def.namespaced,
+            versions: versions.unwrap_or_default(),
+            schema_source: effective.map(|e| e.source).unwrap_or_default(),
+            objects: stats.objects,
+            bytes: stats.bytes,
+            resource_version: stats.rv.to_string(),
+            horizon: stats.horizon.to_string(),
+            mirrored_resource_version: match record.mirrored {
+                0 => String::new(),
+                rv => rv.to_string(),
+            },
+            imported: record.imported,
+            gate: record.gate.state,
+            settled: record.gate.settled,
+        },
+    }
+}
