@@ -10,14 +10,25 @@ use crate::definition::{ResourceDefinition, VersionDefinition};
 use crate::discovery::Discovery;
 use crate::openapi::OpenApi;
 
-/// Keeps definitions across restarts.
+/// Where objects and definitions are kept.
 #[async_trait]
 pub trait DefinitionStore: Send + Sync + 'static {
-    /// Makes a definition the one last in force for its resource.
+    /// Makes room for the objects of a resource; called before it is served.
     ///
     /// # Errors
-    /// When it could not be stored; it will be tried again.
-    async fn save(&self, definition: &ResourceDefinition) -> anyhow::Result<()>;
+    /// When there is none, be it that the store is down or that it holds another kind under that
+    /// name. It will be tried again.
+    async fn prepare(&self, definition: &ResourceDefinition) -> anyhow::Result<()>;
+
+    /// Keeps the definitions of a group across restarts, in place of those kept before.
+    ///
+    /// # Errors
+    /// When they could not be stored; it will be tried again.
+    async fn save(
+        &self,
+        group: &str,
+        definitions: &[Arc<ResourceDefinition>],
+    ) -> anyhow::Result<()>;
 }
 
 /// A definition in force.

@@ -7,6 +7,7 @@ mod crds;
 mod definitions;
 mod groups;
 mod namespaces;
+mod persist;
 mod serving;
 
 pub use auth_config::{AUTH_CONFIG_MAP, AUTH_NAMESPACE, watch_front_proxy};
@@ -15,4 +16,5 @@ pub use crds::CrdWatch;
 pub use definitions::{DefinitionStore, Effective, Served, effective};
 pub use groups::{ConfigMapRef, GROUPS_KEY, parse_groups, watch_groups};
 pub use namespaces::{NamespaceError, NamespaceLookup, NamespacePhase, Namespaces};
+pub use persist::stored_definitions;
 pub use serving::EffectiveDefinitions;

@@ -104,6 +104,7 @@ impl EffectiveDefinitions {
             groups,
             last,
             unsaved: BTreeSet::new(),
+            prepared: BTreeSet::new(),
             catalog,
             store,
         };
@@ -125,8 +126,10 @@ struct Follower {
     crds: CrdWatch,
     groups: watch::Receiver<Option<BTreeSet<String>>>,
     last: ByName,
-    /// Names in `last` that the store does not have yet.
+    /// Groups whose definitions in `last` the store does not have yet.
     unsaved: BTreeSet<String>,
+    /// Names of resources whose objects have a place in the store.
+    prepared: BTreeSet<String>,
     catalog: ByName,
     store: Arc<dyn DefinitionStore>,
 }
@@ -171,46 +174,61 @@ impl Follower {
             settled = false;
         }
         self.remember();
-        let definitions = effective(&Sources {
+        let wanted = effective(&Sources {
             groups: &groups,
             crds: self.crds.definitions(),
             last: &self.last,
             catalog: &self.catalog,
         });
+        let definitions = self.prepared(wanted, &mut settled).await;
         self.serve(definitions);
+        settled &= self.save().await;
         if listed && settled && known.is_some() {
-            self.target
-                .synced
-                .send_if_modified(|synced| !std::mem::replace(synced, true));
+            self.target.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
-        self.save().await && settled
+        settled
     }
 
     /// What a CRD says is what was in force last.
     fn remember(&mut self) {
         for (name, definition) in self.crds.definitions() {
-            let known = self
-                .last
-                .get(name)
-                .is_some_and(|last| same(last, definition));
+            let known = self.last.get(name).is_some_and(|last| same(last, definition));
             if !known {
                 self.last.insert(name.clone(), definition.clone());
-                self.unsaved.insert(name.clone());
+                self.unsaved.insert(definition.group.clone());
             }
         }
     }
 
+    /// Those definitions whose objects have a place; the others are left out until they do.
+    async fn prepared(&mut self, wanted: Vec<Effective>, settled: &mut bool) -> Vec<Effective> {
+        let mut ready = Vec::with_capacity(wanted.len());
+        for effective in wanted {
+            let definition = &effective.definition;
+            let name = definition.name();
+            if !self.prepared.contains(&name) {
+                if let Err(error) = self.store.prepare(definition).await {
+                    tracing::warn!(resource = name, %error, "cannot serve: trying again");
+                    *settled = false;
+                    continue;
+                }
+                self.prepared.insert(name);
+            }
+            ready.push(effective);
+        }
+        ready
+    }
+
     async fn save(&mut self) -> bool {
-        for name in self.unsaved.clone() {
-            let Some(definition) = self.last.get(&name) else {
-                continue;
-            };
-            match self.store.save(definition).await {
+        for group in self.unsaved.clone() {
+            let of_group = self.last.values().filter(|definition| definition.group == group);
+            let definitions: Vec<_> = of_group.cloned().collect();
+            match self.store.save(&group, &definitions).await {
                 Ok(()) => {
-                    self.unsaved.remove(&name);
+                    self.unsaved.remove(&group);
                 }
                 Err(error) => {
-                    tracing::warn!(crd = name, %error, "storing the schema in force: trying again");
+                    tracing::warn!(group, %error, "storing the schemas in force: trying again");
                 }
             }
         }

@@ -38,7 +38,7 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 /// What we buffer for one slow reader; Go's clients take 4 MiB ahead.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
 /// Silence after which the peer is asked whether it lives, and its time to answer.
-const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_INTERVAL: Duration = Duration::from_mins(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest header list, as in Go.
 const MAX_HEADER_BYTES: u32 = 1024 * 1024;

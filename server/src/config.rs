@@ -1,0 +1,136 @@
+//! Command line and environment.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::cluster::ConfigMapRef;
+use crate::http::LimitConfig;
+use crate::tls::CertificateFiles;
+
+/// An aggregated API server for policy reports: serves the report APIs of a Kubernetes cluster
+/// from its own database in place of etcd.
+#[derive(Clone, Debug, Parser)]
+#[command(version, about)]
+pub struct Config {
+    /// Address and port to listen on.
+    #[arg(long, env = "REPORTS_SERVER_BIND_ADDRESS", default_value = "0.0.0.0:8443")]
+    pub bind_address: SocketAddr,
+    /// File with the serving certificate and its chain in PEM; read again when it changes.
+    #[arg(long, env = "REPORTS_SERVER_TLS_CERT_FILE")]
+    pub tls_cert_file: PathBuf,
+    /// File with the key of the serving certificate in PEM; read again when it changes.
+    #[arg(long, env = "REPORTS_SERVER_TLS_PRIVATE_KEY_FILE")]
+    pub tls_private_key_file: PathBuf,
+    /// SQLite database file; made when it does not exist.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_DATABASE",
+        default_value = "/var/lib/reports-server/reports.db"
+    )]
+    pub database: PathBuf,
+    /// ConfigMap (NAMESPACE/NAME) whose key `groups` lists the API groups to serve; watched.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_CONFIG_MAP",
+        conflicts_with = "groups",
+        required_unless_present = "groups"
+    )]
+    pub config_map: Option<ConfigMapRef>,
+    /// API groups to serve, separated by commas, in place of --config-map.
+    #[arg(long, env = "REPORTS_SERVER_GROUPS")]
+    pub groups: Option<String>,
+    /// Kubeconfig file; by default the pod's service account is used.
+    #[arg(long, env = "KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Log level, or a filter such as `info,reports_server=debug`.
+    #[arg(long, env = "REPORTS_SERVER_LOG_LEVEL", default_value = "info")]
+    pub log_level: String,
+    /// Time between failing /readyz and the end of service, in which clients learn to go elsewhere.
+    #[arg(long, env = "REPORTS_SERVER_SHUTDOWN_DELAY", default_value = "10s", value_parser = duration)]
+    pub shutdown_delay: Duration,
+    /// Longest wait for requests being answered when the service ends.
+    #[arg(long, env = "REPORTS_SERVER_DRAIN_TIMEOUT", default_value = "15s", value_parser = duration)]
+    pub drain_timeout: Duration,
+    /// How long changes are kept, and so how far back a watch can resume.
+    #[arg(long, env = "REPORTS_SERVER_HISTORY", default_value = "10m", value_parser = duration)]
+    pub history: Duration,
+    /// Most get and list requests being worked on at one time; more are refused with 429.
+    #[arg(long, env = "REPORTS_SERVER_MAX_REQUESTS", default_value_t = LimitConfig::default().reading)]
+    pub max_requests_inflight: usize,
+    /// Most writing requests being worked on at one time; more are refused with 429.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_MAX_MUTATING_REQUESTS",
+        default_value_t = LimitConfig::default().writing
+    )]
+    pub max_mutating_requests_inflight: usize,
+}
+
+impl Config {
+    /// Where the serving certificate lies.
+    #[must_use]
+    pub fn certificate_files(&self) -> CertificateFiles {
+        CertificateFiles { cert: self.tls_cert_file.clone(), key: self.tls_private_key_file.clone() }
+    }
+
+    /// Bounds of what is worked on at one time.
+    #[must_use]
+    pub fn limits(&self) -> LimitConfig {
+        LimitConfig {
+            reading: self.max_requests_inflight,
+            writing: self.max_mutating_requests_inflight,
+            ..LimitConfig::default()
+        }
+    }
+}
+
+/// A duration such as `90s`, `10m` or `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let signed: jiff::SignedDuration = text
+        .parse()
+        .map_err(|error| format!("{error}; give a duration such as 30s, 10m or 1h30m"))?;
+    Duration::try_from(signed).map_err(|_| "must not be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use rstest::rstest;
+
+    use super::*;
+
+    const FILES: [&str; 5] =
+        ["reports-server", "--tls-cert-file", "/c", "--tls-private-key-file", "/k"];
+
+    fn parse(more: &[&str]) -> Result<Config, clap::Error> {
+        Config::try_parse_from(FILES.iter().chain(more))
+    }
+
+    #[test]
+    fn is_consistent() {
+        Config::command().debug_assert();
+    }
+
+    #[test]
+    fn has_defaults_for_production() {
+        let config = parse(&["--config-map", "ns/name"]).unwrap();
+        assert_eq!(config.bind_address, "0.0.0.0:8443".parse().unwrap());
+        assert_eq!(config.shutdown_delay, Duration::from_secs(10));
+        assert_eq!(config.history, Duration::from_mins(10));
+        assert_eq!(config.config_map.unwrap().name, "name");
+    }
+
+    #[rstest]
+    #[case(&[], "--config-map")]
+    #[case(&["--config-map", "a/b", "--groups", "g.io"], "cannot be used with")]
+    #[case(&["--config-map", "a"], "NAMESPACE/NAME")]
+    #[case(&["--groups", "g.io", "--history", "soon"], "such as 30s")]
+    #[case(&["--groups", "g.io", "--history=-1s"], "negative")]
+    fn names_what_is_wrong(#[case] more: &[&str], #[case] expected: &str) {
+        let error = parse(more).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
