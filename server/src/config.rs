@@ -16,7 +16,11 @@ use crate::tls::CertificateFiles;
 #[command(version, about)]
 pub struct Config {
     /// Address and port to listen on.
-    #[arg(long, env = "REPORTS_SERVER_BIND_ADDRESS", default_value = "0.0.0.0:8443")]
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_BIND_ADDRESS",
+        default_value = "0.0.0.0:8443"
+    )]
     pub bind_address: SocketAddr,
     /// File with the serving certificate and its chain in PEM; read again when it changes.
     #[arg(long, env = "REPORTS_SERVER_TLS_CERT_FILE")]
@@ -31,7 +35,7 @@ pub struct Config {
         default_value = "/var/lib/reports-server/reports.db"
     )]
     pub database: PathBuf,
-    /// ConfigMap (NAMESPACE/NAME) whose key `groups` lists the API groups to serve; watched.
+    /// `ConfigMap` (NAMESPACE/NAME) whose key `groups` lists the API groups to serve; watched.
     #[arg(
         long,
         env = "REPORTS_SERVER_CONFIG_MAP",
@@ -43,7 +47,7 @@ pub struct Config {
     #[arg(long, env = "REPORTS_SERVER_GROUPS")]
     pub groups: Option<String>,
     /// Kubeconfig file; by default the pod's service account is used.
-    #[arg(long, env = "KUBECONFIG")]
+    #[arg(long, env = "REPORTS_SERVER_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
     /// Log level, or a filter such as `info,reports_server=debug`.
     #[arg(long, env = "REPORTS_SERVER_LOG_LEVEL", default_value = "info")]
@@ -73,7 +77,10 @@ impl Config {
     /// Where the serving certificate lies.
     #[must_use]
     pub fn certificate_files(&self) -> CertificateFiles {
-        CertificateFiles { cert: self.tls_cert_file.clone(), key: self.tls_private_key_file.clone() }
+        CertificateFiles {
+            cert: self.tls_cert_file.clone(),
+            key: self.tls_private_key_file.clone(),
+        }
     }
 
     /// Bounds of what is worked on at one time.
@@ -102,8 +109,13 @@ mod tests {
 
     use super::*;
 
-    const FILES: [&str; 5] =
-        ["reports-server", "--tls-cert-file", "/c", "--tls-private-key-file", "/k"];
+    const FILES: [&str; 5] = [
+        "reports-server",
+        "--tls-cert-file",
+        "/c",
+        "--tls-private-key-file",
+        "/k",
+    ];
 
     fn parse(more: &[&str]) -> Result<Config, clap::Error> {
         Config::try_parse_from(FILES.iter().chain(more))

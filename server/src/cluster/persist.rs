@@ -31,10 +31,14 @@ pub async fn stored_definitions(store: &Store) -> Result<Vec<ResourceDefinition>
 #[async_trait]
 impl DefinitionStore for Store {
     async fn prepare(&self, definition: &ResourceDefinition) -> anyhow::Result<()> {
-        let resource =
-            GroupResource::new(definition.group.as_str(), definition.plural.as_str());
+        let resource = GroupResource::new(definition.group.as_str(), definition.plural.as_str());
         let (kind, namespaced) = (definition.kind.as_str().into(), definition.namespaced);
-        self.ensure_resource(ResourceDef { resource, kind, namespaced }).await?;
+        self.ensure_resource(ResourceDef {
+            resource,
+            kind,
+            namespaced,
+        })
+        .await?;
         Ok(())
     }
 

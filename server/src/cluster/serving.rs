@@ -184,7 +184,9 @@ impl Follower {
         self.serve(definitions);
         settled &= self.save().await;
         if listed && settled && known.is_some() {
-            self.target.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+            self.target
+                .synced
+                .send_if_modified(|synced| !std::mem::replace(synced, true));
         }
         settled
     }
@@ -192,7 +194,10 @@ impl Follower {
     /// What a CRD says is what was in force last.
     fn remember(&mut self) {
         for (name, definition) in self.crds.definitions() {
-            let known = self.last.get(name).is_some_and(|last| same(last, definition));
+            let known = self
+                .last
+                .get(name)
+                .is_some_and(|last| same(last, definition));
             if !known {
                 self.last.insert(name.clone(), definition.clone());
                 self.unsaved.insert(definition.group.clone());
@@ -221,7 +226,10 @@ impl Follower {
 
     async fn save(&mut self) -> bool {
         for group in self.unsaved.clone() {
-            let of_group = self.last.values().filter(|definition| definition.group == group);
+            let of_group = self
+                .last
+                .values()
+                .filter(|definition| definition.group == group);
             let definitions: Vec<_> = of_group.cloned().collect();
             match self.store.save(&group, &definitions).await {
                 Ok(()) => {

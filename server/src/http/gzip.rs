@@ -152,7 +152,9 @@ mod tests {
     async fn compresses_only_large_bodies() {
         let small = compress(Response::new(Body::from(vec![b'x'; 128 * 1024])));
         assert!(!small.headers().contains_key(CONTENT_ENCODING));
-        let text: Vec<u8> = (0..600_000_u32).map(|i| (i.wrapping_mul(i) % 251) as u8).collect();
+        let text: Vec<u8> = (0..600_000_u32)
+            .map(|i| (i.wrapping_mul(i) % 251) as u8)
+            .collect();
         assert_eq!(
             unpacked(compress(Response::new(Body::from(text.clone())))).await,
             text

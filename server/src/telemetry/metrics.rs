@@ -10,6 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::requests::RequestMetrics;
 use super::reviews::ReviewMetrics;
+use super::store::CommitMetrics;
 
 /// `Content-Type` of the metrics page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -21,6 +22,8 @@ pub struct Metrics {
     pub requests: RequestMetrics,
     /// What the kube-apiserver was asked.
     pub reviews: ReviewMetrics,
+    /// What the store committed.
+    pub commits: CommitMetrics,
     /// End of validity of the serving certificate, in seconds since 1970.
     pub certificate_expiry: Gauge,
 }
@@ -33,6 +36,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("reports_server");
         let requests = RequestMetrics::register(&mut registry);
         let reviews = ReviewMetrics::register(&mut registry);
+        let commits = CommitMetrics::register(&mut registry);
         let certificate_expiry = Gauge::default();
         registry.register_with_unit(
             "tls_certificate_expiration_timestamp",
@@ -47,6 +51,7 @@ impl Metrics {
             registry: Mutex::new(registry),
             requests,
             reviews,
+            commits,
             certificate_expiry,
         }
     }

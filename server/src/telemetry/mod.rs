@@ -4,8 +4,10 @@ mod logs;
 mod metrics;
 mod requests;
 mod reviews;
+mod store;
 
 pub use logs::{LogError, install as install_logs};
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};
 pub use requests::{GaugeGuard, RequestLabels, RequestMetrics};
 pub use reviews::ReviewMetrics;
+pub use store::{CommitMetrics, StoreCollector};

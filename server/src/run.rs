@@ -1,0 +1,245 @@
+//! Putting the parts together: start, service, end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::Api;
+use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
+use crate::cluster::{
+    self, EffectiveDefinitions, Namespaces, parse_groups, stored_definitions, watch_front_proxy,
+    watch_groups,
+};
+use crate::config::Config;
+use crate::definition::ResourceDefinition;
+use crate::http::{Check, Health, Limits, Pipeline, Server};
+use crate::shutdown::Shutdown;
+use crate::store::{Store, StoreOptions};
+use crate::telemetry::{Metrics, StoreCollector};
+use crate::tls::{self, Certificates};
+
+/// How often the certificate's files are looked at.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest wait for the cluster before the service starts with what the database remembers.
+const CLUSTER_WAIT: Duration = Duration::from_secs(15);
+
+/// Tasks that run beside the requests, until the end.
+#[derive(Clone, Default)]
+struct Background {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Background {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move { stop.run_until_cancelled_owned(task).await });
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// What is followed in the cluster.
+struct Cluster {
+    client: kube::Client,
+    front_proxy: Arc<ArcSwap<FrontProxyConfig>>,
+    front_proxy_loaded: watch::Receiver<bool>,
+    namespaces: Arc<Namespaces>,
+    definitions: Arc<EffectiveDefinitions>,
+}
+
+/// Runs the server until a signal ends it.
+///
+/// # Errors
+/// When it cannot start; each error says what to do about it.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let shutdown = Shutdown::default();
+    shutdown.on_signals().context("cannot listen to signals")?;
+    let metrics = Arc::new(Metrics::new());
+    let certificates = Certificates::load(config.certificate_files())
+        .await
+        .context("no serving certificate; check the Secret that is mounted for it")?;
+    let store = open_store(&config, &metrics).await?;
+    let background = Background::default();
+    let served = serve(&config, &shutdown, &metrics, certificates, &store, &background).await;
+    background.end().await;
+    store.close().await;
+    tracing::info!("the store is closed");
+    served
+}
+
+async fn open_store(config: &Config, metrics: &Metrics) -> anyhow::Result<Store> {
+    let mut options = StoreOptions::new(&config.database);
+    options.history = config.history;
+    options.observer = Arc::new(metrics.commits.clone());
+    let store = Store::open(options)
+        .await
+        .with_context(|| format!("cannot open the database {}", config.database.display()))?;
+    metrics.register_collector(Box::new(StoreCollector::new(store.clone())));
+    Ok(store)
+}
+
+async fn serve(
+    config: &Config,
+    shutdown: &Shutdown,
+    metrics: &Arc<Metrics>,
+    certificates: Arc<Certificates>,
+    store: &Store,
+    background: &Background,
+) -> anyhow::Result<()> {
+    let cluster = follow_cluster(config, store, background).await?;
+    let tls = tls::server_config(certificates.clone()).context("cannot set TLS up")?;
+    metrics.certificate_expiry.set(certificates.not_after());
+    let expiry = metrics.certificate_expiry.clone();
+    let report = move |not_after| {
+        expiry.set(not_after);
+    };
+    let stop = background.stop.clone();
+    background.spawn(tls::reload(certificates.clone(), CERTIFICATE_INTERVAL, stop, report));
+    tokio::select! {
+        () = wait_for(&cluster) => {}
+        () = shutdown.requested.cancelled() => return Ok(()),
+    }
+    let health = health(shutdown, &cluster, certificates);
+    let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
+    let server = Server::bind(config.bind_address, tls, pipeline).await?;
+    tracing::info!(address = %config.bind_address, version = crate::VERSION, "serving");
+    let ended = {
+        let store = store.clone();
+        async {
+            shutdown.sequence(config.shutdown_delay).await;
+            store.end_watches();
+        }
+    };
+    let (drained, ()) = tokio::join!(
+        server.run(shutdown.drain.clone(), config.drain_timeout),
+        ended
+    );
+    if !drained {
+        tracing::warn!("requests were cut off; a longer --drain-timeout would have let them end");
+    }
+    Ok(())
+}
+
+async fn follow_cluster(
+    config: &Config,
+    store: &Store,
+    background: &Background,
+) -> anyhow::Result<Cluster> {
+    let client = cluster::client(config.kubeconfig.as_deref()).await?;
+    let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxyConfig::default()));
+    let (loaded, front_proxy_loaded) = watch::channel(false);
+    background.spawn(watch_front_proxy(client.clone(), front_proxy.clone(), loaded));
+    let (namespaces, follow) = Namespaces::watch(client.clone());
+    background.spawn(follow);
+    let groups = groups(config, &client, background)?;
+    let last = stored_definitions(store)
+        .await
+        .context("cannot read the schemas from the database; restore it from a backup")?;
+    let store = Arc::new(store.clone());
+    let (definitions, follow) =
+        EffectiveDefinitions::follow(client.clone(), groups, last, catalog()?, store)
+            .context("cannot write the discovery documents")?;
+    background.spawn(follow);
+    Ok(Cluster { client, front_proxy, front_proxy_loaded, namespaces, definitions })
+}
+
+/// The groups to serve, as they are given or change.
+fn groups(
+    config: &Config,
+    client: &kube::Client,
+    background: &Background,
+) -> anyhow::Result<watch::Receiver<Option<BTreeSet<String>>>> {
+    let (sender, groups) = watch::channel(config.groups.as_deref().map(parse_groups));
+    match &config.config_map {
+        Some(map) => background.spawn(watch_groups(client.clone(), map.clone(), sender)),
+        None if config.groups.is_none() => {
+            bail!("no API groups to serve; give --config-map or --groups")
+        }
+        None => {}
+    }
+    Ok(groups)
+}
+
+/// The definitions that are compiled in.
+fn catalog() -> anyhow::Result<Vec<ResourceDefinition>> {
+    crds::catalog::resources()
+        .iter()
+        .map(|resource| {
+            let crd = crds::catalog::to_crd(resource)?;
+            Ok(ResourceDefinition::from_crd(&crd)?)
+        })
+        .collect::<anyhow::Result<_>>()
+        .context("the catalog that is compiled in is broken; please report it as a bug")
+}
+
+/// Waits for the cluster, but not for ever: a start must not depend on it.
+async fn wait_for(cluster: &Cluster) {
+    let mut front_proxy = cluster.front_proxy_loaded.clone();
+    let all = async {
+        cluster.definitions.synced().await;
+        cluster.namespaces.ready().await;
+        // An error means that the end has begun; then nobody waits for this any more.
+        let _ = front_proxy.wait_for(|loaded| *loaded).await;
+    };
+    if tokio::time::timeout(CLUSTER_WAIT, all).await.is_err() {
+        tracing::warn!(
+            "the kube-apiserver has not told everything within {} s; serving what the database \
+             remembers. Check the network and the RBAC of the server's ServiceAccount",
+            CLUSTER_WAIT.as_secs()
+        );
+    }
+}
+
+/// When requests may be sent here. The database is not asked: while it is away, discovery and
+/// reads still answer, and taking every replica out would stop those too.
+fn health(shutdown: &Shutdown, cluster: &Cluster, certificates: Arc<Certificates>) -> Health {
+    let ending = shutdown.clone();
+    let authentication = cluster.front_proxy_loaded.clone();
+    let definitions = cluster.definitions.clone();
+    Health::new(vec![
+        Check::new("authentication", move || *authentication.borrow()),
+        Check::new("certificate", move || {
+            certificates.not_after() > jiff::Timestamp::now().as_second()
+        }),
+        Check::new("definitions", move || {
+            definitions.is_synced() || definitions.load().iter().next().is_some()
+        }),
+        Check::new("shutdown", move || !ending.is_requested()),
+    ])
+}
+
+fn pipeline(
+    config: &Config,
+    shutdown: &Shutdown,
+    metrics: &Arc<Metrics>,
+    store: &Store,
+    cluster: Cluster,
+    health: Health,
+) -> Pipeline {
+    let Cluster { client, front_proxy, namespaces, definitions, .. } = cluster;
+    let reviews = &metrics.reviews;
+    let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
+    let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));
+    let api = Api::new(store.clone(), definitions.clone(), namespaces);
+    Pipeline {
+        authenticator: Authenticator::new(front_proxy, tokens),
+        authorizer,
+        definitions,
+        api: Arc::new(api),
+        health,
+        limits: Limits::new(&config.limits(), metrics.requests.clone()),
+        metrics: metrics.clone(),
+        shutdown: shutdown.drain.clone(),
+    }
+}
