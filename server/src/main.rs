@@ -21,7 +21,10 @@ fn main() -> ExitCode {
 
 fn start(config: Config) -> anyhow::Result<()> {
     // Before anything that uses TLS: two providers are linked, and none is the default.
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
         anyhow::bail!("a TLS provider is installed already; please report it as a bug");
     }
     telemetry::install_logs(&config.log_level).context("check --log-level")?;

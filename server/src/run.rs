@@ -39,7 +39,8 @@ struct Background {
 impl Background {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
-        self.tasks.spawn(async move { stop.run_until_cancelled_owned(task).await });
+        self.tasks
+            .spawn(async move { stop.run_until_cancelled_owned(task).await });
     }
 
     async fn end(self) {
@@ -71,7 +72,15 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         .context("no serving certificate; check the Secret that is mounted for it")?;
     let store = open_store(&config, &metrics).await?;
     let background = Background::default();
-    let served = serve(&config, &shutdown, &metrics, certificates, &store, &background).await;
+    let served = serve(
+        &config,
+        &shutdown,
+        &metrics,
+        certificates,
+        &store,
+        &background,
+    )
+    .await;
     background.end().await;
     store.close().await;
     tracing::info!("the store is closed");
@@ -105,7 +114,12 @@ async fn serve(
         expiry.set(not_after);
     };
     let stop = background.stop.clone();
-    background.spawn(tls::reload(certificates.clone(), CERTIFICATE_INTERVAL, stop, report));
+    background.spawn(tls::reload(
+        certificates.clone(),
+        CERTIFICATE_INTERVAL,
+        stop,
+        report,
+    ));
     tokio::select! {
         () = wait_for(&cluster) => {}
         () = shutdown.requested.cancelled() => return Ok(()),
@@ -114,12 +128,9 @@ async fn serve(
     let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
     let server = Server::bind(config.bind_address, tls, pipeline).await?;
     tracing::info!(address = %config.bind_address, version = crate::VERSION, "serving");
-    let ended = {
-        let store = store.clone();
-        async {
-            shutdown.sequence(config.shutdown_delay).await;
-            store.end_watches();
-        }
+    let ended = async {
+        shutdown.sequence(config.shutdown_delay).await;
+        store.end_watches();
     };
     let (drained, ()) = tokio::join!(
         server.run(shutdown.drain.clone(), config.drain_timeout),
@@ -139,7 +150,11 @@ async fn follow_cluster(
     let client = cluster::client(config.kubeconfig.as_deref()).await?;
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxyConfig::default()));
     let (loaded, front_proxy_loaded) = watch::channel(false);
-    background.spawn(watch_front_proxy(client.clone(), front_proxy.clone(), loaded));
+    background.spawn(watch_front_proxy(
+        client.clone(),
+        front_proxy.clone(),
+        loaded,
+    ));
     let (namespaces, follow) = Namespaces::watch(client.clone());
     background.spawn(follow);
     let groups = groups(config, &client, background)?;
@@ -151,7 +166,13 @@ async fn follow_cluster(
         EffectiveDefinitions::follow(client.clone(), groups, last, catalog()?, store)
             .context("cannot write the discovery documents")?;
     background.spawn(follow);
-    Ok(Cluster { client, front_proxy, front_proxy_loaded, namespaces, definitions })
+    Ok(Cluster {
+        client,
+        front_proxy,
+        front_proxy_loaded,
+        namespaces,
+        definitions,
+    })
 }
 
 /// The groups to serve, as they are given or change.
@@ -227,7 +248,13 @@ fn pipeline(
     cluster: Cluster,
     health: Health,
 ) -> Pipeline {
-    let Cluster { client, front_proxy, namespaces, definitions, .. } = cluster;
+    let Cluster {
+        client,
+        front_proxy,
+        namespaces,
+        definitions,
+        ..
+    } = cluster;
     let reviews = &metrics.reviews;
     let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
     let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));

@@ -34,7 +34,10 @@ impl Shutdown {
     pub async fn sequence(&self, delay: Duration) {
         self.requested.cancelled().await;
         self.unready.store(true, Ordering::Relaxed);
-        tracing::info!(?delay, "shutting down: not ready from now on, still serving");
+        tracing::info!(
+            ?delay,
+            "shutting down: not ready from now on, still serving"
+        );
         tokio::time::sleep(delay).await;
         tracing::info!("shutting down: ending watches and draining connections");
         self.drain.cancel();
@@ -45,8 +48,10 @@ impl Shutdown {
     /// # Errors
     /// When the system takes no signal handlers.
     pub fn on_signals(&self) -> io::Result<()> {
-        let (mut term, mut int) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (mut term, mut int) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
         let requested = self.requested.clone();
         tokio::spawn(async move {
             next(&mut term, &mut int).await;

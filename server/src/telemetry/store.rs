@@ -14,8 +14,9 @@ use crate::cache::ResourceStats;
 use crate::store::{Observer, Store, StoreStats};
 
 /// Upper bounds of the buckets of commit latency, in seconds.
-const LATENCY_BUCKETS: [f64; 11] =
-    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+const LATENCY_BUCKETS: [f64; 11] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
+];
 /// Upper bounds of the buckets of batch size, in writes.
 const BATCH_BUCKETS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0];
 
@@ -28,8 +29,10 @@ pub struct CommitMetrics {
 
 impl CommitMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let this =
-            Self { seconds: Histogram::new(LATENCY_BUCKETS), writes: Histogram::new(BATCH_BUCKETS) };
+        let this = Self {
+            seconds: Histogram::new(LATENCY_BUCKETS),
+            writes: Histogram::new(BATCH_BUCKETS),
+        };
         registry.register_with_unit(
             "store_commit_duration",
             "Time of a transaction with writes, failed ones included",
@@ -78,36 +81,74 @@ type Figure = (&'static str, &'static str, fn(&StoreStats) -> f64);
 type ResourceFigure = (&'static str, &'static str, fn(&ResourceStats) -> f64);
 
 const GAUGES: [Figure; 5] = [
-    ("store_queued_writes", "Writes that wait to be committed", |s| count(s.queued_writes as u64)),
-    ("store_queued_bytes", "Bytes of writes that wait to be committed", |s| {
-        count(s.queued_bytes as u64)
+    (
+        "store_queued_writes",
+        "Writes that wait to be committed",
+        |s| count(s.queued_writes as u64),
+    ),
+    (
+        "store_queued_bytes",
+        "Bytes of writes that wait to be committed",
+        |s| count(s.queued_bytes as u64),
+    ),
+    (
+        "store_database_up",
+        "1 while the database takes writes",
+        |s| f64::from(u8::from(s.database_up)),
+    ),
+    ("store_sequence", "Number of the newest change", |s| {
+        count(s.position.seq)
     }),
-    ("store_database_up", "1 while the database takes writes", |s| {
-        f64::from(u8::from(s.database_up))
-    }),
-    ("store_sequence", "Number of the newest change", |s| count(s.position.seq)),
-    ("store_resource_version", "Newest resourceVersion that was given to a write", |s| {
-        count(s.position.counter)
-    }),
+    (
+        "store_resource_version",
+        "Newest resourceVersion that was given to a write",
+        |s| count(s.position.counter),
+    ),
 ];
 
 const COUNTERS: [Figure; 3] = [
-    ("store_commits", "Transactions with writes", |s| count(s.batches)),
-    ("store_writes", "Writes in committed transactions", |s| count(s.batched_writes)),
-    ("store_commit_failures", "Transactions that failed", |s| count(s.failures)),
+    ("store_commits", "Transactions with writes", |s| {
+        count(s.batches)
+    }),
+    ("store_writes", "Writes in committed transactions", |s| {
+        count(s.batched_writes)
+    }),
+    ("store_commit_failures", "Transactions that failed", |s| {
+        count(s.failures)
+    }),
 ];
 
 const RESOURCE_GAUGES: [ResourceFigure; 8] = [
     ("objects", "Stored objects", |r| count(r.objects)),
-    ("object_bytes", "Bytes of the JSON texts of stored objects", |r| count(r.bytes)),
-    ("ring_events", "Events kept in memory for watches", |r| count(r.ring_events as u64)),
-    ("ring_bytes", "Memory of these events in bytes", |r| count(r.ring_bytes as u64)),
-    ("resource_version", "resourceVersion of a list made now", |r| count(r.rv)),
-    ("horizon", "Oldest resourceVersion from which a watch can resume", |r| count(r.horizon)),
-    ("watch_cursors", "Readers of the event log", |r| count(r.cursors as u64)),
-    ("imported", "Copies in etcd that were imported and not pruned yet", |r| {
-        count(r.record.imported)
+    (
+        "object_bytes",
+        "Bytes of the JSON texts of stored objects",
+        |r| count(r.bytes),
+    ),
+    ("ring_events", "Events kept in memory for watches", |r| {
+        count(r.ring_events as u64)
     }),
+    ("ring_bytes", "Memory of these events in bytes", |r| {
+        count(r.ring_bytes as u64)
+    }),
+    (
+        "resource_version",
+        "resourceVersion of a list made now",
+        |r| count(r.rv),
+    ),
+    (
+        "horizon",
+        "Oldest resourceVersion from which a watch can resume",
+        |r| count(r.horizon),
+    ),
+    ("watch_cursors", "Readers of the event log", |r| {
+        count(r.cursors as u64)
+    }),
+    (
+        "imported",
+        "Copies in etcd that were imported and not pruned yet",
+        |r| count(r.record.imported),
+    ),
 ];
 
 impl Collector for StoreCollector {
@@ -139,7 +180,10 @@ fn per_resource(
 ) -> Result<(), fmt::Error> {
     for resource in resources {
         let name = &resource.record.def.resource;
-        let labels = [("group", name.group.to_string()), ("resource", name.resource.to_string())];
+        let labels = [
+            ("group", name.group.to_string()),
+            ("resource", name.resource.to_string()),
+        ];
         ConstGauge::new(value(resource)).encode(out.encode_family(&labels)?)?;
     }
     Ok(())
