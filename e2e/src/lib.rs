@@ -1,3 +1,6 @@
-//! A real Kubernetes for tests, and the tests that need one.
+//! A real Kubernetes for tests, and what tests, demo and benchmarks do with it.
 
 pub mod cluster;
+pub mod reports;
+pub mod takeover;
+pub mod witness;

@@ -1,0 +1,256 @@
+//! Sets what was acknowledged against what was seen and what is stored.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use super::{
+    ledger::{Ack, Did, Ledger},
+    state::{ObjectState, State},
+    watchers::{EventType, Log, Watcher, ack_key, seen_key},
+};
+use crate::reports::ReportKind;
+
+/// Most examples of each kind of fault that are kept.
+const EXAMPLES: usize = 20;
+
+/// What the witness has to say. All counts but `requests` and `events` should be 0.
+#[derive(Clone, Debug, Default, Serialize, PartialEq)]
+pub struct Account {
+    /// Requests that the writers and listers sent.
+    pub requests: u64,
+    /// Writes that were acknowledged.
+    pub writes: u64,
+    /// Events that the watchers saw.
+    pub events: u64,
+    /// Requests that failed or were answered as a healthy API does not answer.
+    pub failed_requests: u64,
+    /// Longest time from request to answer, in milliseconds.
+    pub longest_wait_ms: u64,
+    /// Acknowledged writes that a watcher did not see, summed over watchers.
+    pub events_missed: u64,
+    /// Events that a watcher saw more than once.
+    pub events_duplicated: u64,
+    /// Events with a version not above that of the one before.
+    pub events_out_of_order: u64,
+    /// Events that no acknowledged write explains.
+    pub events_unexplained: u64,
+    /// Watchers that met a 410 or something else that they cannot bear.
+    pub watchers_dead: u64,
+    /// Times an informer had to list again.
+    pub relists: u64,
+    /// Objects that should be stored and are not.
+    pub objects_lost: u64,
+    /// Objects whose uid, version or content is not what was acknowledged, or that should be gone.
+    pub objects_changed: u64,
+    /// A few of the faults in words.
+    pub examples: Vec<String>,
+}
+
+impl Account {
+    /// Whether no client noticed anything.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let noticed = Self {
+            requests: 0,
+            writes: 0,
+            events: 0,
+            longest_wait_ms: 0,
+            examples: Vec::new(),
+            ..self.clone()
+        };
+        noticed == Self::default()
+    }
+
+    fn example(&mut self, text: impl FnOnce() -> String) {
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(text());
+        }
+    }
+}
+
+/// The whole account.
+pub fn settle(
+    ledger: &Ledger,
+    watchers: &[Arc<Watcher>],
+    before: &State,
+    after: &State,
+) -> Account {
+    let acks = ledger.acknowledged();
+    let failures = ledger.failures();
+    let (longest, what) = ledger.longest();
+    tracing::info!(?longest, what, "the longest wait");
+    let mut account = Account {
+        requests: ledger.so_far().0,
+        writes: acks.len() as u64,
+        failed_requests: failures.len() as u64,
+        longest_wait_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
+        examples: failures.into_iter().take(EXAMPLES).collect(),
+        ..Account::default()
+    };
+    for watcher in watchers {
+        let log = watcher.log();
+        let expected: Vec<&Ack> =
+            acks.iter().filter(|ack| watcher.expects(ack, log.since)).collect();
+        events(&mut account, watcher.name(), &log, &expected);
+    }
+    objects(&mut account, &acks, before, after);
+    account
+}
+
+fn events(account: &mut Account, name: &str, log: &Log, expected: &[&Ack]) {
+    account.events += log.events.len() as u64;
+    account.relists += u64::from(log.relists);
+    if let Some(why) = &log.died {
+        account.watchers_dead += 1;
+        account.example(|| format!("{name} died: {why}"));
+    }
+    let mut seen: HashMap<_, u64> = HashMap::new();
+    let (mut last, mut deleted) = (log.since, 0);
+    for event in &log.events {
+        *seen.entry(seen_key(event)).or_default() += 1;
+        if event.version <= last {
+            account.events_out_of_order += 1;
+            account.example(|| format!("{name}: {event:?} came after version {last}"));
+        }
+        last = last.max(event.version);
+        deleted += u64::from(event.type_ == EventType::Deleted);
+    }
+    tracing::debug!(name, events = log.events.len(), deleted, "a watcher's log");
+    for ack in expected {
+        match seen.remove(&ack_key(ack)) {
+            None => {
+                account.events_missed += 1;
+                account.example(|| format!("{name}: never saw {ack:?}"));
+            }
+            Some(times) if times > 1 => {
+                account.events_duplicated += times - 1;
+                account.example(|| format!("{name}: saw {ack:?} {times} times"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (event, times) in seen {
+        account.events_unexplained += times;
+        account.example(|| format!("{name}: saw {event:?}, which nobody wrote"));
+    }
+}
+
+/// What must be stored at the end: what was there before, changed by the acknowledged writes.
+fn expected_objects(
+    acks: &[Ack],
+    before: &State,
+) -> BTreeMap<(ReportKind, (String, String)), Option<ObjectState>> {
+    let mut expected: BTreeMap<_, _> =
+        before.0.iter().map(|(key, state)| (key.clone(), Some(state.clone()))).collect();
+    for ack in acks {
+        let state = (ack.did != Did::Delete).then(|| ack.state.clone());
+        expected.insert((ack.kind, ack.key.clone()), state);
+    }
+    expected
+}
+
+fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State) {
+    let expected = expected_objects(acks, before);
+    for (key, wanted) in &expected {
+        match (wanted, after.0.get(key)) {
+            (Some(_), None) => {
+                account.objects_lost += 1;
+                account.example(|| format!("{key:?} is lost"));
+            }
+            (Some(wanted), Some(found)) if wanted != found => {
+                account.objects_changed += 1;
+                account.example(|| format!("{key:?} should be {wanted:?} and is {found:?}"));
+            }
+            (None, Some(_)) => {
+                account.objects_changed += 1;
+                account.example(|| format!("{key:?} was deleted and is there"));
+            }
+            _ => {}
+        }
+    }
+    for key in after.0.keys().filter(|key| !expected.contains_key(key)) {
+        account.objects_changed += 1;
+        account.example(|| format!("{key:?} is there and nobody made it"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::witness::watchers::Seen;
+
+    fn ack(did: Did, name: &str, version: u64) -> Ack {
+        Ack {
+            kind: ReportKind::PolicyReport,
+            did,
+            key: ("n".into(), name.into()),
+            state: ObjectState { uid: name.into(), version, checksum: "c".into() },
+        }
+    }
+
+    fn seen(type_: EventType, uid: &str, version: u64) -> Seen {
+        Seen { type_, uid: uid.into(), version }
+    }
+
+    fn log(events: Vec<Seen>) -> Log {
+        Log { since: 5, events, ..Log::default() }
+    }
+
+    #[test]
+    fn what_was_seen_once_and_in_order_is_clean() {
+        let acks = [ack(Did::Create, "a", 6), ack(Did::Update, "a", 7), ack(Did::Delete, "a", 7)];
+        let log = log(vec![
+            seen(EventType::Added, "a", 6),
+            seen(EventType::Modified, "a", 7),
+            seen(EventType::Deleted, "a", 9),
+        ]);
+        let mut account = Account::default();
+        events(&mut account, "w", &log, &acks.iter().collect::<Vec<_>>());
+        assert!(account.is_clean(), "{account:?}");
+    }
+
+    #[test]
+    fn every_fault_of_a_watch_is_counted_as_what_it_is() {
+        let acks = [ack(Did::Create, "a", 6), ack(Did::Create, "b", 7), ack(Did::Create, "c", 8)];
+        let log = log(vec![
+            seen(EventType::Added, "c", 8),
+            seen(EventType::Added, "a", 6),
+            seen(EventType::Added, "c", 8),
+            seen(EventType::Modified, "x", 10),
+        ]);
+        let mut account = Account::default();
+        events(&mut account, "w", &log, &acks.iter().collect::<Vec<_>>());
+        assert_eq!(account.events_missed, 1, "b");
+        assert_eq!(account.events_duplicated, 1, "c");
+        assert_eq!(account.events_out_of_order, 2, "a, and c again");
+        assert_eq!(account.events_unexplained, 1, "x");
+        assert!(!account.is_clean());
+    }
+
+    #[test]
+    fn the_final_state_is_compared_object_by_object() {
+        let state = |acks: &[Ack]| {
+            State(acks.iter().map(|a| ((a.kind, a.key.clone()), a.state.clone())).collect())
+        };
+        let before = state(&[ack(Did::Create, "kept", 1), ack(Did::Create, "lost", 2)]);
+        let acks = [
+            ack(Did::Create, "new", 6),
+            ack(Did::Create, "gone", 7),
+            ack(Did::Delete, "gone", 7),
+            ack(Did::Create, "moved", 8),
+        ];
+        let after = state(&[
+            ack(Did::Create, "kept", 1),
+            ack(Did::Create, "new", 6),
+            ack(Did::Create, "gone", 7),
+            ack(Did::Create, "moved", 9),
+        ]);
+        let mut account = Account::default();
+        objects(&mut account, &acks, &before, &after);
+        assert_eq!((account.objects_lost, account.objects_changed), (1, 2), "{account:?}");
+    }
+}

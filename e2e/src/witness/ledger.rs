@@ -1,0 +1,129 @@
+//! What the writers were told: acknowledged writes, failures, and how long they waited.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use super::state::ObjectState;
+use crate::reports::ReportKind;
+
+/// What an acknowledged write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// 201 to a POST.
+    Create,
+    /// 200 to a PUT that changed something.
+    Update,
+    /// 200 to a DELETE.
+    Delete,
+}
+
+/// One write that the server acknowledged.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    /// Kind written.
+    pub kind: ReportKind,
+    /// What was done.
+    pub did: Did,
+    /// Namespace and name.
+    pub key: (String, String),
+    /// What is stored since; for a deletion what was stored before.
+    pub state: ObjectState,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Ledger {
+    inner: Mutex<Inner>,
+    requests: AtomicU64,
+    writers: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct Inner {
+    acks: Vec<Ack>,
+    failures: Vec<String>,
+    longest_wait: Duration,
+    longest_what: String,
+}
+
+/// Held by a running writer.
+pub struct WriterGuard<'a>(&'a Ledger);
+
+impl Drop for WriterGuard<'_> {
+    fn drop(&mut self) {
+        self.0.writers.send_modify(|running| *running = running.saturating_sub(1));
+    }
+}
+
+impl Ledger {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a writer in before its task is spawned.
+    pub fn expect_writer(&self) {
+        self.writers.send_modify(|running| *running += 1);
+    }
+
+    /// Counts the writer out when the guard is dropped.
+    pub fn writer(&self) -> WriterGuard<'_> {
+        WriterGuard(self)
+    }
+
+    /// Waits until no writer runs any more.
+    pub async fn writers_gone(&self) {
+        let mut running = self.writers.subscribe();
+        // The sender lives as long as `self`.
+        let _ = running.wait_for(|running| *running == 0).await;
+    }
+
+    /// A request was answered, as expected or not.
+    pub fn answered(&self, what: &str, took: Duration) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut inner = self.inner();
+        if took > inner.longest_wait {
+            inner.longest_wait = took;
+            what.clone_into(&mut inner.longest_what);
+        }
+    }
+
+    /// A write was acknowledged.
+    pub fn acknowledge(&self, ack: Ack) {
+        self.inner().acks.push(ack);
+    }
+
+    /// Something happened that a client of a healthy API does not see.
+    pub fn fail(&self, what: String) {
+        tracing::warn!(what, "the witness noticed");
+        self.inner().failures.push(what);
+    }
+
+    /// Requests sent, failures, longest wait.
+    pub fn so_far(&self) -> (u64, usize, Duration) {
+        let inner = self.inner();
+        (self.requests.load(Ordering::Relaxed), inner.failures.len(), inner.longest_wait)
+    }
+
+    /// All acknowledged writes in the order in which they were acknowledged.
+    pub fn acknowledged(&self) -> Vec<Ack> {
+        self.inner().acks.clone()
+    }
+
+    /// All failures.
+    pub fn failures(&self) -> Vec<String> {
+        self.inner().failures.clone()
+    }
+
+    /// The request that waited longest.
+    pub fn longest(&self) -> (Duration, String) {
+        let inner = self.inner();
+        (inner.longest_wait, inner.longest_what.clone())
+    }
+}

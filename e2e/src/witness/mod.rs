@@ -1,0 +1,139 @@
+//! A witness: clients that write and watch reports all the time, as Kyverno does, and afterwards
+//! say whether they noticed anything.
+//!
+//! Writers use a client that never retries and write down what was acknowledged; watchers write
+//! down every event. [`Witness::finish`] sets one against the other: every acknowledged write must
+//! have been seen exactly once, in order, by every watcher, and must be what a list shows.
+
+mod account;
+mod ledger;
+mod requester;
+mod state;
+mod watchers;
+mod writers;
+
+use std::{sync::Arc, time::Duration};
+
+use kube::Client;
+use tokio::{task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+pub use account::Account;
+pub use requester::strict_client;
+pub use state::{ObjectState, State};
+
+use crate::reports::{Corpus, Owner, ReportKind};
+use account::settle;
+use ledger::Ledger;
+use requester::Requester;
+use watchers::{Style, Watcher};
+
+/// Why the witness could not do its work; what it finds is in the [`Account`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum WitnessError {
+    /// A request needed to begin or to end failed.
+    #[error("the witness cannot {doing}: {reason}")]
+    Request {
+        /// What it was about to do.
+        doing: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A watcher did not get its initial state.
+    #[error("the watcher {0} did not get its initial state within {1:?}")]
+    NotStarted(&'static str, Duration),
+}
+
+/// What the witness writes.
+#[derive(Clone, Debug)]
+pub struct WitnessOptions {
+    /// Namespaces to write in; one writer of each kind runs in each of them.
+    pub namespaces: Vec<Owner>,
+    /// Writes a second, of all writers together.
+    pub rate: f64,
+    /// Permanent reports that each writer keeps alive.
+    pub reports_per_writer: usize,
+}
+
+/// Running writers and watchers.
+pub struct Witness {
+    ledger: Arc<Ledger>,
+    watchers: Vec<Arc<Watcher>>,
+    client: Client,
+    before: State,
+    tasks: JoinSet<()>,
+    stop_writing: CancellationToken,
+    stop_watching: CancellationToken,
+}
+
+/// How long a watcher may take to get its initial state.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long watchers may take to see the last acknowledged write.
+const SETTLE_LIMIT: Duration = Duration::from_secs(90);
+
+impl Witness {
+    /// Writes down what is stored, opens the watches, and begins to write.
+    ///
+    /// # Errors
+    /// When the state cannot be listed or a watcher gets no initial state.
+    pub async fn start(
+        client: Client,
+        corpus: Arc<Corpus>,
+        options: WitnessOptions,
+    ) -> Result<Self, WitnessError> {
+        let ledger = Arc::new(Ledger::default());
+        let before = State::read(&client).await?;
+        let stop_writing = CancellationToken::new();
+        let stop_watching = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let mut watchers = Vec::new();
+        for kind in [ReportKind::PolicyReport, ReportKind::EphemeralReport] {
+            for style in Style::ALL {
+                let watcher = Arc::new(Watcher::new(kind, style));
+                tasks.spawn(Arc::clone(&watcher).run(
+                    Requester::new(client.clone(), Arc::clone(&ledger)),
+                    stop_watching.clone(),
+                ));
+                watchers.push(watcher);
+            }
+        }
+        for watcher in &watchers {
+            tokio::time::timeout(START_LIMIT, watcher.started())
+                .await
+                .map_err(|_| WitnessError::NotStarted(watcher.name(), START_LIMIT))?;
+        }
+        writers::spawn(
+            &mut tasks,
+            &Requester::new(client.clone(), Arc::clone(&ledger)),
+            &corpus,
+            &options,
+            &stop_writing,
+        );
+        Ok(Self { ledger, watchers, client, before, tasks, stop_writing, stop_watching })
+    }
+
+    /// What can be said while everything runs: requests sent, failures so far, longest wait.
+    #[must_use]
+    pub fn so_far(&self) -> (u64, usize, Duration) {
+        self.ledger.so_far()
+    }
+
+    /// Ends the writers, lets the watchers see the last write, and settles the account.
+    ///
+    /// # Errors
+    /// When the state cannot be listed at the end.
+    pub async fn finish(mut self) -> Result<Account, WitnessError> {
+        self.stop_writing.cancel();
+        self.ledger.writers_gone().await;
+        let acks = self.ledger.acknowledged();
+        let deadline = Instant::now() + SETTLE_LIMIT;
+        for watcher in &self.watchers {
+            // A watcher that misses something will not see it later either: the account says so.
+            let _ = tokio::time::timeout_at(deadline, watcher.seen_all(&acks)).await;
+        }
+        self.stop_watching.cancel();
+        while self.tasks.join_next().await.is_some() {}
+        let after = State::read(&self.client).await?;
+        Ok(settle(&self.ledger, &self.watchers, &self.before, &after))
+    }
+}

@@ -1,0 +1,311 @@
+//! Watchers that write down every event, in the three styles that clients of the API use.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{AsyncBufReadExt as _, TryStreamExt as _};
+use http::{Method, StatusCode};
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ledger::{Ack, Did},
+    requester::Requester,
+    state::version,
+};
+use crate::reports::ReportKind;
+
+/// How a watcher gets its state and what it does when a watch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// LIST, then WATCH of whole objects; a 410 makes it list again.
+    Informer,
+    /// WATCH with `sendInitialEvents`, metadata only; a 410 makes it begin again.
+    MetadataWatchList,
+    /// LIST, then WATCH of metadata, by label where the kind has the label; dies on the first 410
+    /// or event without a version, as client-go's RetryWatcher does.
+    RetryWatcher,
+}
+
+impl Style {
+    /// Every style.
+    pub const ALL: [Self; 3] = [Self::Informer, Self::MetadataWatchList, Self::RetryWatcher];
+
+    fn accept(self) -> &'static str {
+        match self {
+            Self::Informer => "application/json",
+            Self::MetadataWatchList | Self::RetryWatcher => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+        }
+    }
+}
+
+/// Type of an event that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// ADDED.
+    Added,
+    /// MODIFIED.
+    Modified,
+    /// DELETED.
+    Deleted,
+}
+
+/// One event as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// Type.
+    pub type_: EventType,
+    /// uid of the object.
+    pub uid: String,
+    /// Version of the event.
+    pub version: u64,
+}
+
+/// What a watcher wrote down.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Version of the initial state; events after it count.
+    pub since: u64,
+    /// All events after the initial state.
+    pub events: Vec<Seen>,
+    /// Times it lost its place and had to begin again.
+    pub relists: u32,
+    /// Times a watch ended and another was opened.
+    pub reconnects: u32,
+    /// Why it gave up.
+    pub died: Option<String>,
+}
+
+/// Position in the stream of versions, and whether it is to be taken up there.
+enum Next {
+    Resume(u64),
+    Restart,
+    Die(String),
+}
+
+/// See the module.
+pub struct Watcher {
+    kind: ReportKind,
+    style: Style,
+    log: Mutex<Log>,
+    progress: watch::Sender<u64>,
+}
+
+/// client-go's pause before a watch is opened again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+
+impl Watcher {
+    /// A watcher of all namespaces.
+    pub fn new(kind: ReportKind, style: Style) -> Self {
+        Self { kind, style, log: Mutex::default(), progress: watch::Sender::new(0) }
+    }
+
+    /// For messages.
+    pub fn name(&self) -> &'static str {
+        match (self.style, self.kind.ephemeral()) {
+            (Style::Informer, false) => "informer of permanent reports",
+            (Style::Informer, true) => "informer of ephemeral reports",
+            (Style::MetadataWatchList, false) => "metadata informer of permanent reports",
+            (Style::MetadataWatchList, true) => "metadata informer of ephemeral reports",
+            (Style::RetryWatcher, false) => "RetryWatcher of permanent reports",
+            (Style::RetryWatcher, true) => "RetryWatcher of ephemeral reports",
+        }
+    }
+
+    /// The kind that is watched.
+    pub fn kind(&self) -> ReportKind {
+        self.kind
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy of what was written down.
+    pub fn log(&self) -> Log {
+        self.inner().clone()
+    }
+
+    /// Waits until the initial state is there.
+    pub async fn started(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.progress.subscribe().wait_for(|version| *version > 0).await;
+    }
+
+    /// Waits until an event was seen for every one of `acks` that concerns this watcher.
+    pub async fn seen_all(&self, acks: &[Ack]) {
+        let mut progress = self.progress.subscribe();
+        loop {
+            let missing = {
+                let log = self.inner();
+                let seen: HashSet<(bool, &str, u64)> =
+                    log.events.iter().map(|event| seen_key(event)).collect();
+                acks.iter()
+                    .filter(|ack| self.expects(ack, log.since))
+                    .any(|ack| !seen.contains(&ack_key(ack)))
+            };
+            if !missing || progress.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether an acknowledged write must show up here as an event.
+    pub fn expects(&self, ack: &Ack, since: u64) -> bool {
+        ack.kind == self.kind && (ack.did == Did::Delete || ack.state.version > since)
+    }
+
+    /// Watches until `stop`, or until it dies.
+    pub async fn run(self: std::sync::Arc<Self>, requester: Requester, stop: CancellationToken) {
+        stop.run_until_cancelled(async {
+            let mut next = Next::Restart;
+            loop {
+                next = match next {
+                    Next::Resume(from) => self.watch(&requester, Some(from)).await,
+                    Next::Restart if self.style == Style::MetadataWatchList => {
+                        self.watch(&requester, None).await
+                    }
+                    Next::Restart => self.list(&requester).await,
+                    Next::Die(why) => {
+                        tracing::warn!(watcher = self.name(), why, "a watcher died");
+                        self.inner().died = Some(why);
+                        return;
+                    }
+                };
+                tokio::time::sleep(RECONNECT_PAUSE).await;
+            }
+        })
+        .await;
+    }
+
+    fn selector(&self) -> &'static str {
+        if self.kind.ephemeral() && self.style == Style::RetryWatcher {
+            "&labelSelector=audit.kyverno.io%2Fsource%3D%3Dbackground-scan"
+        } else {
+            ""
+        }
+    }
+
+    async fn list(&self, requester: &Requester) -> Next {
+        let uri = format!("{}?limit=0{}", self.kind.path(None), self.selector());
+        let Some((_, list)) =
+            requester.call(Method::GET, &uri, None, &[StatusCode::OK]).await
+        else {
+            return Next::Restart;
+        };
+        match version(&list) {
+            0 => Next::Die("a list without a version".into()),
+            at => {
+                self.begin(at);
+                Next::Resume(at)
+            }
+        }
+    }
+
+    /// The initial state was that of version `at`.
+    fn begin(&self, at: u64) {
+        {
+            let mut log = self.inner();
+            if log.since == 0 {
+                log.since = at;
+            } else {
+                log.relists += 1;
+            }
+        }
+        self.progress.send_modify(|seen| *seen = at.max(*seen));
+    }
+
+    async fn watch(&self, requester: &Requester, from: Option<u64>) -> Next {
+        let start = from.map_or_else(
+            || "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+            |from| format!("resourceVersion={from}"),
+        );
+        let uri = format!(
+            "{}?watch=1&allowWatchBookmarks=true&timeoutSeconds=570&{start}{}",
+            self.kind.path(None),
+            self.selector()
+        );
+        let again = from.map_or(Next::Restart, Next::Resume);
+        match requester.send(Method::GET, &uri, None, self.style.accept()).await {
+            Ok((StatusCode::OK, body)) => self.read(body, from).await,
+            Ok((StatusCode::GONE, _)) => self.lost("410 to the request"),
+            Ok((status, _)) => {
+                requester.ledger.fail(format!("WATCH {uri}: {status}"));
+                again
+            }
+            Err(error) => {
+                requester.ledger.fail(format!("WATCH {uri}: {error}"));
+                again
+            }
+        }
+    }
+
+    fn lost(&self, why: &str) -> Next {
+        if self.style == Style::RetryWatcher { Next::Die(why.to_owned()) } else { Next::Restart }
+    }
+
+    /// Reads one watch to its end; says from where to go on.
+    async fn read(&self, body: Body, from: Option<u64>) -> Next {
+        let stream = http_body_util::BodyExt::into_data_stream(body).map_err(std::io::Error::other);
+        let mut lines = stream.into_async_read().lines();
+        let (mut at, mut initial) = (from, from.is_none());
+        self.inner().reconnects += 1;
+        // A broken connection is resumed like one that ended.
+        while let Ok(Some(line)) = lines.try_next().await {
+            let Ok(event) = serde_json::from_str::<Value>(&line) else {
+                return self.lost("an event that is not JSON");
+            };
+            let object = &event["object"];
+            let version = version(object);
+            let type_ = match event["type"].as_str() {
+                Some("ERROR") => return self.lost(&format!("ERROR {object}")),
+                _ if version == 0 => return self.lost("an event without a version"),
+                Some("BOOKMARK") => None,
+                Some("ADDED") => Some(EventType::Added),
+                Some("MODIFIED") => Some(EventType::Modified),
+                Some("DELETED") => Some(EventType::Deleted),
+                _ => return self.lost(&format!("an event of no known type: {line}")),
+            };
+            if initial {
+                let annotation = &object["metadata"]["annotations"]["k8s.io/initial-events-end"];
+                if type_.is_none() && annotation == "true" {
+                    initial = false;
+                    at = Some(version);
+                    self.begin(version);
+                }
+                continue;
+            }
+            at = Some(at.unwrap_or(0).max(version));
+            if let Some(type_) = type_ {
+                let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                self.inner().events.push(Seen { type_, uid, version });
+                self.progress.send_modify(|seen| *seen = version.max(*seen));
+            }
+        }
+        at.filter(|_| !initial).map_or(Next::Restart, Next::Resume)
+    }
+}
+
+/// What makes an event the one that an acknowledged write asks for: deletions have a version of
+/// their own that the writer does not learn.
+pub fn ack_key(ack: &Ack) -> (bool, &str, u64) {
+    match ack.did {
+        Did::Delete => (true, &ack.state.uid, 0),
+        Did::Create | Did::Update => (false, &ack.state.uid, ack.state.version),
+    }
+}
+
+/// See [`ack_key`].
+pub fn seen_key(event: &Seen) -> (bool, &str, u64) {
+    match event.type_ {
+        EventType::Deleted => (true, &event.uid, 0),
+        EventType::Added | EventType::Modified => (false, &event.uid, event.version),
+    }
+}

@@ -1,0 +1,192 @@
+//! Writers in the pattern of Kyverno's controllers: permanent reports are read and put back, often
+//! unchanged; ephemeral ones are posted with `generateName`, looked up by label, adopted, deleted.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, StatusCode};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Value, json};
+use tokio::{task::JoinSet, time::MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    WitnessOptions,
+    ledger::{Ack, Did},
+    requester::Requester,
+    state::{ObjectState, key, version},
+};
+use crate::reports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
+
+/// Made-up reports of the witness are numbered from here, away from those that were loaded.
+const FIRST_INDEX: usize = 10_000_000;
+const INDEXES_PER_WRITER: usize = 1_000_000;
+/// Writes of one ephemeral report's life: POST, PUT, DELETE.
+const EPHEMERAL_WRITES: f64 = 3.0;
+
+/// One permanent and one ephemeral writer a namespace, each with its part of the rate.
+pub fn spawn(
+    tasks: &mut JoinSet<()>,
+    requester: &Requester,
+    corpus: &Arc<Corpus>,
+    options: &WitnessOptions,
+    stop: &CancellationToken,
+) {
+    let count = u32::try_from(options.namespaces.len() * 2).unwrap_or(u32::MAX);
+    let period = Duration::from_secs_f64(f64::from(count) / options.rate);
+    for (number, owner) in options.namespaces.iter().enumerate() {
+        let writer = Writer {
+            requester: requester.clone(),
+            corpus: Arc::clone(corpus),
+            owner: owner.clone(),
+            first: FIRST_INDEX + number * INDEXES_PER_WRITER,
+        };
+        let (kept, seed) = (options.reports_per_writer, number as u64);
+        requester.ledger.expect_writer();
+        tasks.spawn(writer.clone().permanent(period, kept, seed, stop.clone()));
+        requester.ledger.expect_writer();
+        tasks.spawn(writer.ephemeral(period.mul_f64(EPHEMERAL_WRITES), stop.clone()));
+    }
+}
+
+#[derive(Clone)]
+struct Writer {
+    requester: Requester,
+    corpus: Arc<Corpus>,
+    owner: Owner,
+    first: usize,
+}
+
+impl Writer {
+    /// Every tick one write: mostly a PUT of one of the kept reports, changed or not; now and then
+    /// a report goes and another comes.
+    async fn permanent(self, period: Duration, kept: usize, seed: u64, stop: CancellationToken) {
+        let ledger = Arc::clone(&self.requester.ledger);
+        let _running = ledger.writer();
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut ticks = ticker(period);
+        let mut alive: Vec<String> = Vec::new();
+        let mut round = 0_u64;
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            round += 1;
+            let index = self.first + usize::try_from(round).unwrap_or(0);
+            if alive.len() < kept {
+                alive.extend(self.create(ReportKind::PolicyReport, index).await);
+            } else if rng.random_range(0..10) == 0 {
+                let name = alive.swap_remove(rng.random_range(0..alive.len()));
+                self.delete(ReportKind::PolicyReport, &name).await;
+            } else {
+                let name = &alive[rng.random_range(0..alive.len())];
+                let no_op = rng.random_range(0..1000) < shape::NO_OP_UPDATES;
+                self.get_and_put(ReportKind::PolicyReport, name, |report| {
+                    if !no_op {
+                        rescan(report, round);
+                    }
+                })
+                .await;
+            }
+        }
+    }
+
+    /// Every tick the whole life of one ephemeral report.
+    async fn ephemeral(self, period: Duration, stop: CancellationToken) {
+        let ledger = Arc::clone(&self.requester.ledger);
+        let _running = ledger.writer();
+        let kind = ReportKind::EphemeralReport;
+        let mut ticks = ticker(period);
+        let mut index = self.first;
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            index += 1;
+            let subject = subject_uid(kind, index);
+            let path = format!("{}/{subject}", kind.path(Some(&self.owner.namespace)));
+            self.requester.call(Method::GET, &path, None, &[StatusCode::NOT_FOUND]).await;
+            let Some(name) = self.create(kind, index).await else { continue };
+            self.find_by_subject(&subject, &name).await;
+            self.get_and_put(kind, &name, |report| {
+                report["metadata"]["annotations"]["witness/adopted"] = json!("true");
+            })
+            .await;
+            self.delete(kind, &name).await;
+        }
+    }
+
+    /// POSTs report `index`; ephemeral ones get their name from the server.
+    async fn create(&self, kind: ReportKind, index: usize) -> Option<String> {
+        let mut report = self.corpus.report(kind, index, &self.owner);
+        if kind.ephemeral() {
+            let meta = report["metadata"].as_object_mut()?;
+            meta.remove("name");
+            meta.insert("generateName".into(), json!(format!("{}-", subject_uid(kind, index))));
+            meta["labels"]["audit.kyverno.io/source"] = json!("background-scan");
+        }
+        let path = kind.path(Some(&self.owner.namespace));
+        let (_, created) =
+            self.requester.call(Method::POST, &path, Some(&report), &[StatusCode::CREATED]).await?;
+        self.acknowledge(kind, Did::Create, &created);
+        Some(key(&created).1)
+    }
+
+    /// GET, change, PUT with the resourceVersion that was read.
+    async fn get_and_put(&self, kind: ReportKind, name: &str, change: impl FnOnce(&mut Value)) {
+        let path = format!("{}/{name}", kind.path(Some(&self.owner.namespace)));
+        let ok = [StatusCode::OK];
+        let Some((_, read)) = self.requester.call(Method::GET, &path, None, &ok).await else {
+            return;
+        };
+        let mut wanted = read.clone();
+        change(&mut wanted);
+        let Some((_, put)) = self.requester.call(Method::PUT, &path, Some(&wanted), &ok).await
+        else {
+            return;
+        };
+        let (old, new) = (version(&read), version(&put));
+        if wanted == read {
+            if old != new {
+                self.requester.ledger.fail(format!("PUT {path}: nothing changed, yet {old} -> {new}"));
+            }
+        } else if new <= old {
+            self.requester.ledger.fail(format!("PUT {path}: the version went {old} -> {new}"));
+        } else {
+            self.acknowledge(kind, Did::Update, &put);
+        }
+    }
+
+    async fn delete(&self, kind: ReportKind, name: &str) {
+        let path = format!("{}/{name}", kind.path(Some(&self.owner.namespace)));
+        let ok = [StatusCode::OK];
+        let Some((_, read)) = self.requester.call(Method::GET, &path, None, &ok).await else {
+            return;
+        };
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        if self.requester.call(Method::DELETE, &path, Some(&options), &ok).await.is_some() {
+            self.acknowledge(kind, Did::Delete, &read);
+        }
+    }
+
+    /// The list by label that Kyverno's aggregation relies on must show what was just created.
+    async fn find_by_subject(&self, subject: &str, name: &str) {
+        let kind = ReportKind::EphemeralReport;
+        let uri = format!(
+            "{}?labelSelector=audit.kyverno.io%2Fresource.uid%3D{subject}",
+            kind.path(Some(&self.owner.namespace))
+        );
+        if let Some((_, list)) =
+            self.requester.call(Method::GET, &uri, None, &[StatusCode::OK]).await
+        {
+            let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+            if items.len() != 1 || items[0]["metadata"]["name"] != name {
+                self.requester.ledger.fail(format!("GET {uri}: does not show {name} alone"));
+            }
+        }
+    }
+
+    fn acknowledge(&self, kind: ReportKind, did: Did, object: &Value) {
+        let ack = Ack { kind, did, key: key(object), state: ObjectState::of(object) };
+        self.requester.ledger.acknowledge(ack);
+    }
+}
+
+fn ticker(period: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
