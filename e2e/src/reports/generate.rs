@@ -23,8 +23,22 @@ const POLICIES: [&str; 12] = [
 ];
 const CATEGORIES: [&str; 3] = ["Pod Hardening", "House Rules", "Supply Chain"];
 const WORDS: [&str; 16] = [
-    "the", "container", "field", "must", "not", "be", "set", "to", "value", "of", "path", "spec",
-    "rule", "checked", "against", "template",
+    "the",
+    "container",
+    "field",
+    "must",
+    "not",
+    "be",
+    "set",
+    "to",
+    "value",
+    "of",
+    "path",
+    "spec",
+    "rule",
+    "checked",
+    "against",
+    "template",
 ];
 
 /// The catalog's report APIs as CRDs.
@@ -40,13 +54,20 @@ pub fn crds() -> Result<Vec<CustomResourceDefinition>, InputError> {
 /// [`shape::TEMPLATES`] reports of a kind.
 pub fn reports(kind: ReportKind, seed: u64) -> Vec<Value> {
     let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(kind as u64));
-    (0..shape::TEMPLATES).map(|_| report(kind, &mut rng)).collect()
+    (0..shape::TEMPLATES)
+        .map(|_| report(kind, &mut rng))
+        .collect()
 }
 
 fn report(kind: ReportKind, rng: &mut StdRng) -> Value {
-    let lengths =
-        if kind.namespaced() { shape::RESULTS_NAMESPACED } else { shape::RESULTS_CLUSTER };
-    let results: Vec<Value> = (0..shape::at(lengths, rng.random())).map(|_| result(rng)).collect();
+    let lengths = if kind.namespaced() {
+        shape::RESULTS_NAMESPACED
+    } else {
+        shape::RESULTS_CLUSTER
+    };
+    let results: Vec<Value> = (0..shape::at(lengths, rng.random()))
+        .map(|_| result(rng))
+        .collect();
     let count = |verdict: &str| results.iter().filter(|r| r["result"] == verdict).count();
     let summary = json!({"pass": count("pass"), "fail": count("fail"), "warn": count("warn"),
         "error": count("error"), "skip": count("skip")});
@@ -153,7 +174,11 @@ mod tests {
     fn figures(reports: &[Value], kind: ReportKind) -> [f64; 3] {
         let mut sums = [0.0, 0.0, 0.0];
         for report in reports {
-            let body = if kind.ephemeral() { &report["spec"] } else { report };
+            let body = if kind.ephemeral() {
+                &report["spec"]
+            } else {
+                report
+            };
             let results = body["results"].as_array().unwrap();
             sums[0] += report.to_string().len() as f64;
             sums[1] += results.len() as f64;
@@ -167,18 +192,29 @@ mod tests {
     fn generated_reports_have_the_shape_of_recorded_ones() {
         let recorded = Input::detect();
         if recorded.name() != "recorded" {
-            assert!(std::env::var_os("CI").is_none(), "CI has the recorded reports");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "CI has the recorded reports"
+            );
             return;
         }
         let recorded = recorded.corpus().unwrap();
-        for kind in [ReportKind::PolicyReport, ReportKind::EphemeralReport, ReportKind::Report] {
+        for kind in [
+            ReportKind::PolicyReport,
+            ReportKind::EphemeralReport,
+            ReportKind::Report,
+        ] {
             let ours = figures(&reports(kind, 1), kind);
             let theirs = figures(recorded.templates(kind), kind);
-            for (name, (ours, theirs)) in
-                ["bytes", "results", "passed"].iter().zip(ours.into_iter().zip(theirs))
+            for (name, (ours, theirs)) in ["bytes", "results", "passed"]
+                .iter()
+                .zip(ours.into_iter().zip(theirs))
             {
                 let ratio = ours / theirs;
-                assert!((0.8..1.25).contains(&ratio), "{kind:?} {name}: {ours:.1} and {theirs:.1}");
+                assert!(
+                    (0.8..1.25).contains(&ratio),
+                    "{kind:?} {name}: {ours:.1} and {theirs:.1}"
+                );
             }
         }
     }

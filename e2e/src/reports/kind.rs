@@ -72,7 +72,10 @@ impl ReportKind {
     /// Whether reports of this kind live in namespaces.
     #[must_use]
     pub fn namespaced(self) -> bool {
-        matches!(self, Self::PolicyReport | Self::EphemeralReport | Self::Report)
+        matches!(
+            self,
+            Self::PolicyReport | Self::EphemeralReport | Self::Report
+        )
     }
 
     /// Whether this is one of Kyverno's short-lived kinds, whose results are below `spec`.

@@ -87,7 +87,10 @@ impl Input {
             Self::Recorded(folder) => recorded::crds(&folder.join("crds"))?,
             Self::Generated { .. } => generate::crds()?,
         };
-        Ok(all.into_iter().filter(|crd| groups.contains(&crd.spec.group.as_str())).collect())
+        Ok(all
+            .into_iter()
+            .filter(|crd| groups.contains(&crd.spec.group.as_str()))
+            .collect())
     }
 
     /// Templates of every kind.
@@ -159,13 +162,23 @@ pub fn subject_uid(kind: ReportKind, index: usize) -> String {
 /// Changes a report as a new scan does: the time of every result, the verdict of one of them, and
 /// the counts. `round` must differ from call to call for the report to differ.
 pub fn rescan(report: &mut Value, round: u64) {
-    let body = if report.get("spec").is_some() { &mut report["spec"] } else { report };
-    let Some(results) = body.get_mut("results").and_then(Value::as_array_mut) else { return };
+    let body = if report.get("spec").is_some() {
+        &mut report["spec"]
+    } else {
+        report
+    };
+    let Some(results) = body.get_mut("results").and_then(Value::as_array_mut) else {
+        return;
+    };
     let flipped = usize::try_from(round).unwrap_or(0) % results.len().max(1);
     for (index, result) in results.iter_mut().enumerate() {
         result["timestamp"] = json!({"seconds": 1_700_000_000 + round, "nanos": 0});
         if index == flipped {
-            let verdict = if result["result"] == "pass" { "fail" } else { "pass" };
+            let verdict = if result["result"] == "pass" {
+                "fail"
+            } else {
+                "pass"
+            };
             result["result"] = json!(verdict);
         }
     }
@@ -181,9 +194,14 @@ pub fn rescan(report: &mut Value, round: u64) {
 /// What a client sends when it creates the object: without what the server sets.
 fn as_sent(report: &mut Value) {
     if let Some(meta) = report.get_mut("metadata").and_then(Value::as_object_mut) {
-        for set_by_server in
-            ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "generateName"]
-        {
+        for set_by_server in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "generateName",
+        ] {
             meta.remove(set_by_server);
         }
     }
@@ -194,7 +212,10 @@ mod tests {
     use super::*;
 
     fn owner() -> Owner {
-        Owner { namespace: "n".into(), uid: "u".into() }
+        Owner {
+            namespace: "n".into(),
+            uid: "u".into(),
+        }
     }
 
     #[test]
@@ -205,7 +226,10 @@ mod tests {
         let b = corpus.report(ReportKind::EphemeralReport, 3 + shape::TEMPLATES, &owner());
         assert_ne!(a["metadata"]["name"], b["metadata"]["name"]);
         assert_eq!(a["spec"], b["spec"]);
-        assert_eq!(a["metadata"]["labels"]["audit.kyverno.io/resource.uid"], a["metadata"]["name"]);
+        assert_eq!(
+            a["metadata"]["labels"]["audit.kyverno.io/resource.uid"],
+            a["metadata"]["name"]
+        );
     }
 
     #[test]
@@ -216,7 +240,11 @@ mod tests {
             let before = report.clone();
             rescan(&mut report, 1);
             assert_ne!(before, report, "{kind:?}");
-            let body = if kind.ephemeral() { &report["spec"] } else { &report };
+            let body = if kind.ephemeral() {
+                &report["spec"]
+            } else {
+                &report
+            };
             let results = body["results"].as_array().unwrap();
             let passed = results.iter().filter(|r| r["result"] == "pass").count();
             assert_eq!(body["summary"]["pass"], json!(passed));

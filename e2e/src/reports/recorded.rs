@@ -14,7 +14,10 @@ use super::{InputError, ReportKind, as_sent};
 
 /// All CRDs in a folder.
 pub fn crds(folder: &Path) -> Result<Vec<CustomResourceDefinition>, InputError> {
-    let read = |source| InputError::Read { path: folder.to_owned(), source };
+    let read = |source| InputError::Read {
+        path: folder.to_owned(),
+        source,
+    };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(read)? {
         paths.push(entry.map_err(read)?.path());
@@ -23,29 +26,47 @@ pub fn crds(folder: &Path) -> Result<Vec<CustomResourceDefinition>, InputError> 
     paths
         .into_iter()
         .map(|path| {
-            let file = File::open(&path)
-                .map_err(|source| InputError::Read { path: path.clone(), source })?;
-            serde_yaml::from_reader(file)
-                .map_err(|error| InputError::Format { path, reason: error.to_string() })
+            let file = File::open(&path).map_err(|source| InputError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            serde_yaml::from_reader(file).map_err(|error| InputError::Format {
+                path,
+                reason: error.to_string(),
+            })
         })
         .collect()
 }
 
 /// All recorded reports of a kind, as their clients sent them.
 pub fn reports(folder: &Path, kind: ReportKind) -> Result<Vec<Value>, InputError> {
-    let name = format!("{}.{}-{}.jsonl.gz", kind.plural(), kind.group(), kind.version());
+    let name = format!(
+        "{}.{}-{}.jsonl.gz",
+        kind.plural(),
+        kind.group(),
+        kind.version()
+    );
     let path = folder.join(name);
-    let read = |source| InputError::Read { path: path.clone(), source };
+    let read = |source| InputError::Read {
+        path: path.clone(),
+        source,
+    };
     let lines = BufReader::new(GzDecoder::new(File::open(&path).map_err(read)?)).lines();
     let mut reports = Vec::new();
     for line in lines {
-        let mut report: Value = serde_json::from_str(&line.map_err(read)?)
-            .map_err(|error| InputError::Format { path: path.clone(), reason: error.to_string() })?;
+        let mut report: Value =
+            serde_json::from_str(&line.map_err(read)?).map_err(|error| InputError::Format {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
         as_sent(&mut report);
         reports.push(report);
     }
     if reports.is_empty() {
-        return Err(InputError::Format { path, reason: "holds no report".into() });
+        return Err(InputError::Format {
+            path,
+            reason: "holds no report".into(),
+        });
     }
     Ok(reports)
 }

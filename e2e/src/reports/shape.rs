@@ -14,11 +14,21 @@ pub const RESULTS_CLUSTER: Quantiles = &[1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2];
 /// Length of a result's message in bytes.
 pub const MESSAGE: Quantiles = &[7, 7, 7, 7, 40, 43, 47, 55, 60, 190, 400];
 /// Verdicts by weight.
-pub const VERDICTS: &[(&str, u32)] =
-    &[("pass", 790), ("fail", 198), ("warn", 11), ("skip", 1), ("error", 0)];
+pub const VERDICTS: &[(&str, u32)] = &[
+    ("pass", 790),
+    ("fail", 198),
+    ("warn", 11),
+    ("skip", 1),
+    ("error", 0),
+];
 /// Severities by weight; the empty one stands for none.
-pub const SEVERITIES: &[(&str, u32)] =
-    &[("medium", 914), ("high", 40), ("", 29), ("low", 14), ("info", 3)];
+pub const SEVERITIES: &[(&str, u32)] = &[
+    ("medium", 914),
+    ("high", 40),
+    ("", 29),
+    ("low", 14),
+    ("info", 3),
+];
 /// Part of the results that name no rule, in thousandths.
 pub const WITHOUT_RULE: u32 = 295;
 /// Labels of an ephemeral report: each policy that was in force leaves one.

@@ -10,12 +10,15 @@ use serde::Serialize;
 use super::{
     ledger::{Ack, Did, Ledger},
     state::{ObjectState, State},
-    watchers::{EventType, Log, Watcher, ack_key, seen_key},
+    watchers::{Log, Watcher, ack_key, seen_key},
 };
 use crate::reports::ReportKind;
 
 /// Most examples of each kind of fault that are kept.
 const EXAMPLES: usize = 20;
+
+/// See [`Ledger::doubts`].
+type Doubts = [(ReportKind, String)];
 
 /// What the witness has to say. All counts but `requests` and `events` should be 0.
 #[derive(Clone, Debug, Default, Serialize, PartialEq)]
@@ -51,6 +54,16 @@ pub struct Account {
 }
 
 impl Account {
+    /// Whether every acknowledged write was seen and kept, whatever requests failed.
+    #[must_use]
+    pub fn nothing_lost(&self) -> bool {
+        Self {
+            failed_requests: 0,
+            ..self.clone()
+        }
+        .is_clean()
+    }
+
     /// Whether no client noticed anything.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -80,6 +93,7 @@ pub fn settle(
     after: &State,
 ) -> Account {
     let acks = ledger.acknowledged();
+    let doubts = ledger.doubts();
     let failures = ledger.failures();
     let (longest, what) = ledger.longest();
     tracing::info!(?longest, what, "the longest wait");
@@ -93,47 +107,56 @@ pub fn settle(
     };
     for watcher in watchers {
         let log = watcher.log();
-        let expected: Vec<&Ack> =
-            acks.iter().filter(|ack| watcher.expects(ack, log.since)).collect();
-        events(&mut account, watcher.name(), &log, &expected);
+        let expected: Vec<&Ack> = acks
+            .iter()
+            .filter(|ack| watcher.expects(ack, log.since))
+            .collect();
+        events(&mut account, watcher, &log, &expected, &doubts);
     }
-    objects(&mut account, &acks, before, after);
+    objects(&mut account, &acks, before, after, &doubts);
     account
 }
 
-fn events(account: &mut Account, name: &str, log: &Log, expected: &[&Ack]) {
+/// Whether a write of this object got no answer.
+fn doubted(doubts: &Doubts, kind: ReportKind, name: &str) -> bool {
+    doubts
+        .iter()
+        .any(|(of, start)| *of == kind && name.starts_with(start.as_str()))
+}
+
+fn events(account: &mut Account, watcher: &Watcher, log: &Log, expected: &[&Ack], doubts: &Doubts) {
+    let name = watcher.name();
     account.events += log.events.len() as u64;
     account.relists += u64::from(log.relists);
     if let Some(why) = &log.died {
         account.watchers_dead += 1;
         account.example(|| format!("{name} died: {why}"));
     }
-    let mut seen: HashMap<_, u64> = HashMap::new();
-    let (mut last, mut deleted) = (log.since, 0);
+    let mut seen: HashMap<_, (u64, &str)> = HashMap::new();
+    let mut last = log.since;
     for event in &log.events {
-        *seen.entry(seen_key(event)).or_default() += 1;
+        seen.entry(seen_key(event)).or_insert((0, &event.name)).0 += 1;
         if event.version <= last {
             account.events_out_of_order += 1;
             account.example(|| format!("{name}: {event:?} came after version {last}"));
         }
         last = last.max(event.version);
-        deleted += u64::from(event.type_ == EventType::Deleted);
     }
-    tracing::debug!(name, events = log.events.len(), deleted, "a watcher's log");
     for ack in expected {
         match seen.remove(&ack_key(ack)) {
             None => {
                 account.events_missed += 1;
                 account.example(|| format!("{name}: never saw {ack:?}"));
             }
-            Some(times) if times > 1 => {
+            Some((times, _)) if times > 1 => {
                 account.events_duplicated += times - 1;
                 account.example(|| format!("{name}: saw {ack:?} {times} times"));
             }
             Some(_) => {}
         }
     }
-    for (event, times) in seen {
+    let of_writers = |name: &str| !doubted(doubts, watcher.kind(), name);
+    for (event, (times, _)) in seen.into_iter().filter(|(_, (_, name))| of_writers(name)) {
         account.events_unexplained += times;
         account.example(|| format!("{name}: saw {event:?}, which nobody wrote"));
     }
@@ -144,8 +167,11 @@ fn expected_objects(
     acks: &[Ack],
     before: &State,
 ) -> BTreeMap<(ReportKind, (String, String)), Option<ObjectState>> {
-    let mut expected: BTreeMap<_, _> =
-        before.0.iter().map(|(key, state)| (key.clone(), Some(state.clone()))).collect();
+    let mut expected: BTreeMap<_, _> = before
+        .0
+        .iter()
+        .map(|(key, state)| (key.clone(), Some(state.clone())))
+        .collect();
     for ack in acks {
         let state = (ack.did != Did::Delete).then(|| ack.state.clone());
         expected.insert((ack.kind, ack.key.clone()), state);
@@ -153,9 +179,10 @@ fn expected_objects(
     expected
 }
 
-fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State) {
+fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State, doubts: &Doubts) {
     let expected = expected_objects(acks, before);
-    for (key, wanted) in &expected {
+    let sure = |key: &(ReportKind, (String, String))| !doubted(doubts, key.0, &key.1.1);
+    for (key, wanted) in expected.iter().filter(|(key, _)| sure(key)) {
         match (wanted, after.0.get(key)) {
             (Some(_), None) => {
                 account.objects_lost += 1;
@@ -172,7 +199,11 @@ fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State) {
             _ => {}
         }
     }
-    for key in after.0.keys().filter(|key| !expected.contains_key(key)) {
+    for key in after
+        .0
+        .keys()
+        .filter(|key| !expected.contains_key(key) && sure(key))
+    {
         account.objects_changed += 1;
         account.example(|| format!("{key:?} is there and nobody made it"));
     }
@@ -181,41 +212,72 @@ fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::witness::watchers::Seen;
+    use crate::witness::watchers::{EventType, Seen, Style};
+
+    fn watcher() -> Watcher {
+        Watcher::new(ReportKind::PolicyReport, Style::Informer)
+    }
 
     fn ack(did: Did, name: &str, version: u64) -> Ack {
         Ack {
             kind: ReportKind::PolicyReport,
             did,
             key: ("n".into(), name.into()),
-            state: ObjectState { uid: name.into(), version, checksum: "c".into() },
+            state: ObjectState {
+                uid: name.into(),
+                version,
+                checksum: "c".into(),
+            },
         }
     }
 
     fn seen(type_: EventType, uid: &str, version: u64) -> Seen {
-        Seen { type_, uid: uid.into(), version }
+        Seen {
+            type_,
+            uid: uid.into(),
+            name: uid.into(),
+            version,
+        }
     }
 
     fn log(events: Vec<Seen>) -> Log {
-        Log { since: 5, events, ..Log::default() }
+        Log {
+            since: 5,
+            events,
+            ..Log::default()
+        }
     }
 
     #[test]
     fn what_was_seen_once_and_in_order_is_clean() {
-        let acks = [ack(Did::Create, "a", 6), ack(Did::Update, "a", 7), ack(Did::Delete, "a", 7)];
+        let acks = [
+            ack(Did::Create, "a", 6),
+            ack(Did::Update, "a", 7),
+            ack(Did::Delete, "a", 7),
+        ];
         let log = log(vec![
             seen(EventType::Added, "a", 6),
             seen(EventType::Modified, "a", 7),
             seen(EventType::Deleted, "a", 9),
         ]);
         let mut account = Account::default();
-        events(&mut account, "w", &log, &acks.iter().collect::<Vec<_>>());
+        events(
+            &mut account,
+            &watcher(),
+            &log,
+            &acks.iter().collect::<Vec<_>>(),
+            &[],
+        );
         assert!(account.is_clean(), "{account:?}");
     }
 
     #[test]
     fn every_fault_of_a_watch_is_counted_as_what_it_is() {
-        let acks = [ack(Did::Create, "a", 6), ack(Did::Create, "b", 7), ack(Did::Create, "c", 8)];
+        let acks = [
+            ack(Did::Create, "a", 6),
+            ack(Did::Create, "b", 7),
+            ack(Did::Create, "c", 8),
+        ];
         let log = log(vec![
             seen(EventType::Added, "c", 8),
             seen(EventType::Added, "a", 6),
@@ -223,7 +285,13 @@ mod tests {
             seen(EventType::Modified, "x", 10),
         ]);
         let mut account = Account::default();
-        events(&mut account, "w", &log, &acks.iter().collect::<Vec<_>>());
+        events(
+            &mut account,
+            &watcher(),
+            &log,
+            &acks.iter().collect::<Vec<_>>(),
+            &[],
+        );
         assert_eq!(account.events_missed, 1, "b");
         assert_eq!(account.events_duplicated, 1, "c");
         assert_eq!(account.events_out_of_order, 2, "a, and c again");
@@ -232,9 +300,30 @@ mod tests {
     }
 
     #[test]
+    fn a_write_without_an_answer_may_have_happened_or_not() {
+        let log = log(vec![seen(EventType::Added, "doubted-x1", 6)]);
+        let mut account = Account::default();
+        let doubts = [(ReportKind::PolicyReport, "doubted-".to_owned())];
+        events(&mut account, &watcher(), &log, &[], &doubts);
+        let after = State(
+            [(
+                (ReportKind::PolicyReport, ("n".into(), "doubted-x1".into())),
+                ack(Did::Create, "d", 6).state,
+            )]
+            .into(),
+        );
+        objects(&mut account, &[], &State::default(), &after, &doubts);
+        assert!(account.is_clean(), "{account:?}");
+    }
+
+    #[test]
     fn the_final_state_is_compared_object_by_object() {
         let state = |acks: &[Ack]| {
-            State(acks.iter().map(|a| ((a.kind, a.key.clone()), a.state.clone())).collect())
+            State(
+                acks.iter()
+                    .map(|a| ((a.kind, a.key.clone()), a.state.clone()))
+                    .collect(),
+            )
         };
         let before = state(&[ack(Did::Create, "kept", 1), ack(Did::Create, "lost", 2)]);
         let acks = [
@@ -250,7 +339,11 @@ mod tests {
             ack(Did::Create, "moved", 9),
         ]);
         let mut account = Account::default();
-        objects(&mut account, &acks, &before, &after);
-        assert_eq!((account.objects_lost, account.objects_changed), (1, 2), "{account:?}");
+        objects(&mut account, &acks, &before, &after, &[]);
+        assert_eq!(
+            (account.objects_lost, account.objects_changed),
+            (1, 2),
+            "{account:?}"
+        );
     }
 }

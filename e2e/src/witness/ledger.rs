@@ -48,6 +48,7 @@ pub struct Ledger {
 #[derive(Default)]
 struct Inner {
     acks: Vec<Ack>,
+    uncertain: Vec<(ReportKind, String)>,
     failures: Vec<String>,
     longest_wait: Duration,
     longest_what: String,
@@ -58,7 +59,9 @@ pub struct WriterGuard<'a>(&'a Ledger);
 
 impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
-        self.0.writers.send_modify(|running| *running = running.saturating_sub(1));
+        self.0
+            .writers
+            .send_modify(|running| *running = running.saturating_sub(1));
     }
 }
 
@@ -99,6 +102,17 @@ impl Ledger {
         self.inner().acks.push(ack);
     }
 
+    /// A write was sent and got no answer, or an error: it may have taken effect or not. `name` is
+    /// the object's name or the beginning of it.
+    pub fn doubt(&self, kind: ReportKind, name: &str) {
+        self.inner().uncertain.push((kind, name.to_owned()));
+    }
+
+    /// Kinds and beginnings of names of the objects of which [`doubt`](Self::doubt) is possible.
+    pub fn doubts(&self) -> Vec<(ReportKind, String)> {
+        self.inner().uncertain.clone()
+    }
+
     /// Something happened that a client of a healthy API does not see.
     pub fn fail(&self, what: String) {
         tracing::warn!(what, "the witness noticed");
@@ -108,7 +122,11 @@ impl Ledger {
     /// Requests sent, failures, longest wait.
     pub fn so_far(&self) -> (u64, usize, Duration) {
         let inner = self.inner();
-        (self.requests.load(Ordering::Relaxed), inner.failures.len(), inner.longest_wait)
+        (
+            self.requests.load(Ordering::Relaxed),
+            inner.failures.len(),
+            inner.longest_wait,
+        )
     }
 
     /// All acknowledged writes in the order in which they were acknowledged.

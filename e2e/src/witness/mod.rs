@@ -109,7 +109,15 @@ impl Witness {
             &options,
             &stop_writing,
         );
-        Ok(Self { ledger, watchers, client, before, tasks, stop_writing, stop_watching })
+        Ok(Self {
+            ledger,
+            watchers,
+            client,
+            before,
+            tasks,
+            stop_writing,
+            stop_watching,
+        })
     }
 
     /// What can be said while everything runs: requests sent, failures so far, longest wait.

@@ -60,7 +60,8 @@ impl Requester {
                 if let Ok(value) = serde_json::from_slice(&bytes) {
                     return Some((status, value));
                 }
-                self.ledger.fail(format!("{what}: {status} with a body that is not JSON"));
+                self.ledger
+                    .fail(format!("{what}: {status} with a body that is not JSON"));
             }
             Ok((status, bytes)) => {
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
@@ -79,13 +80,22 @@ impl Requester {
         body: Option<&Value>,
         accept: &str,
     ) -> Result<(StatusCode, Body), String> {
-        let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, accept);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(header::ACCEPT, accept);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let bytes = body.map_or_else(Vec::new, |value| value.to_string().into_bytes());
-        let request = request.body(Body::from(bytes)).map_err(|error| error.to_string())?;
-        let response = self.client.send(request).await.map_err(|error| chain(&error))?;
+        let request = request
+            .body(Body::from(bytes))
+            .map_err(|error| error.to_string())?;
+        let response = self
+            .client
+            .send(request)
+            .await
+            .map_err(|error| chain(&error))?;
         let (parts, body) = response.into_parts();
         Ok((parts.status, body))
     }

@@ -36,12 +36,20 @@ impl ObjectState {
 
 /// The resourceVersion of an object or list, 0 where there is none.
 pub fn version(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or_default()
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Namespace and name.
 pub fn key(object: &Value) -> (String, String) {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        object["metadata"][field]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     (text("namespace"), text("name"))
 }
 
@@ -60,7 +68,9 @@ impl State {
             let mut token = String::new();
             loop {
                 let uri = format!("{}?limit=500&continue={token}", kind.path(None));
-                let Some(page) = get(client, &uri).await? else { break };
+                let Some(page) = get(client, &uri).await? else {
+                    break;
+                };
                 let (api_version, name) =
                     (format!("{}/{}", kind.group(), kind.version()), kind.kind());
                 for item in page["items"].as_array().into_iter().flatten() {
@@ -70,7 +80,10 @@ impl State {
                     item["kind"] = Value::String(name.to_owned());
                     objects.insert((kind, key(&item)), ObjectState::of(&item));
                 }
-                page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut token);
+                page["metadata"]["continue"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .clone_into(&mut token);
                 if token.is_empty() {
                     break;
                 }
@@ -82,8 +95,13 @@ impl State {
 
 /// A page, or `None` where the kind is not served.
 async fn get(client: &Client, uri: &str) -> Result<Option<Value>, WitnessError> {
-    let failed = |reason: String| WitnessError::Request { doing: "list reports", reason };
-    let request = Request::get(uri).body(Vec::new()).map_err(|error| failed(error.to_string()))?;
+    let failed = |reason: String| WitnessError::Request {
+        doing: "list reports",
+        reason,
+    };
+    let request = Request::get(uri)
+        .body(Vec::new())
+        .map_err(|error| failed(error.to_string()))?;
     match client.request::<Value>(request).await {
         Ok(page) => Ok(Some(page)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

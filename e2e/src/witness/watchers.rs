@@ -64,6 +64,8 @@ pub struct Seen {
     pub type_: EventType,
     /// uid of the object.
     pub uid: String,
+    /// Its name.
+    pub name: String,
     /// Version of the event.
     pub version: u64,
 }
@@ -104,7 +106,12 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 impl Watcher {
     /// A watcher of all namespaces.
     pub fn new(kind: ReportKind, style: Style) -> Self {
-        Self { kind, style, log: Mutex::default(), progress: watch::Sender::new(0) }
+        Self {
+            kind,
+            style,
+            log: Mutex::default(),
+            progress: watch::Sender::new(0),
+        }
     }
 
     /// For messages.
@@ -136,7 +143,11 @@ impl Watcher {
     /// Waits until the initial state is there.
     pub async fn started(&self) {
         // The sender lives as long as `self`.
-        let _ = self.progress.subscribe().wait_for(|version| *version > 0).await;
+        let _ = self
+            .progress
+            .subscribe()
+            .wait_for(|version| *version > 0)
+            .await;
     }
 
     /// Waits until an event was seen for every one of `acks` that concerns this watcher.
@@ -195,8 +206,9 @@ impl Watcher {
 
     async fn list(&self, requester: &Requester) -> Next {
         let uri = format!("{}?limit=0{}", self.kind.path(None), self.selector());
-        let Some((_, list)) =
-            requester.call(Method::GET, &uri, None, &[StatusCode::OK]).await
+        let Some((_, list)) = requester
+            .call(Method::GET, &uri, None, &[StatusCode::OK])
+            .await
         else {
             return Next::Restart;
         };
@@ -233,7 +245,10 @@ impl Watcher {
             self.selector()
         );
         let again = from.map_or(Next::Restart, Next::Resume);
-        match requester.send(Method::GET, &uri, None, self.style.accept()).await {
+        match requester
+            .send(Method::GET, &uri, None, self.style.accept())
+            .await
+        {
             Ok((StatusCode::OK, body)) => self.read(body, from).await,
             Ok((StatusCode::GONE, _)) => self.lost("410 to the request"),
             Ok((status, _)) => {
@@ -248,7 +263,11 @@ impl Watcher {
     }
 
     fn lost(&self, why: &str) -> Next {
-        if self.style == Style::RetryWatcher { Next::Die(why.to_owned()) } else { Next::Restart }
+        if self.style == Style::RetryWatcher {
+            Next::Die(why.to_owned())
+        } else {
+            Next::Restart
+        }
     }
 
     /// Reads one watch to its end; says from where to go on.
@@ -284,8 +303,14 @@ impl Watcher {
             }
             at = Some(at.unwrap_or(0).max(version));
             if let Some(type_) = type_ {
-                let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-                self.inner().events.push(Seen { type_, uid, version });
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+                let (uid, name) = (text("uid").to_owned(), text("name").to_owned());
+                self.inner().events.push(Seen {
+                    type_,
+                    uid,
+                    name,
+                    version,
+                });
                 self.progress.send_modify(|seen| *seen = version.max(*seen));
             }
         }

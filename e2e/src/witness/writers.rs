@@ -98,8 +98,12 @@ impl Writer {
             index += 1;
             let subject = subject_uid(kind, index);
             let path = format!("{}/{subject}", kind.path(Some(&self.owner.namespace)));
-            self.requester.call(Method::GET, &path, None, &[StatusCode::NOT_FOUND]).await;
-            let Some(name) = self.create(kind, index).await else { continue };
+            self.requester
+                .call(Method::GET, &path, None, &[StatusCode::NOT_FOUND])
+                .await;
+            let Some(name) = self.create(kind, index).await else {
+                continue;
+            };
             self.find_by_subject(&subject, &name).await;
             self.get_and_put(kind, &name, |report| {
                 report["metadata"]["annotations"]["witness/adopted"] = json!("true");
@@ -115,12 +119,22 @@ impl Writer {
         if kind.ephemeral() {
             let meta = report["metadata"].as_object_mut()?;
             meta.remove("name");
-            meta.insert("generateName".into(), json!(format!("{}-", subject_uid(kind, index))));
+            meta.insert(
+                "generateName".into(),
+                json!(format!("{}-", subject_uid(kind, index))),
+            );
             meta["labels"]["audit.kyverno.io/source"] = json!("background-scan");
         }
         let path = kind.path(Some(&self.owner.namespace));
-        let (_, created) =
-            self.requester.call(Method::POST, &path, Some(&report), &[StatusCode::CREATED]).await?;
+        let created = [StatusCode::CREATED];
+        let answer = self
+            .requester
+            .call(Method::POST, &path, Some(&report), &created)
+            .await;
+        let Some((_, created)) = answer else {
+            self.requester.ledger.doubt(kind, &subject_uid(kind, index));
+            return None;
+        };
         self.acknowledge(kind, Did::Create, &created);
         Some(key(&created).1)
     }
@@ -134,17 +148,25 @@ impl Writer {
         };
         let mut wanted = read.clone();
         change(&mut wanted);
-        let Some((_, put)) = self.requester.call(Method::PUT, &path, Some(&wanted), &ok).await
+        let Some((_, put)) = self
+            .requester
+            .call(Method::PUT, &path, Some(&wanted), &ok)
+            .await
         else {
+            self.requester.ledger.doubt(kind, name);
             return;
         };
         let (old, new) = (version(&read), version(&put));
         if wanted == read {
             if old != new {
-                self.requester.ledger.fail(format!("PUT {path}: nothing changed, yet {old} -> {new}"));
+                self.requester
+                    .ledger
+                    .fail(format!("PUT {path}: nothing changed, yet {old} -> {new}"));
             }
         } else if new <= old {
-            self.requester.ledger.fail(format!("PUT {path}: the version went {old} -> {new}"));
+            self.requester
+                .ledger
+                .fail(format!("PUT {path}: the version went {old} -> {new}"));
         } else {
             self.acknowledge(kind, Did::Update, &put);
         }
@@ -157,8 +179,15 @@ impl Writer {
             return;
         };
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
-        if self.requester.call(Method::DELETE, &path, Some(&options), &ok).await.is_some() {
+        if self
+            .requester
+            .call(Method::DELETE, &path, Some(&options), &ok)
+            .await
+            .is_some()
+        {
             self.acknowledge(kind, Did::Delete, &read);
+        } else {
+            self.requester.ledger.doubt(kind, name);
         }
     }
 
@@ -169,18 +198,27 @@ impl Writer {
             "{}?labelSelector=audit.kyverno.io%2Fresource.uid%3D{subject}",
             kind.path(Some(&self.owner.namespace))
         );
-        if let Some((_, list)) =
-            self.requester.call(Method::GET, &uri, None, &[StatusCode::OK]).await
+        if let Some((_, list)) = self
+            .requester
+            .call(Method::GET, &uri, None, &[StatusCode::OK])
+            .await
         {
             let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
             if items.len() != 1 || items[0]["metadata"]["name"] != name {
-                self.requester.ledger.fail(format!("GET {uri}: does not show {name} alone"));
+                self.requester
+                    .ledger
+                    .fail(format!("GET {uri}: does not show {name} alone"));
             }
         }
     }
 
     fn acknowledge(&self, kind: ReportKind, did: Did, object: &Value) {
-        let ack = Ack { kind, did, key: key(object), state: ObjectState::of(object) };
+        let ack = Ack {
+            kind,
+            did,
+            key: key(object),
+            state: ObjectState::of(object),
+        };
         self.requester.ledger.acknowledge(ack);
     }
 }

@@ -1,0 +1,100 @@
+//! Runs the main job on a cluster of its own and says what clients noticed. See `hack/demo`.
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use anyhow::Context as _;
+use clap::{Parser, ValueEnum};
+use e2e::{
+    cluster::ClusterOptions,
+    reports::Input,
+    takeover::{self, TakeoverOptions},
+};
+use tracing_subscriber::EnvFilter;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum InputChoice {
+    /// Recorded reports where they are present, else generated ones.
+    Auto,
+    /// Reports of our own generator.
+    Generated,
+}
+
+/// Takes the reports of a real cluster out of etcd, with clients that watch closely.
+#[derive(Parser, Debug)]
+#[command(name = "demo")]
+struct Args {
+    /// Reports to load.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=200_000))]
+    reports: u32,
+    /// Where they come from.
+    #[arg(long, value_enum, default_value = "auto")]
+    input: InputChoice,
+    /// Writes a second of the witness.
+    #[arg(long, default_value_t = 30)]
+    rate: u16,
+    /// Also write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Leave the cluster for a look.
+    #[arg(long)]
+    keep: bool,
+    /// Folder with the OCI archives of `hack/image`.
+    #[arg(long, env = "REPORTS_SERVER_IMAGES")]
+    images: PathBuf,
+    /// The repository's manifests.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests"))]
+    manifests: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match demo(Args::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("demo: clients noticed the switch, or reports stayed in etcd; see the table");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("demo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn demo(args: Args) -> anyhow::Result<bool> {
+    let started = Instant::now();
+    let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+    let mut cluster = ClusterOptions::node();
+    cluster.detached = args.keep;
+    cluster
+        .apiserver_args
+        .push(takeover::COUNT_PERIOD.to_owned());
+    let options = TakeoverOptions {
+        reports: args.reports as usize,
+        input: match args.input {
+            InputChoice::Auto => Input::detect(),
+            InputChoice::Generated => Input::Generated { seed: 1 },
+        },
+        rate: f64::from(args.rate),
+        images: args.images,
+        manifests: args.manifests,
+        cluster,
+    };
+    let (line, outcome) = takeover::run(options, say).await?;
+    println!("\n{outcome}");
+    if let Some(path) = args.json {
+        let text = serde_json::to_string_pretty(&outcome.to_json())? + "\n";
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.keep {
+        let name = line.cluster.name();
+        println!("The cluster is left running: hack/cluster kubectl --name {name} get rsrv");
+        println!("Remove it with: hack/cluster down --name {name}");
+    }
+    Ok(outcome.is_clean())
+}

@@ -1,0 +1,156 @@
+//! Puts CRDs, namespaces and reports into etcd, through the kube-apiserver.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    runtime::{conditions::is_crd_established, wait::await_condition},
+};
+use serde_json::Value;
+
+use super::TakeoverError;
+use crate::reports::{Corpus, Owner, ReportKind};
+
+const MANAGER: &str = "demo";
+const ESTABLISH_LIMIT: Duration = Duration::from_secs(60);
+/// Requests under way at once; the kube-apiserver of the tests has two cores at most.
+const PARALLEL: usize = 16;
+/// Which part of the loaded reports is of which kind, in percent.
+const MIX: [(ReportKind, usize); 4] = [
+    (ReportKind::PolicyReport, 70),
+    (ReportKind::EphemeralReport, 15),
+    (ReportKind::ClusterPolicyReport, 10),
+    (ReportKind::ClusterEphemeralReport, 5),
+];
+
+/// Applies the CRDs and waits until they are established.
+pub async fn install_crds(
+    client: &Client,
+    definitions: Vec<CustomResourceDefinition>,
+) -> Result<(), TakeoverError> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in definitions {
+        let name = crd.metadata.name.clone().unwrap_or_default();
+        crds.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&crd))
+            .await
+            .map_err(TakeoverError::kube("install a report CRD"))?;
+        let established = await_condition(crds.clone(), &name, is_crd_established());
+        match tokio::time::timeout(ESTABLISH_LIMIT, established).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(TakeoverError::Answer(format!("{name}: {error}"))),
+            Err(_) => {
+                return Err(TakeoverError::NotReached {
+                    what: format!("condition Established of CRD {name}"),
+                    limit: ESTABLISH_LIMIT,
+                    last: String::new(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes `count` namespaces; they own the reports that are made in them.
+pub async fn namespaces(
+    client: &Client,
+    prefix: &str,
+    count: usize,
+) -> Result<Vec<Owner>, TakeoverError> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let mut owners = Vec::with_capacity(count);
+    for index in 0..count {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(format!("{prefix}-{index:02}"));
+        let made = api
+            .create(&PostParams::default(), &namespace)
+            .await
+            .map_err(TakeoverError::kube("create a namespace"))?;
+        owners.push(Owner {
+            namespace: made.metadata.name.unwrap_or_default(),
+            uid: made.metadata.uid.unwrap_or_default(),
+        });
+    }
+    Ok(owners)
+}
+
+/// Creates `count` reports of the [`MIX`].
+pub async fn load(
+    client: &Client,
+    corpus: &Corpus,
+    owners: &[Owner],
+    count: usize,
+    say: &(dyn Fn(&str) + Send + Sync),
+) -> Result<(), TakeoverError> {
+    let done = AtomicUsize::new(0);
+    let step = (count / 5).max(1);
+    stream::iter(0..count)
+        .map(|index| {
+            let owner = &owners[index % owners.len()];
+            let kind = kind_of(index);
+            let report = corpus.report(kind, index, owner);
+            let (client, done) = (client.clone(), &done);
+            async move {
+                create(client, kind, owner, report).await?;
+                let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
+                if so_far.is_multiple_of(step) {
+                    say(&format!("  {so_far} of {count} reports"));
+                }
+                Ok(())
+            }
+        })
+        .buffer_unordered(PARALLEL)
+        .try_collect::<()>()
+        .await
+}
+
+fn kind_of(index: usize) -> ReportKind {
+    let mut place = index * 37 % 100;
+    for (kind, part) in MIX {
+        if place < part {
+            return kind;
+        }
+        place -= part;
+    }
+    ReportKind::PolicyReport
+}
+
+async fn create(
+    client: Client,
+    kind: ReportKind,
+    owner: &Owner,
+    report: Value,
+) -> Result<(), TakeoverError> {
+    let resource = kind.api_resource();
+    let api: Api<DynamicObject> = if kind.namespaced() {
+        Api::namespaced_with(client, &owner.namespace, &resource)
+    } else {
+        Api::all_with(client, &resource)
+    };
+    let object: DynamicObject = serde_json::from_value(report)
+        .map_err(|error| TakeoverError::Answer(format!("a report that is no object: {error}")))?;
+    api.create(&PostParams::default(), &object)
+        .await
+        .map_err(TakeoverError::kube("load a report"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mix_is_what_it_says() {
+        for (kind, part) in MIX {
+            assert_eq!((0..1000).filter(|index| kind_of(*index) == kind).count(), part * 10);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a cluster's administrator looks at: sizes, times, memory.
+
+use std::time::{Duration, Instant};
+
+use http::Request;
+use kube::Client;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{GROUPS, TakeoverError};
+use crate::{
+    cluster::{Cluster, Component},
+    reports::ReportKind,
+};
+
+/// How often the kube-apiserver counts its objects; a flag of the test cluster.
+pub const COUNT_PERIOD: &str = "--etcd-count-metric-poll-period=5s";
+/// How long its metric may lag behind.
+const COUNT_LIMIT: Duration = Duration::from_secs(90);
+const COUNT_PAUSE: Duration = Duration::from_secs(1);
+
+/// A cluster at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measures {
+    /// Reports of all kinds that the API shows.
+    pub reports: u64,
+    /// Bytes of etcd's database file.
+    pub etcd_bytes: u64,
+    /// Report objects that the kube-apiserver counts in etcd (`apiserver_resource_objects`).
+    pub report_objects_in_etcd: u64,
+    /// Time for one list of all permanent reports, in milliseconds.
+    pub list_ms: u64,
+    /// Resident memory of the kube-apiserver in bytes.
+    pub apiserver_bytes: u64,
+}
+
+/// Measures now.
+pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, TakeoverError> {
+    let mut reports = 0;
+    let mut list_ms = 0;
+    for kind in ReportKind::ALL.into_iter().filter(|kind| GROUPS.contains(&kind.group())) {
+        let started = Instant::now();
+        let request = Request::get(kind.path(None)).body(Vec::new()).map_err(|error| {
+            TakeoverError::Answer(format!("a path that is no URI: {error}"))
+        })?;
+        let list: Value =
+            client.request(request).await.map_err(TakeoverError::kube("list reports"))?;
+        if kind == ReportKind::PolicyReport {
+            list_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        }
+        reports += list["items"].as_array().map_or(0, |items| items.len() as u64);
+    }
+    Ok(Measures {
+        reports,
+        etcd_bytes: cluster.etcd_status().await?.db_bytes,
+        report_objects_in_etcd: report_objects(cluster, client).await?,
+        list_ms,
+        apiserver_bytes: cluster.info(Component::KubeApiserver(0))?.resident_bytes,
+    })
+}
+
+/// The kube-apiserver's own count, once it agrees with etcd's keys: it is taken at intervals only.
+async fn report_objects(cluster: &Cluster, client: &Client) -> Result<u64, TakeoverError> {
+    let started = Instant::now();
+    loop {
+        let counted = metric(client).await?;
+        let mut keys = 0;
+        for group in GROUPS {
+            keys += cluster.etcd_count(&format!("/registry/{group}/")).await?;
+        }
+        if counted == keys {
+            return Ok(counted);
+        }
+        if started.elapsed() > COUNT_LIMIT {
+            return Err(TakeoverError::NotReached {
+                what: "agreement of apiserver_resource_objects with etcd".into(),
+                limit: COUNT_LIMIT,
+                last: format!("metric {counted}, etcd {keys}"),
+            });
+        }
+        tokio::time::sleep(COUNT_PAUSE).await;
+    }
+}
+
+async fn metric(client: &Client) -> Result<u64, TakeoverError> {
+    let request = Request::get("/metrics")
+        .body(Vec::new())
+        .map_err(|error| TakeoverError::Answer(format!("no metrics: {error}")))?;
+    let text = client.request_text(request).await.map_err(TakeoverError::kube("read metrics"))?;
+    Ok(sum_of_objects(&text))
+}
+
+/// Sum of `apiserver_resource_objects` over the groups that are taken over.
+fn sum_of_objects(metrics: &str) -> u64 {
+    let ours = |line: &&str| {
+        line.starts_with("apiserver_resource_objects{")
+            && GROUPS.iter().any(|group| line.contains(&format!("group=\"{group}\"")))
+    };
+    let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
+    let sum: f64 = metrics.lines().filter(ours).filter_map(value).filter(|v| *v > 0.0).sum();
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sum of counts far below 2^52"
+    )]
+    let sum = sum as u64;
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_objects_of_the_groups_are_counted() {
+        let text = "# HELP apiserver_resource_objects x\n\
+            apiserver_resource_objects{group=\"wgpolicyk8s.io\",resource=\"policyreports\"} 1.2e+01\n\
+            apiserver_resource_objects{group=\"reports.kyverno.io\",resource=\"ephemeralreports\"} 3\n\
+            apiserver_resource_objects{group=\"reports.kyverno.io\",resource=\"gone\"} -1\n\
+            apiserver_resource_objects{group=\"\",resource=\"pods\"} 7\n";
+        assert_eq!(super::sum_of_objects(text), 15);
+    }
+}

@@ -1,0 +1,336 @@
+//! The main job on a real cluster, from reports in etcd to reports out of etcd, step by step, so
+//! that the demo, the end-to-end test and the kill matrix run the same line.
+
+mod install;
+mod load;
+mod measure;
+mod outcome;
+
+use std::{
+    collections::HashSet,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crds::v1alpha1::{MigrationPhase, ReportsServer};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+    runtime::wait::await_condition,
+};
+use serde_json::json;
+
+pub use measure::{COUNT_PERIOD, Measures};
+pub use outcome::Outcome;
+
+use crate::{
+    cluster::{Cluster, ClusterOptions},
+    reports::{Corpus, Input, InputError, Owner},
+    witness::{Account, Witness, WitnessError, WitnessOptions, strict_client},
+};
+
+/// Name of the `ReportsServer` that is applied.
+pub const NAME: &str = "reports";
+/// Namespace of its server.
+pub const TARGET_NAMESPACE: &str = "reports-server";
+/// Namespace of the operator, as in `manifests/install.yaml`.
+pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
+/// Groups that are taken over.
+pub const GROUPS: [&str; 2] = ["wgpolicyk8s.io", "reports.kyverno.io"];
+/// Namespaces that the loaded reports are spread over.
+const TEAMS: usize = 20;
+/// Namespaces that the witness writes in.
+const WITNESS_TEAMS: usize = 4;
+const REPORTS_PER_WRITER: usize = 10;
+
+/// Why the line could not be run; what clients noticed is in the [`Account`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeoverError {
+    /// The cluster did not do as asked.
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::Error),
+    /// No test input.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The witness could not begin or end.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    /// A request to the kube-apiserver failed.
+    #[error("cannot {doing}: {source}")]
+    Kube {
+        /// What was about to be done.
+        doing: &'static str,
+        /// What the kube-apiserver or the connection said.
+        source: kube::Error,
+    },
+    /// A state was not reached.
+    #[error("{what} was not reached within {limit:?}: {last}")]
+    NotReached {
+        /// The awaited state.
+        what: String,
+        /// How long it was awaited.
+        limit: Duration,
+        /// What was seen last.
+        last: String,
+    },
+    /// A file that the line needs is missing.
+    #[error("{} is missing: {hint}", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// What makes it.
+        hint: &'static str,
+    },
+    /// An answer that cannot be used.
+    #[error("{0}")]
+    Answer(String),
+}
+
+impl TakeoverError {
+    fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Kube { doing, source }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct TakeoverOptions {
+    /// Reports to load before anything else.
+    pub reports: usize,
+    /// Where they come from.
+    pub input: Input,
+    /// Writes a second of the witness.
+    pub rate: f64,
+    /// Folder with the OCI archives that `hack/image` makes.
+    pub images: PathBuf,
+    /// The repository's `manifests` folder.
+    pub manifests: PathBuf,
+    /// The cluster; it needs a node.
+    pub cluster: ClusterOptions,
+}
+
+/// A cluster on which the line is run.
+pub struct Takeover {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The administrator's client.
+    pub client: Client,
+    options: TakeoverOptions,
+    corpus: Arc<Corpus>,
+    witness_owners: Vec<Owner>,
+    say: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Takeover {
+    /// Starts the cluster, installs the report CRDs, and loads the reports.
+    ///
+    /// # Errors
+    /// When one of these fails.
+    pub async fn prepare(
+        options: TakeoverOptions,
+        say: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, TakeoverError> {
+        say("starting a Kubernetes cluster with a node");
+        let cluster = Cluster::start(options.cluster.clone()).await?;
+        let client = cluster.client().await?;
+        for archive in ["image-server.tar", "image-operator.tar"] {
+            let path = options.images.join(archive);
+            if !path.exists() {
+                return Err(TakeoverError::Missing { path, hint: "hack/image makes it" });
+            }
+            cluster.load_image(&path).await?;
+        }
+        say(&format!("installing the report CRDs ({})", options.input.name()));
+        let corpus = Arc::new(options.input.corpus()?);
+        load::install_crds(&client, options.input.crds(&GROUPS)?).await?;
+        let owners = load::namespaces(&client, "team", TEAMS).await?;
+        let witness_owners = load::namespaces(&client, "witness", WITNESS_TEAMS).await?;
+        say(&format!("loading {} {} reports into etcd", options.reports, options.input.name()));
+        load::load(&client, &corpus, &owners, options.reports, &say).await?;
+        let say = Box::new(say);
+        Ok(Self { cluster, client, options, corpus, witness_owners, say })
+    }
+
+    /// Tells the user what is going on.
+    pub fn say(&self, text: &str) {
+        (self.say)(text);
+    }
+
+    /// Begins to write and watch.
+    ///
+    /// # Errors
+    /// When the witness cannot begin.
+    pub async fn witness(&self) -> Result<Witness, TakeoverError> {
+        self.say(&format!("starting the witness ({} writes/s, 6 watchers)", self.options.rate));
+        let options = WitnessOptions {
+            namespaces: self.witness_owners.clone(),
+            rate: self.options.rate,
+            reports_per_writer: REPORTS_PER_WRITER,
+        };
+        let client = strict_client(self.cluster.config(0).await?)?;
+        Ok(Witness::start(client, Arc::clone(&self.corpus), options).await?)
+    }
+
+    /// `kubectl apply -f manifests/install.yaml`, then waits for the operator.
+    ///
+    /// # Errors
+    /// When the manifest is refused or the operator does not become available.
+    pub async fn install_operator(&self) -> Result<(), TakeoverError> {
+        install::operator(self).await
+    }
+
+    /// Applies the `ReportsServer` for [`GROUPS`]; copies in etcd stay for a day.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn apply(&self) -> Result<(), TakeoverError> {
+        self.say("applying the ReportsServer");
+        install::reports_server(self).await
+    }
+
+    /// Follows the `ReportsServer` until it is `Ready` and every group is served by the server.
+    ///
+    /// # Errors
+    /// When that takes longer than `limit`.
+    pub async fn follow_to_ready(&self, limit: Duration) -> Result<(), TakeoverError> {
+        self.follow("the switch of every group", limit, |server| {
+            is_ready(server)
+                && all_groups(server, |phase| {
+                    matches!(phase, MigrationPhase::Retaining | MigrationPhase::Completed)
+                })
+        })
+        .await
+    }
+
+    /// Sets `migration.source.after: 0s` and follows until the copies in etcd are gone.
+    ///
+    /// # Errors
+    /// When that takes longer than `limit`.
+    pub async fn prune(&self, limit: Duration) -> Result<(), TakeoverError> {
+        self.say("pruning the copies in etcd (migration.source.after: 0s)");
+        let servers: Api<ReportsServer> = Api::all(self.client.clone());
+        let patch = json!({"spec": {"migration": {"source": {"policy": "Prune", "after": "0s"}}}});
+        servers
+            .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(TakeoverError::kube("set migration.source.after"))?;
+        self.follow("the end of pruning", limit, |server| {
+            is_ready(server) && all_groups(server, |phase| phase == MigrationPhase::Completed)
+        })
+        .await
+    }
+
+    /// Waits until the `ReportsServer` is as wanted; says each new phase and message once.
+    ///
+    /// # Errors
+    /// When that takes longer than `limit`.
+    pub async fn follow(
+        &self,
+        what: &str,
+        limit: Duration,
+        reached: impl Fn(&ReportsServer) -> bool,
+    ) -> Result<(), TakeoverError> {
+        let servers: Api<ReportsServer> = Api::all(self.client.clone());
+        let started = Instant::now();
+        let mut said = HashSet::new();
+        let mut last = String::new();
+        let done = await_condition(servers, NAME, |server: Option<&ReportsServer>| {
+            let Some(server) = server else { return false };
+            for line in progress(server) {
+                last.clone_from(&line);
+                if said.insert(line.clone()) {
+                    self.say(&format!("  {:>5.1} s  {line}", started.elapsed().as_secs_f64()));
+                }
+            }
+            reached(server)
+        });
+        match tokio::time::timeout(limit, done).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(TakeoverError::Answer(format!("cannot follow {NAME}: {error}"))),
+            Err(_) => Err(TakeoverError::NotReached { what: what.to_owned(), limit, last }),
+        }
+    }
+
+    /// Sizes and times of the cluster as it is now.
+    ///
+    /// # Errors
+    /// When one of them cannot be had.
+    pub async fn measure(&self) -> Result<Measures, TakeoverError> {
+        measure::measure(&self.cluster, &self.client).await
+    }
+
+    /// Compacts and defragments etcd, so that its size is that of what it holds.
+    ///
+    /// # Errors
+    /// When etcd refuses.
+    pub async fn shrink_etcd(&self) -> Result<(), TakeoverError> {
+        self.cluster.etcd_compact().await?;
+        Ok(self.cluster.etcd_defragment().await?)
+    }
+}
+
+/// The whole line with its before and after.
+///
+/// # Errors
+/// When a step fails; the cluster is gone then unless it was started detached.
+pub async fn run(
+    options: TakeoverOptions,
+    say: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<(Takeover, Outcome), TakeoverError> {
+    let (reports, input) = (options.reports, options.input.name());
+    let line = Takeover::prepare(options, say).await?;
+    line.shrink_etcd().await?;
+    let before = line.measure().await?;
+    let witness = line.witness().await?;
+    let started = Instant::now();
+    line.install_operator().await?;
+    line.apply().await?;
+    line.follow_to_ready(READY_LIMIT).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    line.prune(PRUNE_LIMIT).await?;
+    line.say("settling the witness's account");
+    let account: Account = witness.finish().await?;
+    line.shrink_etcd().await?;
+    let after = line.measure().await?;
+    Ok((line, Outcome { reports, input, before, after, seconds, account }))
+}
+
+/// Longest time from `kubectl apply` to `Ready`.
+const READY_LIMIT: Duration = Duration::from_secs(600);
+/// Longest time for pruning.
+const PRUNE_LIMIT: Duration = Duration::from_secs(600);
+
+/// Whether `Ready` is true for the specification as it is now.
+#[must_use]
+pub fn is_ready(server: &ReportsServer) -> bool {
+    server.status.as_ref().is_some_and(|status| {
+        status.observed_generation == server.metadata.generation
+            && status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
+    })
+}
+
+/// Whether every group of the specification is in a phase as wanted.
+#[must_use]
+pub fn all_groups(server: &ReportsServer, wanted: impl Fn(MigrationPhase) -> bool) -> bool {
+    let groups = server.status.as_ref().and_then(|status| status.migration.as_ref());
+    let groups = groups.map_or(&[][..], |migration| migration.groups.as_slice());
+    server.spec.apis.iter().all(|api| {
+        groups.iter().any(|group| group.group == api.group && wanted(group.phase))
+    })
+}
+
+/// What a user would want to read while waiting.
+fn progress(server: &ReportsServer) -> Vec<String> {
+    let Some(status) = &server.status else { return Vec::new() };
+    let mut lines: Vec<String> = Vec::new();
+    for condition in &status.conditions {
+        if matches!(condition.type_.as_str(), "Ready" | "Stalled" | "ServerAvailable") {
+            lines.push(format!("{}={} {}", condition.type_, condition.status, condition.reason));
+        }
+    }
+    for group in status.migration.iter().flat_map(|migration| &migration.groups) {
+        lines.push(format!("{}: {}", group.group, group.phase.as_str()));
+    }
+    lines
+}

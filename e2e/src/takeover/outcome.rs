@@ -1,0 +1,162 @@
+//! What the line gives: a table for people, JSON for machines.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::Measures;
+use crate::witness::Account;
+
+/// Result of one run of the whole line.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Reports that were loaded.
+    pub reports: usize,
+    /// `recorded` or `generated`.
+    pub input: &'static str,
+    /// Before the operator was installed, etcd compacted.
+    pub before: Measures,
+    /// After the copies were pruned, etcd compacted.
+    pub after: Measures,
+    /// From `kubectl apply` of the operator to `Ready`.
+    pub seconds: f64,
+    /// What the witness noticed.
+    pub account: Account,
+}
+
+impl Outcome {
+    /// Whether nothing was lost, missed or failed, and etcd is free of reports.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.account.is_clean() && self.after.report_objects_in_etcd == 0
+    }
+
+    /// The figures under the names that scripts rely on.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut json = json!({
+            "reports": self.reports,
+            "input": self.input,
+            "etcd_bytes_before": self.before.etcd_bytes,
+            "etcd_bytes_after": self.after.etcd_bytes,
+            "report_objects_in_etcd_before": self.before.report_objects_in_etcd,
+            "report_objects_in_etcd_after": self.after.report_objects_in_etcd,
+            "list_ms_before": self.before.list_ms,
+            "list_ms_after": self.after.list_ms,
+            "apiserver_bytes_before": self.before.apiserver_bytes,
+            "apiserver_bytes_after": self.after.apiserver_bytes,
+            "seconds": self.seconds,
+        });
+        if let (Some(json), Ok(Value::Object(account))) =
+            (json.as_object_mut(), serde_json::to_value(&self.account))
+        {
+            json.extend(account);
+        }
+        json
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, after, account) = (&self.before, &self.after, &self.account);
+        let row = |f: &mut fmt::Formatter<'_>, name: &str, before: String, after: String| {
+            writeln!(f, "{name:<38}{before:>14}{after:>14}")
+        };
+        row(f, "", "before".into(), "after".into())?;
+        row(f, "reports", before.reports.to_string(), after.reports.to_string())?;
+        row(
+            f,
+            "report objects in etcd",
+            before.report_objects_in_etcd.to_string(),
+            after.report_objects_in_etcd.to_string(),
+        )?;
+        row(f, "etcd database", mib(before.etcd_bytes), mib(after.etcd_bytes))?;
+        row(f, "list of all PolicyReports", ms(before.list_ms), ms(after.list_ms))?;
+        row(f, "kube-apiserver memory", mib(before.apiserver_bytes), mib(after.apiserver_bytes))?;
+        writeln!(f)?;
+        writeln!(
+            f,
+            "Witness: {} requests, {} acknowledged writes, {} events seen; Ready after {:.0} s",
+            account.requests, account.writes, account.events, self.seconds
+        )?;
+        let counts = [
+            ("requests failed", account.failed_requests),
+            ("longest wait (ms)", account.longest_wait_ms),
+            ("watchers dead", account.watchers_dead),
+            ("watches that had to list again", account.relists),
+            ("events missed", account.events_missed),
+            ("events duplicated", account.events_duplicated),
+            ("events out of order", account.events_out_of_order),
+            ("events nobody wrote", account.events_unexplained),
+            ("objects lost", account.objects_lost),
+            ("objects changed", account.objects_changed),
+        ];
+        for (name, count) in counts {
+            writeln!(f, "{name:<38}{count:>14}")?;
+        }
+        for example in &account.examples {
+            writeln!(f, "  {example}")?;
+        }
+        Ok(())
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "printed with one digit")]
+    let mib = bytes as f64 / 1_048_576.0;
+    format!("{mib:.1} MiB")
+}
+
+fn ms(ms: u64) -> String {
+    format!("{ms} ms")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_json_has_the_names_that_scripts_rely_on() {
+        let outcome = Outcome {
+            reports: 3,
+            input: "generated",
+            before: Measures::default(),
+            after: Measures::default(),
+            seconds: 1.5,
+            account: Account::default(),
+        };
+        let json = outcome.to_json();
+        for name in [
+            "reports",
+            "failed_requests",
+            "longest_wait_ms",
+            "events_missed",
+            "events_duplicated",
+            "events_out_of_order",
+            "watchers_dead",
+            "objects_lost",
+            "objects_changed",
+            "etcd_bytes_before",
+            "etcd_bytes_after",
+            "report_objects_in_etcd_after",
+            "seconds",
+        ] {
+            assert!(json.get(name).is_some_and(Value::is_number), "{name}");
+        }
+        assert!(outcome.is_clean());
+    }
+
+    #[test]
+    fn a_report_left_in_etcd_is_not_clean() {
+        let after = Measures { report_objects_in_etcd: 1, ..Measures::default() };
+        let outcome = Outcome {
+            reports: 3,
+            input: "generated",
+            before: Measures::default(),
+            after,
+            seconds: 1.5,
+            account: Account::default(),
+        };
+        assert!(!outcome.is_clean());
+    }
+}
