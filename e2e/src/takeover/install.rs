@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, runtime::{conditions::is_deployment_completed, wait::await_condition}};
+use kube::{
+    Api,
+    runtime::{conditions::is_deployment_completed, wait::await_condition},
+};
 use serde_json::json;
 
 use super::{GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, TakeoverError};
@@ -15,7 +18,10 @@ const OPERATOR_LIMIT: Duration = Duration::from_secs(180);
 pub async fn operator(line: &Takeover) -> Result<(), TakeoverError> {
     let manifest = line.options.manifests.join("install.yaml");
     if !manifest.exists() {
-        return Err(TakeoverError::Missing { path: manifest, hint: "hack/gen makes it" });
+        return Err(TakeoverError::Missing {
+            path: manifest,
+            hint: "hack/gen makes it",
+        });
     }
     line.say("kubectl apply -f manifests/install.yaml");
     line.cluster
@@ -26,8 +32,7 @@ pub async fn operator(line: &Takeover) -> Result<(), TakeoverError> {
 
 /// Waits until the Deployment of the operator is rolled out.
 pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
-    let deployments: Api<Deployment> =
-        Api::namespaced(line.client.clone(), OPERATOR_NAMESPACE);
+    let deployments: Api<Deployment> = Api::namespaced(line.client.clone(), OPERATOR_NAMESPACE);
     let ready = await_condition(deployments, OPERATOR, is_deployment_completed());
     match tokio::time::timeout(OPERATOR_LIMIT, ready).await {
         Ok(Ok(_)) => Ok(()),
@@ -41,8 +46,10 @@ pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
 }
 
 pub async fn reports_server(line: &Takeover) -> Result<(), TakeoverError> {
-    let apis: Vec<_> =
-        GROUPS.iter().map(|group| json!({"group": group, "owner": "Server"})).collect();
+    let apis: Vec<_> = GROUPS
+        .iter()
+        .map(|group| json!({"group": group, "owner": "Server"}))
+        .collect();
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
         {"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
@@ -54,6 +61,8 @@ pub async fn reports_server(line: &Takeover) -> Result<(), TakeoverError> {
                 "migration": {"soak": "5s", "source": {"policy": "Prune", "after": "24h"}},
             }},
     ]});
-    line.cluster.kubectl_with_input(["apply", "-f", "-"], &objects.to_string()).await?;
+    line.cluster
+        .kubectl_with_input(["apply", "-f", "-"], &objects.to_string())
+        .await?;
     Ok(())
 }

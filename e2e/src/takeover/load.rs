@@ -22,6 +22,8 @@ use crate::reports::{Corpus, Owner, ReportKind};
 
 const MANAGER: &str = "demo";
 const ESTABLISH_LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks at whether a new API answers.
+const SERVED_PAUSE: Duration = Duration::from_millis(100);
 /// Requests under way at once; the kube-apiserver of the tests has two cores at most.
 const PARALLEL: usize = 16;
 /// Which part of the loaded reports is of which kind, in percent.
@@ -40,16 +42,26 @@ pub async fn install_crds(
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in definitions {
         let name = crd.metadata.name.clone().unwrap_or_default();
-        crds.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&crd))
-            .await
-            .map_err(TakeoverError::kube("install a report CRD"))?;
-        let established = await_condition(crds.clone(), &name, is_crd_established());
-        match tokio::time::timeout(ESTABLISH_LIMIT, established).await {
-            Ok(Ok(_)) => {}
+        crds.patch(
+            &name,
+            &PatchParams::apply(MANAGER).force(),
+            &Patch::Apply(&crd),
+        )
+        .await
+        .map_err(TakeoverError::kube("install a report CRD"))?;
+        let served = async {
+            await_condition(crds.clone(), &name, is_crd_established())
+                .await
+                .map(drop)?;
+            answers(client, &crd).await;
+            Ok::<_, kube::runtime::wait::Error>(())
+        };
+        match tokio::time::timeout(ESTABLISH_LIMIT, served).await {
+            Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(TakeoverError::Answer(format!("{name}: {error}"))),
             Err(_) => {
                 return Err(TakeoverError::NotReached {
-                    what: format!("condition Established of CRD {name}"),
+                    what: format!("the API of CRD {name}"),
                     limit: ESTABLISH_LIMIT,
                     last: String::new(),
                 });
@@ -57,6 +69,24 @@ pub async fn install_crds(
         }
     }
     Ok(())
+}
+
+/// Waits until an established CRD is served: its handler follows the condition by a moment.
+async fn answers(client: &Client, crd: &CustomResourceDefinition) {
+    let spec = &crd.spec;
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let path = format!(
+            "/apis/{}/{}/{}?limit=1",
+            spec.group, version.name, spec.names.plural
+        );
+        let list = || async {
+            let request = http::Request::get(&path).body(Vec::new()).ok()?;
+            client.request::<Value>(request).await.ok()
+        };
+        while list().await.is_none() {
+            tokio::time::sleep(SERVED_PAUSE).await;
+        }
+    }
 }
 
 /// Makes `count` namespaces; they own the reports that are made in them.
@@ -150,7 +180,10 @@ mod tests {
     #[test]
     fn the_mix_is_what_it_says() {
         for (kind, part) in MIX {
-            assert_eq!((0..1000).filter(|index| kind_of(*index) == kind).count(), part * 10);
+            assert_eq!(
+                (0..1000).filter(|index| kind_of(*index) == kind).count(),
+                part * 10
+            );
         }
     }
 }

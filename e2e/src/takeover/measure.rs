@@ -38,24 +38,31 @@ pub struct Measures {
 pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, TakeoverError> {
     let mut reports = 0;
     let mut list_ms = 0;
-    for kind in ReportKind::ALL.into_iter().filter(|kind| GROUPS.contains(&kind.group())) {
+    for kind in ReportKind::ALL
+        .into_iter()
+        .filter(|kind| GROUPS.contains(&kind.group()))
+    {
         let started = Instant::now();
-        let request = Request::get(kind.path(None)).body(Vec::new()).map_err(|error| {
-            TakeoverError::Answer(format!("a path that is no URI: {error}"))
-        })?;
-        let list: Value =
-            client.request(request).await.map_err(TakeoverError::kube("list reports"))?;
+        let request = Request::get(kind.path(None))
+            .body(Vec::new())
+            .map_err(|error| TakeoverError::Answer(format!("a path that is no URI: {error}")))?;
+        let list: Value = client
+            .request(request)
+            .await
+            .map_err(TakeoverError::kube("list reports"))?;
         if kind == ReportKind::PolicyReport {
             list_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         }
-        reports += list["items"].as_array().map_or(0, |items| items.len() as u64);
+        reports += list["items"]
+            .as_array()
+            .map_or(0, |items| items.len() as u64);
     }
     Ok(Measures {
         reports,
         etcd_bytes: cluster.etcd_status().await?.db_bytes,
         report_objects_in_etcd: report_objects(cluster, client).await?,
         list_ms,
-        apiserver_bytes: cluster.info(Component::KubeApiserver(0))?.resident_bytes,
+        apiserver_bytes: cluster.info(Component::ApiServer(0))?.resident_bytes,
     })
 }
 
@@ -86,7 +93,10 @@ async fn metric(client: &Client) -> Result<u64, TakeoverError> {
     let request = Request::get("/metrics")
         .body(Vec::new())
         .map_err(|error| TakeoverError::Answer(format!("no metrics: {error}")))?;
-    let text = client.request_text(request).await.map_err(TakeoverError::kube("read metrics"))?;
+    let text = client
+        .request_text(request)
+        .await
+        .map_err(TakeoverError::kube("read metrics"))?;
     Ok(sum_of_objects(&text))
 }
 
@@ -94,10 +104,17 @@ async fn metric(client: &Client) -> Result<u64, TakeoverError> {
 fn sum_of_objects(metrics: &str) -> u64 {
     let ours = |line: &&str| {
         line.starts_with("apiserver_resource_objects{")
-            && GROUPS.iter().any(|group| line.contains(&format!("group=\"{group}\"")))
+            && GROUPS
+                .iter()
+                .any(|group| line.contains(&format!("group=\"{group}\"")))
     };
     let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
-    let sum: f64 = metrics.lines().filter(ours).filter_map(value).filter(|v| *v > 0.0).sum();
+    let sum: f64 = metrics
+        .lines()
+        .filter(ours)
+        .filter_map(value)
+        .filter(|v| *v > 0.0)
+        .sum();
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -2,18 +2,18 @@
 //! that the demo, the end-to-end test and the kill matrix run the same line.
 
 mod install;
-mod load;
+pub mod load;
 mod measure;
 mod outcome;
 
 use std::{
     collections::HashSet,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use crds::v1alpha1::{MigrationPhase, ReportsServer};
+use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
@@ -137,19 +137,36 @@ impl Takeover {
         for archive in ["image-server.tar", "image-operator.tar"] {
             let path = options.images.join(archive);
             if !path.exists() {
-                return Err(TakeoverError::Missing { path, hint: "hack/image makes it" });
+                return Err(TakeoverError::Missing {
+                    path,
+                    hint: "hack/image makes it",
+                });
             }
             cluster.load_image(&path).await?;
         }
-        say(&format!("installing the report CRDs ({})", options.input.name()));
+        say(&format!(
+            "installing the report CRDs ({})",
+            options.input.name()
+        ));
         let corpus = Arc::new(options.input.corpus()?);
         load::install_crds(&client, options.input.crds(&GROUPS)?).await?;
         let owners = load::namespaces(&client, "team", TEAMS).await?;
         let witness_owners = load::namespaces(&client, "witness", WITNESS_TEAMS).await?;
-        say(&format!("loading {} {} reports into etcd", options.reports, options.input.name()));
+        say(&format!(
+            "loading {} {} reports into etcd",
+            options.reports,
+            options.input.name()
+        ));
         load::load(&client, &corpus, &owners, options.reports, &say).await?;
         let say = Box::new(say);
-        Ok(Self { cluster, client, options, corpus, witness_owners, say })
+        Ok(Self {
+            cluster,
+            client,
+            options,
+            corpus,
+            witness_owners,
+            say,
+        })
     }
 
     /// Tells the user what is going on.
@@ -162,7 +179,10 @@ impl Takeover {
     /// # Errors
     /// When the witness cannot begin.
     pub async fn witness(&self) -> Result<Witness, TakeoverError> {
-        self.say(&format!("starting the witness ({} writes/s, 6 watchers)", self.options.rate));
+        self.say(&format!(
+            "starting the witness ({} writes/s, 6 watchers)",
+            self.options.rate
+        ));
         let options = WitnessOptions {
             namespaces: self.witness_owners.clone(),
             rate: self.options.rate,
@@ -233,22 +253,38 @@ impl Takeover {
     ) -> Result<(), TakeoverError> {
         let servers: Api<ReportsServer> = Api::all(self.client.clone());
         let started = Instant::now();
-        let mut said = HashSet::new();
-        let mut last = String::new();
+        let said = Mutex::new((HashSet::new(), String::new()));
         let done = await_condition(servers, NAME, |server: Option<&ReportsServer>| {
             let Some(server) = server else { return false };
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
             for line in progress(server) {
-                last.clone_from(&line);
-                if said.insert(line.clone()) {
-                    self.say(&format!("  {:>5.1} s  {line}", started.elapsed().as_secs_f64()));
+                said.1.clone_from(&line);
+                if said.0.insert(line.clone()) {
+                    self.say(&format!(
+                        "  {:>5.1} s  {line}",
+                        started.elapsed().as_secs_f64()
+                    ));
                 }
             }
             reached(server)
         });
         match tokio::time::timeout(limit, done).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(TakeoverError::Answer(format!("cannot follow {NAME}: {error}"))),
-            Err(_) => Err(TakeoverError::NotReached { what: what.to_owned(), limit, last }),
+            Ok(Err(error)) => Err(TakeoverError::Answer(format!(
+                "cannot follow {NAME}: {error}"
+            ))),
+            Err(_) => {
+                let last = said
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .1
+                    .clone();
+                Err(TakeoverError::NotReached {
+                    what: what.to_owned(),
+                    limit,
+                    last,
+                })
+            }
         }
     }
 
@@ -293,7 +329,17 @@ pub async fn run(
     let account: Account = witness.finish().await?;
     line.shrink_etcd().await?;
     let after = line.measure().await?;
-    Ok((line, Outcome { reports, input, before, after, seconds, account }))
+    Ok((
+        line,
+        Outcome {
+            reports,
+            input,
+            before,
+            after,
+            seconds,
+            account,
+        },
+    ))
 }
 
 /// Longest time from `kubectl apply` to `Ready`.
@@ -306,30 +352,50 @@ const PRUNE_LIMIT: Duration = Duration::from_secs(600);
 pub fn is_ready(server: &ReportsServer) -> bool {
     server.status.as_ref().is_some_and(|status| {
         status.observed_generation == server.metadata.generation
-            && status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
+            && status
+                .conditions
+                .iter()
+                .any(|c| c.type_ == "Ready" && c.status == "True")
     })
 }
 
 /// Whether every group of the specification is in a phase as wanted.
 #[must_use]
 pub fn all_groups(server: &ReportsServer, wanted: impl Fn(MigrationPhase) -> bool) -> bool {
-    let groups = server.status.as_ref().and_then(|status| status.migration.as_ref());
+    let groups = server
+        .status
+        .as_ref()
+        .and_then(|status| status.migration.as_ref());
     let groups = groups.map_or(&[][..], |migration| migration.groups.as_slice());
     server.spec.apis.iter().all(|api| {
-        groups.iter().any(|group| group.group == api.group && wanted(group.phase))
+        groups
+            .iter()
+            .any(|group| group.group == api.group && wanted(group.phase))
     })
 }
 
 /// What a user would want to read while waiting.
 fn progress(server: &ReportsServer) -> Vec<String> {
-    let Some(status) = &server.status else { return Vec::new() };
+    let Some(status) = &server.status else {
+        return Vec::new();
+    };
     let mut lines: Vec<String> = Vec::new();
     for condition in &status.conditions {
-        if matches!(condition.type_.as_str(), "Ready" | "Stalled" | "ServerAvailable") {
-            lines.push(format!("{}={} {}", condition.type_, condition.status, condition.reason));
+        if matches!(
+            condition.type_.as_str(),
+            "Ready" | "Stalled" | "ServerAvailable"
+        ) {
+            lines.push(format!(
+                "{}={} {}",
+                condition.type_, condition.status, condition.reason
+            ));
         }
     }
-    for group in status.migration.iter().flat_map(|migration| &migration.groups) {
+    for group in status
+        .migration
+        .iter()
+        .flat_map(|migration| &migration.groups)
+    {
         lines.push(format!("{}: {}", group.group, group.phase.as_str()));
     }
     lines

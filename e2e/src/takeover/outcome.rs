@@ -63,16 +63,36 @@ impl fmt::Display for Outcome {
             writeln!(f, "{name:<38}{before:>14}{after:>14}")
         };
         row(f, "", "before".into(), "after".into())?;
-        row(f, "reports", before.reports.to_string(), after.reports.to_string())?;
+        row(
+            f,
+            "reports",
+            before.reports.to_string(),
+            after.reports.to_string(),
+        )?;
         row(
             f,
             "report objects in etcd",
             before.report_objects_in_etcd.to_string(),
             after.report_objects_in_etcd.to_string(),
         )?;
-        row(f, "etcd database", mib(before.etcd_bytes), mib(after.etcd_bytes))?;
-        row(f, "list of all PolicyReports", ms(before.list_ms), ms(after.list_ms))?;
-        row(f, "kube-apiserver memory", mib(before.apiserver_bytes), mib(after.apiserver_bytes))?;
+        row(
+            f,
+            "etcd database",
+            mib(before.etcd_bytes),
+            mib(after.etcd_bytes),
+        )?;
+        row(
+            f,
+            "list of all PolicyReports",
+            ms(before.list_ms),
+            ms(after.list_ms),
+        )?;
+        row(
+            f,
+            "kube-apiserver memory",
+            mib(before.apiserver_bytes),
+            mib(after.apiserver_bytes),
+        )?;
         writeln!(f)?;
         writeln!(
             f,
@@ -148,7 +168,10 @@ mod tests {
 
     #[test]
     fn a_report_left_in_etcd_is_not_clean() {
-        let after = Measures { report_objects_in_etcd: 1, ..Measures::default() };
+        let after = Measures {
+            report_objects_in_etcd: 1,
+            ..Measures::default()
+        };
         let outcome = Outcome {
             reports: 3,
             input: "generated",
