@@ -1,0 +1,31 @@
+//! What the tests of the whole line share.
+
+use std::path::PathBuf;
+
+use e2e::{
+    cluster::ClusterOptions,
+    reports::Input,
+    takeover::{COUNT_PERIOD, TakeoverOptions},
+};
+
+/// The line at small size. The images come from `hack/image`, which `hack/test` has run.
+pub fn options(input: Input, reports: usize) -> TakeoverOptions {
+    let images = std::env::var_os("REPORTS_SERVER_IMAGES")
+        .map(PathBuf::from)
+        .expect("REPORTS_SERVER_IMAGES names the folder that hack/image wrote to; see hack/test");
+    let mut cluster = ClusterOptions::node();
+    cluster.apiserver_args.push(COUNT_PERIOD.to_owned());
+    TakeoverOptions {
+        reports,
+        input,
+        rate: 30.0,
+        images,
+        manifests: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests")),
+        cluster,
+    }
+}
+
+/// Progress goes to the test's output.
+pub fn say(text: &str) {
+    println!("{text}");
+}
