@@ -72,11 +72,13 @@ impl Structural {
         prune_nulls(object, Some(self));
         pruner.unknown.sort();
         unknown.append(&mut pruner.unknown);
-        Embedded {
+        let mut embedded = Embedded {
             malformed,
             unknown: Vec::new(),
-        }
-        .coerce_below(object, self, "")?;
+        };
+        embedded.coerce_below(object, self, "")?;
+        embedded.unknown.sort();
+        unknown.append(&mut embedded.unknown);
         Ok(unknown)
     }
 }

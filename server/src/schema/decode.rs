@@ -23,7 +23,7 @@ pub enum Encoding {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The content. Of several values of one key the last stays, and numbers are as Go holds them:
-    /// whole numbers in the range of an i64 are integers (also `1.0` and `1e3`), all others floats.
+    /// whole numbers are integers (also `1.0` and `1e3`, up to 2^53), all others floats.
     pub value: Value,
     /// Keys that occur more than once in their object, the way a warning or `strict decoding
     /// error: ` tells it: `duplicate field "spec.x"`. At most 100.
@@ -193,8 +193,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
 /// A number the way Go holds it after `1.0` has been written and read back as `1`.
 fn number(value: f64) -> Value {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if value.fract() == 0.0 && value.abs() < LIMIT {
+    const LIMIT: f64 = 9_007_199_254_740_991.0;
+    if value.fract() == 0.0 && value.abs() <= LIMIT {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "whole and within the bounds"
@@ -288,6 +288,7 @@ mod tests {
     #[case("9223372036854775807", json!(9_223_372_036_854_775_807_i64))]
     #[case("9223372036854775808", json!(9_223_372_036_854_775_808.0))]
     #[case("0.5", json!(0.5))]
+    #[case("1e17", json!(1e17))]
     fn numbers_are_held_as_in_go(#[case] body: &str, #[case] value: Value) {
         let decoded = decode(body.as_bytes(), Encoding::Json).unwrap().value;
         assert_eq!(decoded, value);

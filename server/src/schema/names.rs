@@ -19,6 +19,11 @@ const DNS_SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of
                                   alphanumeric characters, '-' or '.', and must start and end \
                                   with an alphanumeric character";
 
+const DNS_1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const DNS_1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric \
+                                   characters or '-', start with an alphabetic character, and end \
+                                   with an alphanumeric character";
+
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
@@ -89,6 +94,23 @@ pub fn dns_label_errors(text: &str) -> Vec<String> {
             true => "must not contain dots".to_owned(),
             false => rule(DNS_LABEL_RULE, DNS_LABEL, &["my-name", "123-abc"]),
         });
+    }
+    errors
+}
+
+/// A DNS-1035 label: a kind in lower case.
+#[must_use]
+pub fn dns_1035_label_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if text.len() > LABEL_MAX {
+        errors.push(too_long(LABEL_MAX));
+    }
+    if !is_dns_label(text) || text.starts_with(|c: char| c.is_ascii_digit()) {
+        errors.push(rule(
+            DNS_1035_LABEL_RULE,
+            DNS_1035_LABEL,
+            &["my-name", "abc-123"],
+        ));
     }
     errors
 }
@@ -194,6 +216,7 @@ mod tests {
             assert_eq!(label_value_errors(&text).is_empty(), matches(LABEL_VALUE));
             assert_eq!(is_dns_label(&text), matches(DNS_LABEL));
             assert_eq!(is_dns_subdomain(&text), matches(DNS_SUBDOMAIN));
+            assert_eq!(dns_1035_label_errors(&text).is_empty(), matches(DNS_1035_LABEL));
         }
     }
 }

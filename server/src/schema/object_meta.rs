@@ -13,6 +13,8 @@ use super::Malformed;
 enum Shape {
     /// A string.
     Text,
+    /// A string that has a type of its own in Go.
+    Named(&'static str),
     /// An int64.
     Integer,
     Boolean,
@@ -22,7 +24,7 @@ enum Shape {
     TextMap,
     TextList,
     List(&'static Struct),
-    /// Any object, kept as it is.
+    /// Anything, kept as it is.
     Raw,
 }
 
@@ -59,7 +61,7 @@ static OBJECT_META: Struct = Struct {
         field("generateName", Shape::Text, Omit::Empty),
         field("namespace", Shape::Text, Omit::Empty),
         field("selfLink", Shape::Text, Omit::Empty),
-        field("uid", Shape::Text, Omit::Empty),
+        field("uid", Shape::Named("types.UID"), Omit::Empty),
         field("resourceVersion", Shape::Text, Omit::Empty),
         field("generation", Shape::Integer, Omit::Empty),
         field("creationTimestamp", Shape::Time, Omit::Null),
@@ -87,7 +89,7 @@ static OWNER_REFERENCE: Struct = Struct {
         field("apiVersion", Shape::Text, Omit::Never),
         field("kind", Shape::Text, Omit::Never),
         field("name", Shape::Text, Omit::Never),
-        field("uid", Shape::Text, Omit::Never),
+        field("uid", Shape::Named("types.UID"), Omit::Never),
         field("controller", Shape::Boolean, Omit::Null),
         field("blockOwnerDeletion", Shape::Boolean, Omit::Null),
     ],
@@ -97,7 +99,11 @@ static MANAGED_FIELDS_ENTRY: Struct = Struct {
     name: "ManagedFieldsEntry",
     fields: &[
         field("manager", Shape::Text, Omit::Empty),
-        field("operation", Shape::Text, Omit::Empty),
+        field(
+            "operation",
+            Shape::Named("v1.ManagedFieldsOperationType"),
+            Omit::Empty,
+        ),
         field("apiVersion", Shape::Text, Omit::Empty),
         field("time", Shape::Time, Omit::Null),
         field("fieldsType", Shape::Text, Omit::Empty),
@@ -197,9 +203,9 @@ impl Shape {
             return Ok(());
         }
         match (self, &mut *value) {
-            (Self::Text, Value::String(_))
+            (Self::Text | Self::Named(_), Value::String(_))
             | (Self::Boolean, Value::Bool(_))
-            | (Self::Raw, Value::Object(_)) => Ok(()),
+            | (Self::Raw, _) => Ok(()),
             (Self::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
             (Self::Time, Value::String(text)) => {
                 *text = canonical_time(text)?;
@@ -212,16 +218,20 @@ impl Shape {
                 text_or_null(item).map_err(|got| place.mismatch(got, "string"))
             }),
             (Self::List(item), Value::Array(items)) => place.conform_items(item, items, unknown),
+            (Self::Integer, Value::Number(number)) => {
+                Err(place.mismatch(&format!("number {number}"), "int64"))
+            }
             (shape, other) => Err(place.mismatch(type_name(other), shape.go_type())),
         }
     }
 
     fn go_type(&self) -> &'static str {
         match self {
-            Self::Text => "string",
+            // A time is read from a string.
+            Self::Text | Self::Time => "string",
+            Self::Named(name) => name,
             Self::Integer => "int64",
             Self::Boolean => "bool",
-            Self::Time => "v1.Time",
             Self::TextMap => "map[string]string",
             Self::TextList => "[]string",
             Self::List(item) if item.name == OWNER_REFERENCE.name => "[]v1.OwnerReference",

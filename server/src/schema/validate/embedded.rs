@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::super::names::dns_1035_label_errors;
 use super::super::structural::Additional;
 use super::super::{FieldError, Structural, label_value_errors, qualified_name_errors};
 use super::path::Path;
@@ -49,6 +50,14 @@ fn judge(fields: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldErr
             Some(Value::String(text)) if name == "apiVersion" && text.matches('/').count() > 1 => {
                 let detail = format!("unexpected GroupVersion string: {text}");
                 errors.push(FieldError::invalid(field, text.as_str(), detail));
+            }
+            Some(Value::String(text)) if name == "kind" => {
+                let reasons = dns_1035_label_errors(&text.to_lowercase());
+                if !reasons.is_empty() {
+                    let rule = "may have mixed case, but should otherwise match:";
+                    let detail = format!("{rule} {}", reasons.join(","));
+                    errors.push(FieldError::invalid(field, text.as_str(), detail));
+                }
             }
             Some(Value::String(_)) => {}
             Some(other) => {

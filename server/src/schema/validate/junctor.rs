@@ -5,17 +5,12 @@ use serde_json::Value;
 use super::super::{Structural, quote};
 use super::Outcome;
 use super::path::Path;
-use super::previous::Previous;
 
 impl Structural {
-    pub(super) fn judge_junctors(
-        &self,
-        value: &Value,
-        path: &Path<'_>,
-        previous: Option<Previous<'_>>,
-    ) -> Outcome {
+    /// Below a junctor nothing is compared with what it was before.
+    pub(super) fn judge_junctors(&self, value: &Value, path: &Path<'_>) -> Outcome {
         let mut outcome = Outcome::default();
-        let judge = |schema: &Self| schema.judge(value, path, previous);
+        let judge = |schema: &Self| schema.judge(value, path, None);
         let rules = &self.rules;
         if !rules.any_of.is_empty() {
             any_of(&rules.any_of, judge, path, &mut outcome);

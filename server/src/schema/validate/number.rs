@@ -1,52 +1,51 @@
 //! Numbers.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use serde_json::{Number, Value};
 
 use super::super::format::FormatKind;
-use super::super::structural::{Bound, Type, Types};
+use super::super::structural::{Bound, Rules, Type, Types};
 use super::super::{FieldError, Structural};
 use super::Outcome;
 use super::path::Path;
 
-/// Judges a number by bounds, factor and the range of its type.
-pub(super) fn judge(schema: &Structural, given: &Number, path: &Path<'_>) -> Outcome {
+/// Judges a number by the range of its type, by its factor and by its bounds.
+pub(super) fn judge(schema: &Structural, number: &Number, path: &Path<'_>) -> Outcome {
     let mut outcome = Outcome::default();
-    let rules = &schema.rules;
     let range = Range::of(schema);
-    if let Some(error) = range.error(&Given::of(given), "Checked", path) {
+    if let Some(error) = range.error(Given::of(number), "Checked", path) {
         outcome.push_general(error);
     }
-    let bounds = [
-        (
-            rules.multiple_of.map(|factor| Bound {
-                value: factor,
-                exclusive: false,
-            }),
-            "MultipleOf",
-            Rule::MultipleOf,
-        ),
-        (rules.minimum, "Minimum boundary", Rule::Minimum),
-        (rules.maximum, "Maximum boundary", Rule::Maximum),
-    ];
-    for (bound, name, rule) in bounds {
-        let Some(bound) = bound else { continue };
-        // A bound that its own type cannot hold is an error of every value, and is compared as a
-        // float then.
-        let misfit = range.error(&Given::Float(bound.value), name, path);
-        let given = match misfit {
+    for (limit, name) in limits(&schema.rules) {
+        // A limit that its own type cannot hold is an error of every value, and floats are compared
+        // then.
+        let given = match range.error(Given::Float(limit.value()), name, path) {
             Some(error) => {
                 outcome.push_general(error);
-                Given::Float(given.as_f64().unwrap_or_default())
+                Given::Float(number.as_f64().unwrap_or_default())
             }
-            None => Given::of(given),
+            None => Given::of(number),
         };
-        if let Some(detail) = rule.broken(given, bound, path) {
-            let value = Value::Number(given.number());
+        if let Some((value, detail)) = limit.broken_by(given, path) {
+            let value = Value::Number(value.number());
             outcome.push(FieldError::invalid(path.to_field(), value, detail));
         }
     }
     outcome.matches += 1;
     outcome
+}
+
+/// The limits with the names that errors give them.
+fn limits(rules: &Rules) -> impl Iterator<Item = (Limit, &'static str)> {
+    [
+        (rules.multiple_of.map(Limit::MultipleOf), "MultipleOf"),
+        (rules.minimum.map(Limit::Minimum), "Minimum boundary"),
+        (rules.maximum.map(Limit::Maximum), "Maximum boundary"),
+    ]
+    .into_iter()
+    .filter_map(|(limit, name)| Some((limit?, name)))
 }
 
 /// A number the way Go holds it.
@@ -70,73 +69,85 @@ impl Given {
             Self::Float(float) => Number::from_f64(float).unwrap_or_else(|| 0.into()),
         }
     }
-}
 
-#[derive(Clone, Copy)]
-enum Rule {
-    Maximum,
-    Minimum,
-    MultipleOf,
-}
-
-impl Rule {
-    /// The detail of the error, if the rule is broken. Integers are compared as integers.
-    fn broken(self, given: Given, bound: Bound, path: &Path<'_>) -> Option<String> {
-        let (broken, limit) = match given {
-            Given::Integer(integer) => {
-                let limit = truncate(bound.value);
-                (
-                    self.is_broken(integer.cmp(&limit).into(), bound)
-                        || self.is_no_multiple(integer, limit),
-                    limit.to_string(),
-                )
-            }
-            Given::Float(float) => {
-                let ordering = float.partial_cmp(&bound.value);
-                (
-                    self.is_broken(ordering, bound)
-                        || self.is_no_float_multiple(float, bound.value),
-                    print(bound.value),
-                )
-            }
-        };
-        broken.then(|| match (self, bound.exclusive) {
-            (Self::Maximum, false) => {
-                format!("{path} in body should be less than or equal to {limit}")
-            }
-            (Self::Maximum, true) => format!("{path} in body should be less than {limit}"),
-            (Self::Minimum, false) => {
-                format!("{path} in body should be greater than or equal to {limit}")
-            }
-            (Self::Minimum, true) => format!("{path} in body should be greater than {limit}"),
-            (Self::MultipleOf, _) => format!("{path} in body should be a multiple of {limit}"),
-        })
-    }
-
-    fn is_broken(self, ordering: Option<std::cmp::Ordering>, bound: Bound) -> bool {
-        let Some(ordering) = ordering else {
-            return false;
-        };
-        match (self, bound.exclusive) {
-            (Self::Maximum, false) => ordering.is_gt(),
-            (Self::Maximum, true) => ordering.is_ge(),
-            (Self::Minimum, false) => ordering.is_lt(),
-            (Self::Minimum, true) => ordering.is_le(),
-            (Self::MultipleOf, _) => false,
+    /// How two numbers of the same kind compare.
+    fn compare(self, other: Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Integer(left), Self::Integer(right)) => Some(left.cmp(&right)),
+            (Self::Float(left), Self::Float(right)) => left.partial_cmp(&right),
+            _ => None,
         }
     }
 
-    fn is_no_multiple(self, given: i64, factor: i64) -> bool {
-        matches!(self, Self::MultipleOf) && given.checked_rem(factor).is_none_or(|rest| rest != 0)
+    fn is_positive(self) -> bool {
+        match self {
+            Self::Integer(integer) => integer > 0,
+            Self::Float(float) => float > 0.0,
+        }
     }
 
-    fn is_no_float_multiple(self, given: f64, factor: f64) -> bool {
-        let quotient = if factor < 1.0 {
-            1.0 / factor * given
-        } else {
-            given / factor
+    fn is_multiple_of(self, factor: Self) -> bool {
+        match (self, factor) {
+            (Self::Integer(given), Self::Integer(factor)) => given.checked_rem(factor) == Some(0),
+            (Self::Float(given), Self::Float(factor)) if factor < 1.0 => {
+                is_nearly_whole(1.0 / factor * given)
+            }
+            (Self::Float(given), Self::Float(factor)) => is_nearly_whole(given / factor),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Given {
+    /// As Go's `%v`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(integer) => write!(f, "{integer}"),
+            Self::Float(float) => f.write_str(&print(*float)),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    Maximum(Bound),
+    Minimum(Bound),
+    MultipleOf(f64),
+}
+
+impl Limit {
+    fn value(self) -> f64 {
+        match self {
+            Self::Maximum(bound) | Self::Minimum(bound) => bound.value,
+            Self::MultipleOf(factor) => factor,
+        }
+    }
+
+    /// The value and the detail of the error, if the limit is broken. An integer is compared with
+    /// the limit cut to an integer.
+    fn broken_by(self, given: Given, path: &Path<'_>) -> Option<(Given, String)> {
+        let limit = match given {
+            Given::Integer(_) => Given::Integer(truncate(self.value())),
+            Given::Float(_) => Given::Float(self.value()),
         };
-        matches!(self, Self::MultipleOf) && !is_nearly_whole(quotient)
+        let ordering = given.compare(limit)?;
+        let (broken, words) = match self {
+            Self::Maximum(Bound {
+                exclusive: false, ..
+            }) => (ordering.is_gt(), "less than or equal to"),
+            Self::Maximum(_) => (ordering.is_ge(), "less than"),
+            Self::Minimum(Bound {
+                exclusive: false, ..
+            }) => (ordering.is_lt(), "greater than or equal to"),
+            Self::Minimum(_) => (ordering.is_le(), "greater than"),
+            Self::MultipleOf(_) if !limit.is_positive() => {
+                let detail =
+                    format!("factor MultipleOf declared for {path} must be positive: {limit}");
+                return Some((limit, detail));
+            }
+            Self::MultipleOf(_) => (!given.is_multiple_of(limit), "a multiple of"),
+        };
+        broken.then(|| (given, format!("{path} in body should be {words} {limit}")))
     }
 }
 
@@ -159,11 +170,11 @@ impl Range {
         }
     }
 
-    fn error(&self, given: &Given, what: &str, path: &Path<'_>) -> Option<String> {
+    fn error(&self, given: Given, what: &str, path: &Path<'_>) -> Option<String> {
         let integer = match given {
-            Given::Integer(integer) => Some(*integer),
+            Given::Integer(integer) => Some(integer),
             Given::Float(float) => {
-                (float.fract() == 0.0 && float.abs() < I64_LIMIT).then(|| truncate(*float))
+                (float.fract() == 0.0 && float.abs() < I64_LIMIT).then(|| truncate(float))
             }
         };
         let (fits, format) = match (self.type_, self.format) {
@@ -173,7 +184,7 @@ impl Range {
             ),
             ("integer", Some(FormatKind::Int64)) => (integer.is_some(), "with format int64"),
             ("integer", _) => (integer.is_some(), "(default format)"),
-            ("number", Some(FormatKind::Float)) => (fits_f32(*given), "with format float"),
+            ("number", Some(FormatKind::Float)) => (fits_f32(given), "with format float"),
             _ => return None,
         };
         let type_ = self.type_;
@@ -190,8 +201,9 @@ fn fits_f32(given: Given) -> bool {
     }
 }
 
-/// Whole up to the error of the division.
-fn is_nearly_whole(number: f64) -> bool {
+/// What Go's validator takes for an integer: whole up to a small error, and within the integers that
+/// a float holds exactly.
+pub(super) fn is_nearly_whole(number: f64) -> bool {
     const EPSILON: f64 = 1e-9;
     const SAFE: f64 = 9_007_199_254_740_991.0;
     if !number.is_finite() || number.abs() > SAFE {

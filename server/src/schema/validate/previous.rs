@@ -16,12 +16,8 @@ pub(super) struct Previous<'a> {
 }
 
 impl<'a> Previous<'a> {
-    /// The former self of a field. `apiVersion` and `kind` of the object itself have none: they are
-    /// converted before they are compared.
-    pub fn field(self, name: &str, path: &Path<'_>) -> Option<Self> {
-        if path.is_root() && matches!(name, "apiVersion" | "kind") {
-            return None;
-        }
+    /// The former self of a field, as far as the schema knows the field.
+    fn property(self, name: &str) -> Option<Self> {
         let schema = match (self.schema.properties.get(name), &self.schema.additional) {
             (Some(property), _) => property,
             (None, Additional::Schema(below)) => below,
@@ -31,6 +27,44 @@ impl<'a> Previous<'a> {
             value: self.value.get(name)?,
             schema,
         })
+    }
+
+    /// The former self of a field for judging it. `apiVersion` and `kind` of the object itself have
+    /// none: they are converted before they are compared.
+    pub fn field(self, name: &str, path: &Path<'_>) -> Option<Self> {
+        match path.is_root() && matches!(name, "apiVersion" | "kind") {
+            true => None,
+            false => self.property(name),
+        }
+    }
+
+    /// Whether `value` is what it was before. Of objects with fields that the schema does not know,
+    /// and of `map` lists with items that have no key, nothing is said to be as it was.
+    pub fn equals(self, value: &Value) -> bool {
+        match (value, self.value) {
+            (Value::Object(fields), Value::Object(former)) => {
+                fields.len() == former.len()
+                    && fields.iter().all(|(name, value)| {
+                        self.property(name)
+                            .is_some_and(|previous| previous.equals(value))
+                    })
+            }
+            (Value::Array(items), Value::Array(former)) => {
+                if items.len() != former.len() {
+                    return false;
+                }
+                if !matches!(self.schema.list_type, ListType::Map(_)) {
+                    return items == former;
+                }
+                let by_key = self.items();
+                items.iter().all(|item| {
+                    by_key
+                        .of(item)
+                        .is_some_and(|previous| previous.equals(item))
+                })
+            }
+            (value, former) => value == former,
+        }
     }
 
     /// The former selves of list items. Only items of a `map` list can be found again.
@@ -68,11 +102,16 @@ impl<'a> Items<'a> {
     }
 }
 
+/// The values of all keys; none unless all are there and scalar.
 fn key_of(item: &Value, keys: &[String]) -> Option<String> {
     let fields = item.as_object()?;
-    let values: Vec<&Value> = keys
+    let values = keys
         .iter()
-        .map(|key| fields.get(key).unwrap_or(&Value::Null))
-        .collect();
+        .map(|key| fields.get(key).filter(|value| is_scalar(value)))
+        .collect::<Option<Vec<_>>>()?;
     serde_json::to_string(&values).ok()
+}
+
+fn is_scalar(value: &Value) -> bool {
+    matches!(value, Value::Bool(_) | Value::Number(_) | Value::String(_))
 }

@@ -18,7 +18,7 @@ impl Structural {
         previous: Previous<'_>,
     ) -> Outcome {
         let mut outcome = self.judge(value, path, Some(previous));
-        if !outcome.is_valid() && value == previous.value {
+        if !outcome.is_valid() && previous.equals(value) {
             outcome.errors.clear();
         }
         outcome
@@ -33,7 +33,7 @@ impl Structural {
         let mut outcome = Outcome::default();
         self.judge_type(value, path, &mut outcome);
         if !value.is_null() {
-            outcome.merge(self.judge_junctors(value, path, previous));
+            outcome.merge(self.judge_junctors(value, path));
             outcome.matches += 1;
             match value {
                 Value::String(text) => self.judge_text(text, path, &mut outcome),
@@ -290,7 +290,7 @@ impl Types {
             | (Self::One(Type::Number), Value::Number(_))
             | (Self::One(Type::Boolean), Value::Bool(_)) => true,
             (Self::One(Type::Integer) | Self::IntOrString, Value::Number(number)) => {
-                number.is_i64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+                number.is_i64() || number.as_f64().is_some_and(number::is_nearly_whole)
             }
             _ => false,
         }
