@@ -211,3 +211,63 @@ fn processes_of(directory: &Path) -> Vec<String> {
         .filter(|line| line.contains(&directory))
         .collect()
 }
+
+/// A component that cannot start is named at once, with the log that says why; the log
+/// stays, the cluster does not.
+#[tokio::test]
+async fn a_component_that_ends_is_named_with_its_log() {
+    let options = ClusterOptions {
+        apiserver_args: vec!["--no-such-flag".into()],
+        ..ClusterOptions::default()
+    };
+    let directory = e2e::cluster::base_directory().join(&options.name);
+    let error = Cluster::start(options).await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("kube-apiserver-0 is not ready: it has ended"),
+        "{text}"
+    );
+    assert!(text.contains("unknown flag: --no-such-flag"), "{text}");
+    let Error::NotReady { log, .. } = error else {
+        panic!("{error:?}")
+    };
+    assert!(log.is_file(), "{}", log.display());
+    assert!(!directory.exists());
+    assert_eq!(
+        processes_of(&directory),
+        Vec::<String>::new(),
+        "left behind"
+    );
+}
+
+/// The lifeline: a cluster ends with the process that started it, by whatever cause.
+#[tokio::test]
+async fn a_cluster_ends_with_its_starter() {
+    let name = format!("starter-{}", std::process::id());
+    let mut starter = tokio::process::Command::new(env!("CARGO_BIN_EXE_cluster"))
+        .args(["up", "--name", &name])
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let directory = e2e::cluster::base_directory().join(&name);
+    until("the cluster runs", || Cluster::running().contains(&name)).await;
+    starter.kill().await.unwrap();
+    until("its processes have ended", || {
+        processes_of(&directory).is_empty()
+    })
+    .await;
+    assert!(!Cluster::running().contains(&name));
+    Cluster::down(&name).unwrap();
+    assert!(!directory.exists());
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+    while !done() {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "not after a minute: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -26,8 +26,12 @@ pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
     let output = Command::new(&script)
         .args(["parts", shape.as_str()])
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
-        .output()
+        .kill_on_drop(true)
+        .spawn()
+        .context(|| command.clone())?
+        .wait_with_output()
         .await
         .context(|| command.clone())?;
     if !output.status.success() {

@@ -31,12 +31,6 @@ pub(super) async fn until<F: Future<Output = Result<(), String>>>(
     mut probe: impl FnMut() -> F,
 ) -> Result<(), Error> {
     let begin = Instant::now();
-    let not_ready = |why: String| Error::NotReady {
-        what: what.to_owned(),
-        why,
-        log: log.to_owned(),
-        tail: tail(log, TAIL),
-    };
     loop {
         let remaining = timeout.saturating_sub(begin.elapsed()).max(INTERVAL);
         let why = match tokio::time::timeout(remaining, probe()).await {
@@ -47,12 +41,26 @@ pub(super) async fn until<F: Future<Output = Result<(), String>>>(
         if let Some((agent, name)) = process
             && let Some(ending) = ending(agent, name)?
         {
-            return Err(not_ready(format!("it has ended ({ending})")));
+            return Err(failure(what, format!("it has ended ({ending})"), log));
         }
         if begin.elapsed() >= timeout {
-            return Err(not_ready(format!("after {} s: {why}", timeout.as_secs())));
+            return Err(failure(
+                what,
+                format!("after {} s: {why}", timeout.as_secs()),
+                log,
+            ));
         }
         tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// `what` is not ready, with the end of its log.
+pub(super) fn failure(what: &str, why: String, log: &Path) -> Error {
+    Error::NotReady {
+        what: what.to_owned(),
+        why,
+        log: log.to_owned(),
+        tail: tail(log, TAIL),
     }
 }
 

@@ -35,10 +35,7 @@ impl Cluster {
         let detached = options.detached;
         let mut cluster = found(options, parts).await?;
         if let Err(error) = cluster.start_components().await {
-            return Err(match cluster.state.keep_logs() {
-                Some(kept) => error.with_logs_in(&kept),
-                None => error,
-            });
+            return Err(cluster.failed(error));
         }
         cluster.write_record()?;
         if detached {
@@ -46,6 +43,14 @@ impl Cluster {
             cluster.founder = None;
         }
         Ok(cluster)
+    }
+
+    /// Keeps the logs of a cluster that will be removed, and says where they are.
+    fn failed(&self, error: Error) -> Error {
+        match self.state.keep_logs() {
+            Some(kept) => error.with_logs_in(&kept),
+            None => error,
+        }
     }
 
     /// Starts one more kube-apiserver on the same etcd and waits until it is ready.
@@ -210,7 +215,9 @@ async fn found(options: ClusterOptions, parts: Vec<PathBuf>) -> Result<Cluster, 
     };
     // From here on dropping it removes everything.
     let mut cluster = Cluster::new(state, record, Some(founder))?;
-    await_agent(&mut cluster).await?;
+    if let Err(error) = await_agent(&mut cluster).await {
+        return Err(cluster.failed(error));
+    }
     cluster.write_record()?;
     drop(lock);
     Ok(cluster)
@@ -220,17 +227,30 @@ async fn await_agent(cluster: &mut Cluster) -> Result<(), Error> {
     let agent = cluster.agent.clone();
     let mut founder: Option<Child> = cluster.founder.take();
     let log = cluster.state.log("agent");
+    let mut ended = None;
     let probe = || {
-        let ended = founder
+        ended = founder
             .as_mut()
-            .and_then(|founder| founder.try_wait().ok().flatten())
-            .map(|status| format!("it has ended ({status})"));
-        let listed = agent.list().map(drop).map_err(|error| error.to_string());
-        async move { ended.map_or(listed, Err) }
+            .and_then(|founder| founder.try_wait().ok().flatten());
+        // Its end is an answer, too: nothing else will come.
+        let answer = if ended.is_some() {
+            Ok(())
+        } else {
+            agent.list().map(drop)
+        };
+        std::future::ready(answer.map_err(|error| error.to_string()))
     };
-    let awaited = ready::until("the cluster's agent", None, &log, AGENT_TIMEOUT, probe).await;
+    let what = "the cluster's agent";
+    let awaited = ready::until(what, None, &log, AGENT_TIMEOUT, probe).await;
     cluster.founder = founder;
-    awaited
+    match ended {
+        Some(status) => Err(ready::failure(
+            what,
+            format!("it has ended ({status})"),
+            &log,
+        )),
+        None => awaited,
+    }
 }
 
 async fn healthy(address: std::net::SocketAddr, path: &str) -> Result<(), String> {
