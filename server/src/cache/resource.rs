@@ -52,6 +52,8 @@ pub enum SnapshotError {
 
 /// Most events that [`Resource::snapshot_at`] takes back from the database.
 const MAX_UNDO: usize = 20_000;
+/// Events that it reads at a time.
+const UNDO_PAGE: usize = 200;
 
 /// What all resources of a store share.
 #[derive(Debug)]
@@ -231,7 +233,7 @@ impl Resource {
         let mut events: Vec<Arc<Event>> = Vec::new();
         let mut reached = rv;
         while reached < floor {
-            let page = self.log.events(id, reached, 1000).await?;
+            let page = self.log.events(id, reached, UNDO_PAGE).await?;
             let Some(last) = page.last() else { break };
             reached = last.rv();
             events.extend(page);

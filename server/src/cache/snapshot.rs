@@ -30,11 +30,11 @@ impl Contents {
 
     /// Puts `object` in place of the one with its key, which is returned.
     pub fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
+        let before = self.objects.get(&object.key).map(|o| &**o);
         self.bytes += object.body.json_len() as u64;
-        let before = self.objects.insert(object.key.clone(), Arc::clone(&object));
-        self.bytes -= before.as_ref().map_or(0, |o| o.body.json_len() as u64);
-        self.index.replace(before.as_deref(), Some(&object));
-        before
+        self.bytes -= before.map_or(0, |o| o.body.json_len() as u64);
+        self.index.replace(before, Some(&object));
+        self.objects.insert(object.key.clone(), object)
     }
 
     /// Removes the object at `key`, which is returned.

@@ -5,7 +5,6 @@ mod layout;
 
 use std::io;
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use self::layout::Layout;
@@ -91,7 +90,7 @@ impl std::fmt::Debug for Body {
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
     /// Canonical JSON without resourceVersion.
-    pub json: Bytes,
+    pub json: String,
     pub body: Body,
     /// Empty where the object has none.
     pub uid: Box<str>,
@@ -108,13 +107,13 @@ impl Encoded {
         }
         // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so),
         // which makes this text canonical.
-        Self::from_json(serde_json::to_vec(&object)?.into())
+        Self::from_json(serde_json::to_string(&object)?)
     }
 
     /// Takes a text that [`Encoded::from_value`] made.
-    pub fn from_json(json: Bytes) -> Result<Self, BodyError> {
-        let (layout, metadata) = layout::read(&json)?;
-        let (head, tail) = json.split_at(layout.head_len());
+    pub fn from_json(json: String) -> Result<Self, BodyError> {
+        let (layout, metadata) = layout::read(json.as_bytes())?;
+        let (head, tail) = json.as_bytes().split_at(layout.head_len());
         let body = Body {
             head: codec::compress(head)?,
             tail: codec::compress(tail)?,

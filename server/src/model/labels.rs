@@ -1,6 +1,8 @@
 //! Labels of an object, kept beside its compressed body.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Labels in one allocation, sorted by key.
 ///
@@ -49,6 +51,21 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
             }
         }
         Self(text.into_boxed_str())
+    }
+}
+
+/// As a JSON object.
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(BTreeMap::<String, String>::deserialize(deserializer)?
+            .into_iter()
+            .collect())
     }
 }
 

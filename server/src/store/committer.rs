@@ -251,6 +251,10 @@ fn written(event: Option<Arc<Event>>) -> Result<Written, WriteError> {
 }
 
 /// The database does not work.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "errors come by value from `map_err`"
+)]
 pub(super) fn unavailable(reason: impl ToString) -> StoreError {
     StoreError::Unavailable {
         retry_after: RETRY_AFTER,

@@ -92,7 +92,8 @@ impl Store {
                 };
                 let rv = snapshot.rv;
                 // Parsing thousands of objects for their checksums takes a while.
-                let page = tokio::task::spawn_blocking(move || page(&snapshot, token, limit));
+                let page =
+                    tokio::task::spawn_blocking(move || page(&snapshot, token.as_ref(), limit));
                 let (items, more) = page.await.map_err(unavailable)??;
                 (rv, items, more)
             }
@@ -117,13 +118,11 @@ impl Store {
 /// At most `limit` objects behind `token`, by namespace, then name; and whether more follow.
 fn page(
     snapshot: &Snapshot,
-    token: Option<Token>,
+    token: Option<&Token>,
     limit: usize,
 ) -> Result<(Vec<DigestItem>, bool), BodyError> {
-    let from = token.as_ref().map_or("", |t| &t.namespace);
-    let after = token
-        .as_ref()
-        .map(|t| ObjectKey::new(&t.namespace, &t.name));
+    let from = token.map_or("", |t| &t.namespace);
+    let after = token.map(|t| ObjectKey::new(&t.namespace, &t.name));
     let namespaces = snapshot.namespaces();
     let mut objects = namespaces.iter().filter(|ns| **ns >= from).flat_map(|ns| {
         let scope = (!ns.is_empty()).then_some(*ns);

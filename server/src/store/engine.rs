@@ -6,10 +6,7 @@ use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
 use crate::{
     cache::{Change, Log},
-    model::{
-        Encoded, GroupResource, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord,
-        StoredObject,
-    },
+    model::{Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject},
 };
 
 /// A transaction that did not (verifiably) commit.
@@ -217,10 +214,14 @@ pub(crate) struct Compaction {
 
 /// How long marks of imported deletions are kept: far longer than a list in pages can take, whose
 /// continue token expires in minutes.
-pub(crate) const MIRROR_EVENT_TTL: Duration = Duration::from_secs(3600);
+pub(crate) const MIRROR_EVENT_TTL: Duration = Duration::from_hours(1);
 
-/// Names a resource in an error.
-pub(crate) fn corrupt(what: &GroupResource, reason: impl ToString) -> EngineError {
+/// Names what cannot be read.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "errors come by value from `map_err`"
+)]
+pub(crate) fn corrupt(what: &impl ToString, reason: impl ToString) -> EngineError {
     EngineError::Corrupt {
         what: what.to_string(),
         reason: reason.to_string(),

@@ -13,7 +13,7 @@ use super::{Store, StoreError, committer::unavailable, handle::WeakStore};
 /// Rows dropped in one transaction: few enough that writes do not wait for long.
 const CHUNK: usize = 1000;
 /// Bounds of the pause between rounds.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// Compacts `store` every now and then until it is closed.
 pub(super) fn start(store: WeakStore, stop: CancellationToken, history: Duration) {

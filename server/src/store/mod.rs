@@ -7,10 +7,12 @@
 
 mod admin;
 mod committer;
+mod decide;
 mod digest;
 mod engine;
 mod error;
 mod handle;
+mod import;
 mod import_batch;
 mod maintenance;
 mod options;
@@ -27,3 +29,6 @@ pub use handle::{ReadError, Store};
 pub use options::{Observer, QueueLimits, StoreOptions};
 pub use stats::StoreStats;
 pub use write::{Write, WriteError, Written};
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ impl StoreOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            history: Duration::from_secs(600),
+            history: Duration::from_mins(10),
             ring: RingLimits::default(),
             queue: QueueLimits::default(),
             indexed_labels: vec![KYVERNO_RESOURCE_UID.to_owned()],

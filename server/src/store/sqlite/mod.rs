@@ -1,97 +1,218 @@
-//! The SQLite engine.
-use super::{OpenError, engine::*};
+//! The SQLite engine: one file, one process.
+//!
+//! One connection writes, in the committer's order; others read beside it (WAL). What was
+//! committed survives a crash of the process and of the machine (`synchronous = FULL`).
+
+mod compact;
+mod connection;
+mod import;
+mod read;
+mod resources;
+mod rows;
+mod write;
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use crds::control::{DigestItem, GateSpec};
+use sqlx::{
+    migrate::MigrateError,
+    sqlite::{SqlitePool, SqlitePoolOptions},
+};
+
+use self::connection::Writer;
+use super::{
+    OpenError,
+    engine::{
+        Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
+        Refusal,
+    },
+};
 use crate::{
     cache::{Change, Event, Log, LogError},
-    model::*,
+    model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
 };
-use crds::control::{DigestItem, GateSpec};
-use std::{path::Path, sync::Arc, time::SystemTime};
 
-pub(crate) enum Sqlite {}
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// Connections for reading: the start, watches that are behind the ring, the control API.
+const READERS: u32 = 4;
+
+/// See the module's documentation.
+pub(crate) struct Sqlite {
+    writer: Writer,
+    readers: SqlitePool,
+    /// Held while the database is open; the system releases it when the process ends.
+    lock: Mutex<Option<File>>,
+}
+
 impl Sqlite {
+    /// Opens the database at `path` and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, OpenError> {
-        Err(OpenError::Newer(path.display().to_string()))
+        let lock = lock(path)?;
+        let options = connection::options(path);
+        let first = SqlitePoolOptions::new()
+            .max_connections(1)
+            .connect_lazy_with(options.clone());
+        MIGRATIONS.run(&first).await.map_err(|error| match error {
+            MigrateError::VersionMissing(version) => {
+                OpenError::Newer(format!("migration {version} is not known here"))
+            }
+            error => OpenError::Database(error.into()),
+        })?;
+        let first = first.acquire().await.map_err(EngineError::from)?.detach();
+        let readers = connection::readers(path, READERS);
+        Ok(Self {
+            writer: Writer::new(options, first),
+            readers,
+            lock: Mutex::new(Some(lock)),
+        })
     }
 }
+
+/// Locks `path` against other processes.
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let path = Path::new(&name).display().to_string();
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&name);
+    let locked = file.and_then(|file| match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    });
+    match locked {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(OpenError::Locked { path }),
+        Err(source) => Err(OpenError::Lock { path, source }),
+    }
+}
+
 #[async_trait::async_trait]
 impl Log for Sqlite {
-    async fn events(&self, _: ResourceId, _: u64, _: usize) -> Result<Vec<Arc<Event>>, LogError> {
-        match *self {}
+    async fn events(
+        &self,
+        resource: ResourceId,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<Arc<Event>>, LogError> {
+        read::events(&self.readers, resource, after, max)
+            .await
+            .map_err(|error| LogError(Box::new(error)))
     }
 }
+
 #[async_trait::async_trait]
 impl Engine for Sqlite {
     async fn load(&self) -> Result<Loaded, EngineError> {
-        match *self {}
+        read::load(&self.readers).await
     }
+
     async fn objects(
         &self,
-        _: ResourceId,
-        _: Option<&ObjectKey>,
-        _: usize,
+        resource: ResourceId,
+        after: Option<&ObjectKey>,
+        max: usize,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        match *self {}
+        read::objects(&self.readers, resource, after, max).await
     }
-    async fn tail(&self, _: u64, _: usize) -> Result<Vec<(ResourceId, Change)>, EngineError> {
-        match *self {}
+
+    async fn tail(&self, seq: u64, max: usize) -> Result<Vec<(ResourceId, Change)>, EngineError> {
+        read::tail(&self.readers, seq, max).await
     }
+
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
-        match *self {}
+        Ok(None)
     }
-    async fn commit(&self, _: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
-        match *self {}
+
+    async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
+        write::commit(self.writer.begin().await?, ops).await
     }
-    async fn define(&self, _: &ResourceDef) -> Result<Commit<ResourceRecord>, EngineError> {
-        match *self {}
+
+    async fn define(&self, def: &ResourceDef) -> Result<Commit<ResourceRecord>, EngineError> {
+        resources::define(self.writer.begin().await?, def).await
     }
-    async fn reset(&self, _: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        match *self {}
+
+    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+        resources::reset(self.writer.begin().await?, id).await
     }
+
     async fn import(
         &self,
-        _: ImportChunk,
+        chunk: ImportChunk,
     ) -> Result<Commit<Result<ImportOutcome, Refusal>>, EngineError> {
-        match *self {}
+        import::import(self.writer.begin().await?, chunk).await
     }
+
     async fn set_gate(
         &self,
-        _: ResourceId,
-        _: &GateSpec,
-        _: Option<&str>,
+        id: ResourceId,
+        gate: &GateSpec,
+        holder: Option<&str>,
     ) -> Result<Commit<()>, EngineError> {
-        match *self {}
+        resources::set_gate(self.writer.begin().await?, id, gate, holder).await
     }
-    async fn raise_floor(&self, _: u64) -> Result<Commit<()>, EngineError> {
-        match *self {}
+
+    async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {
+        let mut tx = self.writer.begin().await?;
+        tx.position.counter = tx.position.counter.max(floor);
+        tx.commit(()).await
     }
+
     async fn compactable(
         &self,
-        _: SystemTime,
-        _: usize,
+        before: SystemTime,
+        max: usize,
     ) -> Result<Option<Compaction>, EngineError> {
-        match *self {}
+        compact::compactable(&self.readers, before, max).await
     }
-    async fn compact(&self, _: &Compaction) -> Result<Commit<()>, EngineError> {
-        match *self {}
+
+    async fn compact(&self, compaction: &Compaction) -> Result<Commit<()>, EngineError> {
+        compact::compact(self.writer.begin().await?, compaction).await
     }
-    async fn collect_garbage(&self, _: usize) -> Result<usize, EngineError> {
-        match *self {}
+
+    async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError> {
+        compact::collect_garbage(self.writer.begin().await?, max).await
     }
-    async fn save_definition(&self, _: &str, _: &str) -> Result<(), EngineError> {
-        match *self {}
+
+    async fn save_definition(&self, group: &str, body: &str) -> Result<(), EngineError> {
+        let mut tx = self.writer.begin().await?;
+        sqlx::query("INSERT OR REPLACE INTO definitions (api_group, body) VALUES (?, ?)")
+            .bind(group)
+            .bind(body)
+            .execute(&mut *tx)
+            .await?;
+        tx.commit(()).await.map(drop)
     }
+
     async fn load_definitions(&self) -> Result<Vec<(String, String)>, EngineError> {
-        match *self {}
+        let query = sqlx::query_as("SELECT api_group, body FROM definitions ORDER BY api_group");
+        Ok(query.fetch_all(&self.readers).await?)
     }
+
     async fn marks(
         &self,
-        _: ResourceId,
-        _: Option<(&str, &str)>,
-        _: usize,
+        resource: ResourceId,
+        after: Option<(&str, &str)>,
+        max: usize,
     ) -> Result<Vec<DigestItem>, EngineError> {
-        match *self {}
+        read::marks(&self.readers, resource, after, max).await
     }
+
     async fn close(&self) {
-        match *self {}
+        self.readers.close().await;
+        self.writer.close().await;
+        self.lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
     }
 }

@@ -1,0 +1,134 @@
+//! What becomes of writes, decided from what is stored. Pure: every engine that can read the
+//! stored state inside its transaction decides like this.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crds::control::GateState;
+
+use super::engine::{Op, OpKind, OpOutcome};
+use crate::{
+    cache::{Change, Effect, EventType, PreviousRef},
+    model::{Encoded, Labels, ObjectKey, Position, ResourceId},
+};
+
+/// What a transaction needs to know of a stored object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Existing {
+    pub uid: String,
+    pub rv: u64,
+    pub as_imported: bool,
+    pub labels: Labels,
+}
+
+impl Existing {
+    pub fn reference(&self) -> PreviousRef {
+        PreviousRef::At {
+            rv: self.rv,
+            labels: self.labels.clone(),
+        }
+    }
+}
+
+/// A change and the text that goes into the database for it.
+#[derive(Debug)]
+pub(super) struct Logged {
+    pub resource: ResourceId,
+    pub change: Change,
+    pub json: Arc<str>,
+}
+
+impl Logged {
+    /// The next change after `position`, which advances.
+    pub fn next(
+        position: &mut Position,
+        resource: ResourceId,
+        (type_, effect): (EventType, Effect),
+        (key, rv): (ObjectKey, u64),
+        as_imported: bool,
+        mut object: Encoded,
+        previous: PreviousRef,
+    ) -> Self {
+        position.seq += 1;
+        let json = std::mem::take(&mut object.json).into();
+        let object = Arc::new(object.into_object(key, rv, as_imported));
+        let change = Change {
+            type_,
+            effect,
+            seq: position.seq,
+            object,
+            previous,
+        };
+        Self {
+            resource,
+            change,
+            json,
+        }
+    }
+}
+
+/// Decides on each write, at most one a key: gives the outcomes, and the changes of those that are
+/// made. Each gets the next version and the next seq.
+pub(super) fn decide(
+    ops: Vec<Op>,
+    gates: &HashMap<ResourceId, GateState>,
+    existing: &HashMap<(ResourceId, ObjectKey), Existing>,
+    position: &mut Position,
+) -> (Vec<OpOutcome>, Vec<Logged>) {
+    let mut logged = Vec::with_capacity(ops.len());
+    let outcomes = ops
+        .into_iter()
+        .map(|op| {
+            // The number of a resource that was reset meanwhile is unknown.
+            let gate = gates.get(&op.resource).copied().unwrap_or_default();
+            if gate != GateState::Open {
+                return OpOutcome::Gate(gate);
+            }
+            let stored = existing.get(&(op.resource, op.key.clone()));
+            let (type_, previous) = match check(&op, stored) {
+                Ok(change) => change,
+                Err(outcome) => return outcome,
+            };
+            position.counter += 1;
+            let place = (op.key, position.counter);
+            let what = (type_, Effect::EventAndState);
+            logged.push(Logged::next(
+                position,
+                op.resource,
+                what,
+                place,
+                false,
+                op.object,
+                previous,
+            ));
+            OpOutcome::Written
+        })
+        .collect();
+    (outcomes, logged)
+}
+
+/// The change that a write makes, or why it makes none.
+fn check(op: &Op, stored: Option<&Existing>) -> Result<(EventType, PreviousRef), OpOutcome> {
+    let stored = match (&op.kind, stored) {
+        (OpKind::Create, None) => return Ok((EventType::Added, PreviousRef::None)),
+        (OpKind::Create, Some(_)) => return Err(OpOutcome::AlreadyExists),
+        (_, None) => return Err(OpOutcome::NotFound),
+        (_, Some(stored)) => stored,
+    };
+    let (type_, uid, rv) = match &op.kind {
+        OpKind::Delete {
+            expected_uid,
+            expected_rv,
+        } => (EventType::Deleted, expected_uid.as_deref(), *expected_rv),
+        OpKind::Update { expected_rv } => {
+            (EventType::Modified, Some(&*op.object.uid), *expected_rv)
+        }
+        OpKind::Create => (EventType::Added, None, None),
+    };
+    if uid.is_some_and(|uid| uid != stored.uid) || rv.is_some_and(|rv| rv != stored.rv) {
+        return Err(OpOutcome::Conflict {
+            uid: stored.uid.clone(),
+            rv: stored.rv,
+        });
+    }
+    Ok((type_, stored.reference()))
+}

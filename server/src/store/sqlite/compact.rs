@@ -1,0 +1,132 @@
+//! Dropping what nobody needs any more.
+
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use sqlx::sqlite::SqlitePool;
+
+use super::{
+    connection::Tx,
+    read::record_of,
+    resources::save,
+    rows::{db, limit, un_db},
+};
+use crate::{
+    model::ResourceId,
+    store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL},
+};
+
+/// The oldest changes, as far as they were committed by `before`.
+pub(super) async fn compactable(
+    pool: &SqlitePool,
+    before: SystemTime,
+    max: usize,
+) -> Result<Option<Compaction>, EngineError> {
+    let rows: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
+        "SELECT seq, resource_id, rv, effect, committed_at FROM changes ORDER BY seq LIMIT ?",
+    )
+    .bind(limit(max))
+    .fetch_all(pool)
+    .await?;
+    let before = epoch_millis(before);
+    let mut compaction: Option<(u64, BTreeMap<ResourceId, u64>)> = None;
+    for (seq, id, rv, effect, _) in rows.into_iter().take_while(|row| row.4 <= before) {
+        let (last, horizons) = compaction.get_or_insert_default();
+        *last = un_db(seq);
+        // State from a listing is no event: its absence is no gap.
+        if effect != 2 {
+            let horizon = horizons.entry(ResourceId(id)).or_default();
+            *horizon = un_db(rv).max(*horizon);
+        }
+    }
+    Ok(compaction.map(|(seq, horizons)| Compaction {
+        seq,
+        horizons: horizons.into_iter().collect(),
+    }))
+}
+
+/// Drops changes and raises the horizons to them.
+pub(super) async fn compact(
+    mut tx: Tx,
+    compaction: &Compaction,
+) -> Result<Commit<()>, EngineError> {
+    for &(id, horizon) in &compaction.horizons {
+        // The changes of a resource that was reset have no record any more.
+        let Some(mut record) = record_of(&mut tx, id).await? else {
+            continue;
+        };
+        record.horizon = Some(record.horizon.unwrap_or(0).max(horizon));
+        save(&mut tx, &record).await?;
+        tx.records.push(record);
+    }
+    sqlx::query("DELETE FROM changes WHERE seq <= ?")
+        .bind(db(compaction.seq))
+        .execute(&mut *tx)
+        .await?;
+    tx.commit(()).await
+}
+
+/// Drops at most `max` rows of each table that belong to resources that were reset, and marks of
+/// imported events that no listing can be older than; then gives free pages back.
+pub(super) async fn collect_garbage(mut tx: Tx, max: usize) -> Result<usize, EngineError> {
+    let expired = SystemTime::now()
+        .checked_sub(MIRROR_EVENT_TTL)
+        .map_or(0, epoch_millis);
+    let mut dropped = sqlx::query(
+        "DELETE FROM mirror_events WHERE (resource_id, namespace, name) IN
+             (SELECT resource_id, namespace, name FROM mirror_events WHERE imported_at < ? LIMIT ?)",
+    )
+    .bind(expired)
+    .bind(limit(max))
+    .execute(&mut *tx)
+    .await?
+    .rows_affected();
+    let ids: Vec<i64> = sqlx::query_scalar("SELECT id FROM dropped_resources")
+        .fetch_all(&mut *tx)
+        .await?;
+    for id in ids {
+        let rows = drop_rows(&mut tx, id, max).await?;
+        if rows == 0 {
+            sqlx::query("DELETE FROM dropped_resources WHERE id = ?")
+                .bind(id)
+                .execute(&mut *tx)
+                .await?;
+        }
+        dropped += rows;
+    }
+    sqlx::query("PRAGMA incremental_vacuum(1000)")
+        .execute(&mut *tx)
+        .await?;
+    tx.commit(()).await?;
+    Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
+}
+
+/// Drops at most `max` rows of each table that belong to `id`.
+async fn drop_rows(tx: &mut Tx, id: i64, max: usize) -> Result<u64, EngineError> {
+    let statements = [
+        "DELETE FROM objects WHERE rowid IN
+             (SELECT rowid FROM objects WHERE resource_id = ? LIMIT ?)",
+        "DELETE FROM imported WHERE (resource_id, namespace, name) IN
+             (SELECT resource_id, namespace, name FROM imported WHERE resource_id = ? LIMIT ?)",
+        "DELETE FROM mirror_events WHERE (resource_id, namespace, name) IN
+             (SELECT resource_id, namespace, name FROM mirror_events
+              WHERE resource_id = ? LIMIT ?)",
+    ];
+    let mut dropped = 0;
+    for statement in statements {
+        let done = sqlx::query(statement)
+            .bind(id)
+            .bind(limit(max))
+            .execute(&mut **tx)
+            .await?;
+        dropped += done.rows_affected();
+    }
+    Ok(dropped)
+}
+
+fn epoch_millis(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,143 @@
+//! Records: what is known of each resource.
+
+use crds::control::{GateSpec, GateState};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+
+use super::{
+    connection::Tx,
+    read::record_of,
+    rows::{db, gate_text},
+};
+use crate::{
+    model::{ResourceDef, ResourceId, ResourceRecord},
+    store::engine::{Commit, EngineError, Refusal, corrupt},
+};
+
+/// Stores a resource, if it is not stored yet.
+pub(super) async fn define(
+    mut tx: Tx,
+    def: &ResourceDef,
+) -> Result<Commit<ResourceRecord>, EngineError> {
+    sqlx::query(
+        "INSERT INTO resources (api_group, resource, kind, namespaced, uid, created_at)
+         VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    )
+    .bind(&*def.resource.group)
+    .bind(&*def.resource.resource)
+    .bind(&*def.kind)
+    .bind(def.namespaced)
+    .bind(uuid::Uuid::new_v4().to_string())
+    .bind(Timestamp::now().as_second())
+    .execute(&mut *tx)
+    .await?;
+    let id = sqlx::query_scalar("SELECT id FROM resources WHERE api_group = ? AND resource = ?")
+        .bind(&*def.resource.group)
+        .bind(&*def.resource.resource)
+        .fetch_one(&mut *tx)
+        .await?;
+    let record = needed(&mut tx, ResourceId(id)).await?;
+    tx.records.push(record.clone());
+    tx.commit(record).await
+}
+
+/// Gives a resource a new id, under which nothing is stored.
+pub(super) async fn reset(
+    mut tx: Tx,
+    id: ResourceId,
+) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+    let record = needed(&mut tx, id).await?;
+    if record.gate.state != GateState::Closed {
+        let refusal = format!(
+            "the gate of {} is {:?}: a Reset needs it closed",
+            record.def.resource, record.gate.state
+        );
+        return tx.rollback(Err(refusal)).await;
+    }
+    sqlx::query("INSERT INTO dropped_resources (id) VALUES (?)")
+        .bind(id.0)
+        .execute(&mut *tx)
+        .await?;
+    // AUTOINCREMENT never gives an id twice; this takes the next one for the same row.
+    let fresh: i64 = sqlx::query_scalar(
+        "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'resources' RETURNING seq",
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    sqlx::query(
+        "UPDATE resources SET id = ?, settled = 0, opened_rv = NULL, horizon = NULL, mirrored = 0,
+             newest_imported = 0, newest_logged = 0, imported = 0 WHERE id = ?",
+    )
+    .bind(fresh)
+    .bind(id.0)
+    .execute(&mut *tx)
+    .await?;
+    let record = needed(&mut tx, ResourceId(fresh)).await?;
+    tx.records.push(record);
+    tx.commit(Ok(())).await
+}
+
+/// Sets the gate; see [`crate::store::Store::set_gate`].
+pub(super) async fn set_gate(
+    mut tx: Tx,
+    id: ResourceId,
+    gate: &GateSpec,
+    holder: Option<&str>,
+) -> Result<Commit<()>, EngineError> {
+    let mut record = needed(&mut tx, id).await?;
+    record.gate.state = gate.state;
+    record.gate.settled = gate.settled.unwrap_or(record.gate.settled);
+    record.gate.holder = holder.map(Into::into);
+    if gate.state == GateState::Open && record.opened.is_none() {
+        // Whoever resumes from a version of before has to find everything after it above it.
+        let floor = record.least_rv().max(record.horizon.unwrap_or(0));
+        tx.position.counter = tx.position.counter.max(floor);
+        let mirrored = record.newest_imported > 0 || record.mirrored > 0;
+        let first = if mirrored {
+            record.least_rv()
+        } else {
+            tx.position.counter
+        };
+        record.horizon = record.horizon.or(Some(first));
+        record.opened = Some(tx.position.counter);
+        // From now on nothing is mirrored any more.
+        sqlx::query("DELETE FROM mirror_events WHERE resource_id = ?")
+            .bind(id.0)
+            .execute(&mut *tx)
+            .await?;
+    }
+    save(&mut tx, &record).await?;
+    tx.records.push(record);
+    tx.commit(()).await
+}
+
+/// Writes what may change of a record.
+pub(super) async fn save(
+    connection: &mut SqliteConnection,
+    record: &ResourceRecord,
+) -> Result<(), EngineError> {
+    sqlx::query(
+        "UPDATE resources SET gate = ?, settled = ?, holder = ?, opened_rv = ?, horizon = ?,
+             mirrored = ?, newest_imported = ?, newest_logged = ?, imported = ? WHERE id = ?",
+    )
+    .bind(gate_text(record.gate.state))
+    .bind(record.gate.settled)
+    .bind(record.gate.holder.as_deref())
+    .bind(record.opened.map(db))
+    .bind(record.horizon.map(db))
+    .bind(db(record.mirrored))
+    .bind(db(record.newest_imported))
+    .bind(db(record.newest_logged))
+    .bind(db(record.imported))
+    .bind(record.id.0)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The record of a resource that the caller knows.
+pub(super) async fn needed(tx: &mut Tx, id: ResourceId) -> Result<ResourceRecord, EngineError> {
+    record_of(tx, id)
+        .await?
+        .ok_or_else(|| corrupt(&format!("resource {}", id.0), "is gone"))
+}

@@ -1,0 +1,222 @@
+//! Rows and what they mean.
+
+use std::sync::Arc;
+
+use crds::control::GateState;
+use jiff::Timestamp;
+use sqlx::{Row as _, sqlite::SqliteRow};
+
+use crate::{
+    cache::{Change, Effect, EventType, PreviousRef},
+    model::{
+        Encoded, GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId,
+        ResourceRecord, StoredObject,
+    },
+    store::{
+        decide::Existing,
+        engine::{EngineError, corrupt},
+    },
+};
+
+/// A version or seq as SQLite keeps it.
+pub(super) fn db(number: u64) -> i64 {
+    number.cast_signed()
+}
+
+/// A version or seq as SQLite kept it.
+pub(super) fn un_db(number: i64) -> u64 {
+    number.cast_unsigned()
+}
+
+/// A count as SQLite takes it.
+pub(super) fn limit(max: usize) -> i64 {
+    i64::try_from(max).unwrap_or(i64::MAX)
+}
+
+/// (resource, namespace, name) triples as the JSON array that `json_each` unfolds.
+pub(super) fn keys<'a>(keys: impl IntoIterator<Item = (ResourceId, &'a ObjectKey)>) -> String {
+    let keys = keys.into_iter().map(|(id, key)| {
+        serde_json::Value::from(vec![
+            serde_json::Value::from(id.0),
+            key.namespace().into(),
+            key.name().into(),
+        ])
+    });
+    serde_json::Value::Array(keys.collect()).to_string()
+}
+
+/// Milliseconds since the epoch.
+pub(super) fn millis(timestamp: Timestamp) -> i64 {
+    timestamp.as_millisecond()
+}
+
+/// Labels as JSON text.
+pub(super) fn labels_text(labels: &Labels) -> String {
+    serde_json::json!(labels).to_string()
+}
+
+/// Labels from JSON text.
+pub(super) fn labels(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
+    serde_json::from_str(text).map_err(|error| corrupt(key, error))
+}
+
+/// The columns `namespace` and `name`.
+pub(super) fn key(row: &SqliteRow) -> Result<ObjectKey, EngineError> {
+    Ok(ObjectKey::new(
+        row.try_get("namespace")?,
+        row.try_get("name")?,
+    ))
+}
+
+/// The columns uid, rv, `as_imported`, labels of `objects`.
+pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, EngineError> {
+    Ok(Existing {
+        uid: row.try_get("uid")?,
+        rv: un_db(row.try_get("rv")?),
+        as_imported: row.try_get("as_imported")?,
+        labels: labels(row.try_get("labels")?, key)?,
+    })
+}
+
+/// An object from its body and the columns rv and `as_imported`.
+pub(super) fn object(
+    key: ObjectKey,
+    body: String,
+    rv: u64,
+    as_imported: bool,
+) -> Result<StoredObject, EngineError> {
+    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
+    Ok(encoded.into_object(key, rv, as_imported))
+}
+
+/// All columns of `changes`; none where the body is gone, because a later change replaced it.
+pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, EngineError> {
+    let key = key(row)?;
+    let Some(body) = row.try_get("body")? else {
+        return Ok(None);
+    };
+    let type_ = event_type(row.try_get("type")?, &key)?;
+    let effect = effect(row.try_get("effect")?, &key)?;
+    let previous = match row.try_get("prev_rv")? {
+        None => PreviousRef::None,
+        Some(0) => PreviousRef::Unknown,
+        Some(rv) => PreviousRef::At {
+            rv: un_db(rv),
+            labels: labels(row.try_get::<&str, _>("prev_labels")?, &key)?,
+        },
+    };
+    let seq = un_db(row.try_get("seq")?);
+    let rv = un_db(row.try_get("rv")?);
+    let object = Arc::new(object(key, body, rv, row.try_get("as_imported")?)?);
+    let id = ResourceId(row.try_get("resource_id")?);
+    Ok(Some((
+        id,
+        Change {
+            type_,
+            effect,
+            seq,
+            object,
+            previous,
+        },
+    )))
+}
+
+/// The column `type`.
+pub(super) fn type_text(type_: EventType) -> &'static str {
+    match type_ {
+        EventType::Added => "ADDED",
+        EventType::Modified => "MODIFIED",
+        EventType::Deleted => "DELETED",
+    }
+}
+
+fn event_type(text: &str, key: &ObjectKey) -> Result<EventType, EngineError> {
+    match text {
+        "ADDED" => Ok(EventType::Added),
+        "MODIFIED" => Ok(EventType::Modified),
+        "DELETED" => Ok(EventType::Deleted),
+        other => Err(corrupt(key, format!("unknown type {other:?} of a change"))),
+    }
+}
+
+/// The column `effect`.
+pub(super) fn effect_number(effect: Effect) -> i64 {
+    match effect {
+        Effect::EventAndState => 0,
+        Effect::Event => 1,
+        Effect::State => 2,
+    }
+}
+
+fn effect(number: i64, key: &ObjectKey) -> Result<Effect, EngineError> {
+    match number {
+        0 => Ok(Effect::EventAndState),
+        1 => Ok(Effect::Event),
+        2 => Ok(Effect::State),
+        other => Err(corrupt(key, format!("unknown effect {other} of a change"))),
+    }
+}
+
+/// The columns `prev_rv` and `prev_labels`.
+pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<String>) {
+    match previous {
+        PreviousRef::None => (None, None),
+        PreviousRef::Unknown => (Some(0), None),
+        PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
+    }
+}
+
+/// All columns of `resources`, and `newest_change`: the newest version in `changes`.
+pub(super) fn record(row: &SqliteRow) -> Result<ResourceRecord, EngineError> {
+    let resource = GroupResource::new(
+        row.try_get::<&str, _>("api_group")?,
+        row.try_get::<&str, _>("resource")?,
+    );
+    let created = Timestamp::from_second(row.try_get("created_at")?)
+        .map_err(|error| corrupt(&resource, error))?;
+    let state = gate(row.try_get("gate")?).ok_or_else(|| corrupt(&resource, "unknown gate"))?;
+    let holder: Option<&str> = row.try_get("holder")?;
+    let number = |column: &str| row.try_get(column).map(un_db);
+    let optional = |column: &str| row.try_get::<Option<i64>, _>(column).map(|n| n.map(un_db));
+    let newest_change = optional("newest_change")?.unwrap_or(0);
+    Ok(ResourceRecord {
+        id: ResourceId(row.try_get("id")?),
+        def: ResourceDef {
+            kind: row.try_get::<&str, _>("kind")?.into(),
+            namespaced: row.try_get("namespaced")?,
+            resource,
+        },
+        uid: row.try_get::<&str, _>("uid")?.into(),
+        created,
+        gate: GateStatus {
+            state,
+            settled: row.try_get("settled")?,
+            holder: holder.map(Into::into),
+        },
+        opened: optional("opened_rv")?,
+        horizon: optional("horizon")?,
+        mirrored: number("mirrored")?,
+        newest_imported: number("newest_imported")?,
+        newest_logged: number("newest_logged")?.max(newest_change),
+        imported: number("imported")?,
+    })
+}
+
+/// The column `gate`.
+pub(super) fn gate_text(state: GateState) -> &'static str {
+    match state {
+        GateState::Closed => "Closed",
+        GateState::Held => "Held",
+        GateState::Open => "Open",
+    }
+}
+
+/// The column `gate`.
+pub(super) fn gate(text: &str) -> Option<GateState> {
+    match text {
+        "Closed" => Some(GateState::Closed),
+        "Held" => Some(GateState::Held),
+        "Open" => Some(GateState::Open),
+        _ => None,
+    }
+}
