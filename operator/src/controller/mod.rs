@@ -9,6 +9,8 @@ mod cleanup;
 mod dereference;
 mod error;
 mod finalizer;
+#[cfg(test)]
+mod fixtures;
 mod image;
 mod run;
 mod status;

@@ -3,6 +3,9 @@
 //! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
 //! every default resolved.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use crds::{
@@ -127,7 +130,7 @@ pub struct PodSettings {
 }
 
 /// A `ReportsServer` that can be carried out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
     /// Name, and the names of the children.
     pub names: Names,

@@ -1,1 +1,201 @@
+//! The children as a cluster would get them.
 
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Children, build};
+use crate::{
+    controller::fixtures::{material, operator, validated},
+    security,
+};
+
+fn children(spec: Value) -> Children {
+    build(&validated(spec), &material(), &operator())
+}
+
+fn yaml(objects: &[(&str, Value)]) -> String {
+    objects
+        .iter()
+        .map(|(name, object)| format!("# {name}\n{}", serde_yaml::to_string(object).unwrap()))
+        .collect::<Vec<_>>()
+        .join("---\n")
+}
+
+fn value(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).unwrap()
+}
+
+/// Every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
+fn all(children: Children) -> Vec<(&'static str, Value)> {
+    let Children {
+        operand_binding,
+        service_account,
+        auth_delegator,
+        auth_reader,
+        schema_reader,
+        schema_reader_binding,
+        config_reader,
+        config_reader_binding,
+        ca,
+        serving_cert,
+        config,
+        data,
+        service,
+        deployment,
+        control_api,
+    } = children;
+    vec![
+        ("operand_binding", value(&operand_binding)),
+        ("service_account", value(&service_account)),
+        ("auth_delegator", value(&auth_delegator)),
+        ("auth_reader", value(&auth_reader)),
+        ("schema_reader", value(&schema_reader)),
+        ("schema_reader_binding", value(&schema_reader_binding)),
+        ("config_reader", value(&config_reader)),
+        ("config_reader_binding", value(&config_reader_binding)),
+        ("ca", value(&ca)),
+        ("serving_cert", value(&serving_cert)),
+        ("config", value(&config)),
+        ("data", value(&data)),
+        ("service", value(&service)),
+        ("deployment", value(&deployment)),
+        ("control_api", value(&control_api)),
+    ]
+}
+
+#[test]
+fn children_of_the_smallest_specification() {
+    let apis = json!([{"group": "b.example", "owner": "Server"},
+        {"group": "a.example", "owner": "CRD"}]);
+    insta::assert_snapshot!(yaml(&all(children(json!({"apis": apis})))));
+}
+
+#[test]
+fn children_of_a_specification_that_says_everything() {
+    let spec = json!({
+        "database": {"embedded": {"storage": {"size": "3Gi", "storageClassName": "fast"}}},
+        "server": {
+            "resources": {"limits": {"memory": "2Gi"}},
+            "nodeSelector": {"zone": "a"},
+            "tolerations": [{"operator": "Exists"}],
+            "affinity": {"nodeAffinity": {}},
+            "priorityClassName": "high",
+            "logging": {"level": "Debug"},
+        },
+        "images": {"registry": "mirror.example", "server": {"tag": "9", "pullPolicy": "Always"},
+            "pullSecrets": [{"name": "pull"}]},
+    });
+    let children = children(spec);
+    let objects = [
+        ("data", value(&children.data)),
+        ("deployment", value(&children.deployment)),
+    ];
+    insta::assert_snapshot!(yaml(&objects));
+}
+
+#[test]
+fn the_pods_pass_the_restricted_standard() {
+    for spec in [
+        json!({}),
+        json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}),
+    ] {
+        let pod = children(spec)
+            .deployment
+            .spec
+            .unwrap()
+            .template
+            .spec
+            .unwrap();
+        assert_eq!(security::violations(&pod), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn everything_goes_with_its_owner_but_the_data() {
+    for (name, object) in all(children(json!({}))) {
+        let owners = &object["metadata"]["ownerReferences"];
+        if name == "data" {
+            assert!(owners.is_null(), "the volume outlives the ReportsServer");
+        } else {
+            assert_eq!(owners[0]["uid"], "uid-1", "{name}");
+        }
+        assert_eq!(
+            object["metadata"]["labels"]["reports-server.io/name"], "simple",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn data_goes_with_its_owner_only_when_that_is_confirmed() {
+    let mut object = crate::controller::fixtures::object(json!({
+        "deletionPolicy": {"data": "Delete"},
+    }));
+    let facts = crate::controller::fixtures::facts();
+    let owners = |object: &crds::v1alpha1::ReportsServer| {
+        let spec = crate::controller::validate::validate(object, &facts).unwrap();
+        let data = build(&spec, &material(), &operator()).data.unwrap();
+        data.metadata
+            .owner_references
+            .map_or(0, |owners| owners.len())
+    };
+    assert_eq!(owners(&object), 0);
+    let confirm = |name: &str| {
+        Some(
+            [(
+                "reports-server.io/confirm-data-deletion".to_owned(),
+                name.to_owned(),
+            )]
+            .into(),
+        )
+    };
+    object.metadata.annotations = confirm("another");
+    assert_eq!(owners(&object), 0);
+    object.metadata.annotations = confirm("simple");
+    assert_eq!(owners(&object), 1);
+}
+
+#[test]
+fn an_ephemeral_database_has_no_claim() {
+    let children = children(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}));
+    assert!(children.data.is_none());
+    let pod = children.deployment.spec.unwrap().template.spec.unwrap();
+    let volume = pod
+        .volumes
+        .unwrap()
+        .into_iter()
+        .find(|volume| volume.name == "data")
+        .unwrap();
+    assert!(volume.empty_dir.is_some() && volume.persistent_volume_claim.is_none());
+}
+
+#[test]
+fn the_selector_matches_the_pods_and_the_service_finds_them() {
+    let children = children(json!({}));
+    let deployment = children.deployment.spec.unwrap();
+    let labels = deployment.template.metadata.unwrap().labels.unwrap();
+    let service = children.service.spec.unwrap();
+    for selector in [
+        deployment.selector.match_labels.unwrap(),
+        service.selector.unwrap(),
+    ] {
+        assert!(!selector.is_empty());
+        for (key, value) in selector {
+            assert_eq!(labels.get(&key), Some(&value));
+        }
+    }
+    let container = &deployment.template.spec.unwrap().containers[0];
+    let ports = container.ports.as_ref().unwrap();
+    let target = service.ports.unwrap()[0].target_port.clone().unwrap();
+    assert_eq!(value(&target), value(&ports[0].name));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let render = || {
+        yaml(&all(children(
+            json!({"apis": [{"group": "a.b", "owner": "Server"}]}),
+        )))
+    };
+    assert_eq!(render(), render());
+}

@@ -1,1 +1,336 @@
+//! Statuses of whole situations, judged as kstatus judges them.
 
+use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{State, compute};
+use crate::{
+    certs,
+    controller::{
+        apply::Applied,
+        fixtures::{self, validated},
+        validate::Refusal,
+    },
+    migration::{ApiServiceStatus, GroupStatus, Phase, Problem, ServedBy},
+};
+
+const GROUP: &str = "a.example";
+
+fn spec() -> Value {
+    json!({"apis": [{"group": GROUP, "owner": "Server"}]})
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+fn applied(ready: bool, available: bool, bound: bool) -> Applied {
+    let count = i32::from(ready);
+    let object = |value: Value| value;
+    Applied {
+        deployment: serde_json::from_value(object(json!({
+            "metadata": {"name": "simple-server", "generation": 2},
+            "spec": {"replicas": 1, "selector": {}, "template": {}},
+            "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1,
+                "readyReplicas": count, "availableReplicas": count},
+        })))
+        .unwrap(),
+        data: serde_json::from_value(object(json!({
+            "metadata": {"name": "simple-data", "namespace": "target"},
+            "status": {"phase": if bound { "Bound" } else { "Pending" }},
+        })))
+        .unwrap(),
+        control_api: serde_json::from_value(object(json!({
+            "metadata": {"name": "v1alpha1.control.reports-server.io"},
+            "status": {"conditions": [{"type": "Available", "message": "no endpoints",
+                "status": if available { "True" } else { "False" }}]},
+        })))
+        .unwrap(),
+    }
+}
+
+fn issued() -> certs::Outcome {
+    let policy = &validated(spec()).certs;
+    certs::reconcile("simple", at(0), certs::Material::default(), &[], policy).unwrap()
+}
+
+fn group(phase: Phase, served_by: ServedBy) -> GroupStatus {
+    GroupStatus {
+        group: GROUP.into(),
+        phase,
+        message: "at work".into(),
+        crds_present: true,
+        api_services: vec![ApiServiceStatus {
+            name: format!("v1.{GROUP}"),
+            uid: Some("u".into()),
+            served_by,
+        }],
+        ..GroupStatus::default()
+    }
+}
+
+fn status_of(
+    object: &ReportsServer,
+    applied: &Applied,
+    groups: &[GroupStatus],
+) -> ReportsServerStatus {
+    let (spec, certs) = (
+        validated(serde_json::to_value(&object.spec).unwrap()),
+        issued(),
+    );
+    compute(
+        object,
+        &State::Applied {
+            spec: &spec,
+            applied,
+            certs: &certs,
+        },
+        groups,
+        at(0),
+    )
+}
+
+fn condition<'a>(status: &'a ReportsServerStatus, type_: &str) -> Option<(&'a str, &'a str)> {
+    let found = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)?;
+    Some((found.status.as_str(), found.reason.as_str()))
+}
+
+/// What `kubectl wait`, Flux and Argo CD make of it (cli-utils, kstatus/status/generic.go).
+fn kstatus(status: &ReportsServerStatus, generation: i64) -> &'static str {
+    if status.observed_generation != Some(generation) {
+        return "InProgress";
+    }
+    let is = |type_| condition(status, type_).map(|(status, _)| status);
+    match (is(types::RECONCILING), is(types::STALLED), is(types::READY)) {
+        (Some("True"), _, _) => "InProgress",
+        (_, Some("True"), _) => "Failed",
+        (_, _, Some("False" | "Unknown")) => "InProgress",
+        _ => "Current",
+    }
+}
+
+fn problem(stalled: bool) -> Problem {
+    Problem {
+        reason: "ForeignAPIService",
+        message: "somebody else".into(),
+        stalled,
+    }
+}
+
+#[rstest]
+#[case::pending(Phase::Pending, ServedBy::Crd, "InProgress")]
+#[case::mirroring(Phase::Copying, ServedBy::Crd, "InProgress")]
+#[case::awaiting(Phase::AwaitingApproval, ServedBy::Crd, "InProgress")]
+#[case::switching(Phase::Switching, ServedBy::Server, "InProgress")]
+#[case::soaking(Phase::Soaking, ServedBy::Server, "Current")]
+#[case::retaining(Phase::Serving, ServedBy::Server, "Current")]
+#[case::pruning(Phase::Pruning, ServedBy::Server, "Current")]
+#[case::completed(Phase::Completed, ServedBy::Server, "Current")]
+#[case::hijacked(Phase::Completed, ServedBy::Foreign, "InProgress")]
+fn tools_that_know_kstatus_read_it(
+    #[case] phase: Phase,
+    #[case] served_by: ServedBy,
+    #[case] expected: &str,
+) {
+    let object = fixtures::object(spec());
+    let status = status_of(
+        &object,
+        &applied(true, true, true),
+        &[group(phase, served_by)],
+    );
+    assert_eq!(kstatus(&status, 3), expected, "{:#?}", status.conditions);
+    for condition in &status.conditions {
+        assert_eq!(
+            condition.observed_generation,
+            Some(3),
+            "{}",
+            condition.type_
+        );
+    }
+}
+
+#[rstest]
+#[case::claim(
+    applied(false, false, false),
+    types::DATABASE_READY,
+    reasons::VOLUME_PENDING
+)]
+#[case::pods(
+    applied(false, false, true),
+    types::SERVER_AVAILABLE,
+    reasons::PODS_NOT_READY
+)]
+#[case::canary(
+    applied(true, false, true),
+    types::SERVER_AVAILABLE,
+    reasons::CONTROL_API_UNAVAILABLE
+)]
+fn what_is_waited_for_is_named(
+    #[case] applied: Applied,
+    #[case] type_: &str,
+    #[case] reason: &str,
+) {
+    let object = fixtures::object(spec());
+    let status = status_of(&object, &applied, &[group(Phase::Pending, ServedBy::Crd)]);
+    assert_eq!(condition(&status, type_), Some(("False", reason)));
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("False", reasons::DEPENDENCY_NOT_READY))
+    );
+    assert_eq!(kstatus(&status, 3), "InProgress");
+}
+
+#[test]
+fn everything_served_is_ready_and_counted() {
+    let object = fixtures::object(spec());
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let status = status_of(&object, &applied(true, true, true), &groups);
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::SERVING))
+    );
+    assert_eq!(
+        condition(&status, types::DATA_MIGRATED),
+        Some(("True", reasons::VERIFIED))
+    );
+    assert_eq!(condition(&status, types::RECONCILING), None);
+    assert_eq!(condition(&status, types::STALLED), None);
+    assert_eq!(status.served.as_deref(), Some("1/1"));
+    assert_eq!(status.versions.unwrap().server.as_deref(), Some("1.2.3"));
+    let migration = status.migration.unwrap();
+    assert_eq!(migration.phase.unwrap().as_str(), "Completed");
+    assert!(migration.completed_at.is_some());
+}
+
+#[test]
+fn a_group_that_only_a_person_can_help_stalls() {
+    let object = fixtures::object(spec());
+    let mut preflight = group(Phase::Preflight, ServedBy::Foreign);
+    preflight.problem = Some(problem(true));
+    let status = status_of(&object, &applied(true, true, true), &[preflight.clone()]);
+    assert_eq!(kstatus(&status, 3), "Failed");
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("False", "ForeignAPIService"))
+    );
+    preflight.problem = Some(problem(false));
+    let status = status_of(&object, &applied(true, true, true), &[preflight]);
+    assert_eq!(kstatus(&status, 3), "InProgress");
+}
+
+#[test]
+fn a_refused_specification_stalls_and_leaves_the_rest_as_it_was() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    object.metadata.generation = Some(4);
+    let refusal = Refusal {
+        reason: reasons::INVALID_SPEC,
+        message: "spec.x: no".into(),
+    };
+    let status = compute(&object, &State::Refused(&refusal), &groups, at(9));
+    assert_eq!(kstatus(&status, 4), "Failed");
+    assert_eq!(
+        condition(&status, types::STALLED),
+        Some(("True", reasons::INVALID_SPEC))
+    );
+    let available = Some(("True", reasons::AS_EXPECTED));
+    assert_eq!(condition(&status, types::SERVER_AVAILABLE), available);
+    assert_eq!(status.served.as_deref(), Some("1/1"));
+}
+
+#[test]
+fn suspending_keeps_ready_and_says_so() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let status = compute(&object, &State::Suspended { finishing: false }, &[], at(9));
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::SUSPENDED))
+    );
+    assert_eq!(kstatus(&status, 3), "Current");
+    assert_eq!(
+        status.migration,
+        object.status.unwrap().migration,
+        "what was reached stays shown"
+    );
+}
+
+#[rstest]
+#[case(false, "InProgress")]
+#[case(true, "Failed")]
+fn a_failed_step_is_told(#[case] forbidden: bool, #[case] expected: &str) {
+    let object = fixtures::object(spec());
+    let state = State::Failed {
+        message: "cannot apply".into(),
+        forbidden,
+    };
+    let status = compute(&object, &state, &[], at(0));
+    assert_eq!(kstatus(&status, 3), expected);
+    let message = &status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == types::READY)
+        .unwrap()
+        .message;
+    assert_eq!(message, "cannot apply");
+}
+
+#[test]
+fn the_same_situation_gives_the_same_status_later() {
+    let mut object = fixtures::object(spec());
+    let certs = issued();
+    let (spec, applied) = (validated(spec()), applied(true, true, true));
+    let state = State::Applied {
+        spec: &spec,
+        applied: &applied,
+        certs: &certs,
+    };
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let first = compute(&object, &state, &groups, at(0));
+    object.status = Some(first.clone());
+    assert_eq!(compute(&object, &state, &groups, at(3600)), first);
+    // Through the API and back nothing changes either.
+    let back = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
+    object.status = Some(back);
+    assert_eq!(compute(&object, &state, &groups, at(7200)), first);
+}
+
+#[test]
+fn groups_given_back_are_ready_too() {
+    let spec = json!({"apis": [{"group": GROUP, "owner": "CRD"}]});
+    let object = fixtures::object(spec);
+    let groups = [group(Phase::RolledBack, ServedBy::Crd)];
+    let status = status_of(&object, &applied(true, true, true), &groups);
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::ROLLED_BACK))
+    );
+    assert_eq!(status.served.as_deref(), Some("0/0"));
+}
+
+#[rstest]
+#[case::nothing_pruned(true, false, ("True", reasons::AS_EXPECTED))]
+#[case::pruned(true, true, ("True", reasons::SOURCE_PRUNED))]
+#[case::no_crd(false, true, ("False", reasons::CRD_MISSING))]
+fn the_way_back_is_told(
+    #[case] crds_present: bool,
+    #[case] pruned: bool,
+    #[case] expected: (&str, &str),
+) {
+    let object = fixtures::object(spec());
+    let mut completed = group(Phase::Completed, ServedBy::Server);
+    completed.crds_present = crds_present;
+    completed.pruned_at = pruned.then(|| at(0));
+    let status = status_of(&object, &applied(true, true, true), &[completed]);
+    assert_eq!(
+        condition(&status, types::ROLLBACK_AVAILABLE),
+        Some(expected)
+    );
+}

@@ -1,0 +1,68 @@
+//! Objects for the tests, made by the real validation.
+
+use crds::v1alpha1::ReportsServer;
+use serde_json::{Value, json};
+
+use super::{
+    build::ServiceAccountRef,
+    validate::{Facts, NamespaceState, Refusal, Validated, validate},
+};
+use crate::certs::{Material, Pair};
+
+/// Image of the tests.
+pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
+
+/// A `ReportsServer` called `simple`. Name, namespace and groups differ from each other and from
+/// the project's own names, so that a mix-up shows.
+pub fn object(mut spec: Value) -> ReportsServer {
+    spec["targetNamespace"] = json!("target");
+    serde_json::from_value(json!({
+        "apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
+        "metadata": {"name": "simple", "uid": "uid-1", "generation": 3, "resourceVersion": "7",
+            "creationTimestamp": "2026-01-02T00:00:00Z"},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// Facts of a cluster in which everything is as it should be.
+pub fn facts() -> Facts<'static> {
+    Facts {
+        namespace: NamespaceState::Active,
+        claims: &[],
+        default_image: IMAGE,
+    }
+}
+
+/// Validates, in a cluster in which everything is as it should be.
+pub fn try_validate(spec: Value) -> Result<Validated, Refusal> {
+    validate(&object(spec), &facts())
+}
+
+/// Validates what is valid.
+pub fn validated(spec: Value) -> Validated {
+    try_validate(spec).unwrap()
+}
+
+/// Certificates that are none, for builders that only pass them on.
+pub fn material() -> Material {
+    Material {
+        ca: Some(Pair {
+            cert: "new-ca\n".into(),
+            key: "ca-key\n".into(),
+        }),
+        previous: vec!["old-ca\n".into()],
+        leaf: Some(Pair {
+            cert: "leaf\n".into(),
+            key: "leaf-key\n".into(),
+        }),
+    }
+}
+
+/// The operator's ServiceAccount.
+pub fn operator() -> ServiceAccountRef {
+    ServiceAccountRef {
+        namespace: "operator-ns".into(),
+        name: "operator-sa".into(),
+    }
+}

@@ -1,0 +1,165 @@
+//! What is refused, and what the user is told.
+
+use crds::v1alpha1::reasons;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::controller::fixtures::{IMAGE, facts, object, try_validate, validated};
+
+fn claim(name: &str, created: &str, groups: &[&str]) -> Claim {
+    Claim {
+        name: name.into(),
+        created: Some(created.parse().unwrap()),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    }
+}
+
+fn apis(group: &str) -> Value {
+    json!({"apis": [{"group": group, "owner": "Server"}]})
+}
+
+#[test]
+fn the_smallest_specification_gets_every_default() {
+    let spec = validated(apis("wgpolicyk8s.io"));
+    assert_eq!(spec.pod.image, IMAGE);
+    assert_eq!(
+        spec.storage,
+        Storage::Claim {
+            size: Quantity("10Gi".into()),
+            class: None
+        }
+    );
+    assert!(spec.retain_data);
+    assert_eq!(
+        spec.owner.as_ref().map(|owner| owner.controller),
+        Some(Some(true))
+    );
+    let prune = migration::SourcePolicy::Prune {
+        after: std::time::Duration::from_hours(24),
+    };
+    assert_eq!(spec.migration.source, prune);
+    assert_eq!(
+        spec.certs.dns_names,
+        [
+            "simple-server.target.svc",
+            "simple-server.target.svc.cluster.local"
+        ]
+    );
+}
+
+#[rstest]
+#[case(json!({"database": {"mode": "Managed"}}), "spec.database.mode: Managed is not supported")]
+#[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity: not supported")]
+#[case(json!({"server": {"logging": {"format": "Text"}}}), "spec.server.logging.format: Text is")]
+fn fields_without_effect_are_refused(#[case] spec: Value, #[case] message: &str) {
+    let refusal = try_validate(spec).unwrap_err();
+    assert_eq!(refusal.reason, reasons::NOT_SUPPORTED);
+    assert!(refusal.message.starts_with(message), "{}", refusal.message);
+}
+
+#[test]
+fn every_unsupported_field_is_named_at_once() {
+    let refusal = try_validate(json!({
+        "server": {"replicas": 2}, "tuning": {"enabled": true}, "clusterIdentity": {},
+    }));
+    let message = refusal.unwrap_err().message;
+    for field in [
+        "spec.server.replicas",
+        "spec.tuning.enabled",
+        "spec.clusterIdentity",
+    ] {
+        assert!(message.contains(field), "{message}");
+    }
+}
+
+#[rstest]
+#[case("control.reports-server.io", "this project")]
+#[case("reports-server.io", "this project")]
+#[case("apiextensions.k8s.io", "Kubernetes")]
+#[case("kube.kubernetes.io", "Kubernetes")]
+#[case("apps", "Kubernetes")]
+fn groups_of_the_cluster_and_our_own_are_refused(#[case] group: &str, #[case] whose: &str) {
+    let refusal = try_validate(apis(group)).unwrap_err();
+    assert_eq!(refusal.reason, reasons::INVALID_SPEC);
+    assert!(
+        refusal
+            .message
+            .starts_with(&format!("spec.apis[0].group: {group} belongs to {whose}"))
+    );
+}
+
+#[rstest]
+#[case("wgpolicyk8s.io")]
+#[case("kyverno.io")]
+#[case("aquasecurity.github.io")]
+fn report_groups_are_accepted(#[case] group: &str) {
+    assert_eq!(try_validate(apis(group)).map(|spec| spec.apis.len()), Ok(1));
+}
+
+#[rstest]
+#[case(json!({"caValidity": "3h", "certValidity": "2h"}), "spec.tls.operator.caValidity")]
+#[case(json!({"certValidity": "2h", "renewBefore": "2h"}), "spec.tls.operator.renewBefore")]
+fn lifetimes_that_leave_no_time_are_refused(#[case] lifetimes: Value, #[case] field: &str) {
+    let refusal = try_validate(json!({"tls": {"operator": lifetimes}})).unwrap_err();
+    assert_eq!(refusal.reason, reasons::INVALID_SPEC);
+    assert!(refusal.message.starts_with(field), "{}", refusal.message);
+}
+
+#[rstest]
+#[case::older_and_same_group("2026-01-01T00:00:00Z", "other", &["a.b"], Some("a.b claimed by"))]
+#[case::older_other_group("2026-01-01T00:00:00Z", "other", &["c.d"], Some("holds control."))]
+#[case::younger("2026-01-03T00:00:00Z", "other", &["a.b"], None)]
+#[case::same_age_earlier_name("2026-01-02T00:00:00Z", "a", &["a.b"], Some("a.b claimed by"))]
+#[case::same_age_later_name("2026-01-02T00:00:00Z", "z", &["a.b"], None)]
+#[case::itself("2026-01-01T00:00:00Z", "simple", &["a.b"], None)]
+fn the_oldest_wins(
+    #[case] created: &str,
+    #[case] name: &str,
+    #[case] groups: &[&str],
+    #[case] refused: Option<&str>,
+) {
+    let claims = [claim(name, created, groups)];
+    let result = validate(
+        &object(apis("a.b")),
+        &Facts {
+            claims: &claims,
+            ..facts()
+        },
+    );
+    match refused {
+        None => assert!(result.is_ok()),
+        Some(words) => {
+            let refusal = result.unwrap_err();
+            assert_eq!(refusal.reason, reasons::API_GROUP_CLAIMED);
+            assert!(refusal.message.contains(words), "{}", refusal.message);
+            assert!(refusal.message.contains(name), "{}", refusal.message);
+        }
+    }
+}
+
+#[rstest]
+#[case(NamespaceState::Missing, "kubectl create namespace target")]
+#[case(NamespaceState::Terminating, "is being deleted")]
+fn a_namespace_that_cannot_be_used_is_named(
+    #[case] namespace: NamespaceState,
+    #[case] words: &str,
+) {
+    let refusal = validate(
+        &object(json!({})),
+        &Facts {
+            namespace,
+            ..facts()
+        },
+    )
+    .unwrap_err();
+    assert_eq!(refusal.reason, reasons::TARGET_NAMESPACE_MISSING);
+    assert!(refusal.message.contains(words), "{}", refusal.message);
+}
+
+#[test]
+fn an_ephemeral_database_prunes_nothing() {
+    let spec = validated(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}));
+    assert_eq!(spec.migration.source, migration::SourcePolicy::Keep);
+    assert!(matches!(spec.storage, Storage::EmptyDir { .. }));
+}
