@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::metrics::Metrics;
 
-/// Media type of the OpenMetrics text format.
+/// Media type of the `OpenMetrics` text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Why the endpoints could not be served.

@@ -46,7 +46,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Path of a kubeconfig; without it the pod's own ServiceAccount is used.
+    /// Path of a kubeconfig; without it the pod's own `ServiceAccount` is used.
     #[arg(long, env = "KUBECONFIG", global = true)]
     kubeconfig: Option<PathBuf>,
     /// The operator's own namespace: its Lease and its notes are there.
@@ -55,13 +55,13 @@ struct Options {
     /// Name of this process among the candidates for the Lease; the pod's name.
     #[arg(long, env = "POD_NAME", global = true)]
     identity: Option<String>,
-    /// Name of the operator's ServiceAccount; it gets a role in each target namespace.
+    /// Name of the operator's `ServiceAccount`; it gets a role in each target namespace.
     #[arg(long, env = "SERVICE_ACCOUNT", default_value = names::OPERATOR, global = true)]
     service_account: String,
     /// Where /metrics, /healthz and /readyz are served, by plain HTTP.
     #[arg(long, default_value = "0.0.0.0:8080", global = true)]
     metrics_bind_address: SocketAddr,
-    /// Image of the server, where a ReportsServer names none.
+    /// Image of the server, where a `ReportsServer` names none.
     #[arg(long, env = names::SERVER_IMAGE_ENV, default_value_t = names::server_image(), global = true)]
     server_image: String,
     /// What is logged: a level, or directives such as `info,kube=debug`.
@@ -96,11 +96,6 @@ async fn run(options: Options) -> anyhow::Result<()> {
     let stop = on_signal()?;
     let config = client_config(&options).await?;
     let client = Client::try_from(config.clone()).context("cannot build a client")?;
-    let identity = options
-        .identity
-        .clone()
-        .unwrap_or_else(|| std::process::id().to_string());
-
     let metrics = Metrics::new();
     let (ready_tx, ready) = watch::channel(false);
     let endpoints =
@@ -115,91 +110,100 @@ async fn run(options: Options) -> anyhow::Result<()> {
         }
         () = stop.cancelled() => return Ok(()),
     }
-
-    let release = CancellationToken::new();
-    let election = leader::Config::new(&options.namespace, names::OPERATOR, &identity);
-    let candidate = leader::campaign(client.clone(), election, release.clone());
-    let result = lead(
-        client, config, options, metrics, identity, candidate, &stop, &release,
-    )
+    let result = Operator {
+        client,
+        config,
+        options,
+        metrics,
+        stop,
+    }
+    .lead()
     .await;
     endpoints_end.cancel();
     endpoints.await.context("the metrics endpoint failed")??;
     result
 }
 
-/// Waits for the Lease, then reconciles until a signal or the loss of the Lease. All work has
-/// stopped before the Lease is released.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "the parts of the process, wired once"
-)]
-async fn lead(
+/// What the process is made of.
+struct Operator {
     client: Client,
     config: Config,
     options: Options,
     metrics: Metrics,
-    identity: String,
-    candidate: Candidate,
-    stop: &CancellationToken,
-    release: &CancellationToken,
-) -> anyhow::Result<()> {
-    let Candidate {
-        mut leading,
-        mut task,
-    } = candidate;
-    tokio::select! {
-        won = leading.wait_for(|leading| *leading) => {
-            won.map(|_| ()).context("the election ended")?;
-        }
-        () = stop.cancelled() => {
-            release.cancel();
-            return task.await.context("the election failed")?.map_err(Into::into);
-        }
-    }
-    metrics.leading(true);
-    let reporter = Reporter {
-        controller: names::REPORTING_CONTROLLER.to_owned(),
-        instance: Some(identity),
-    };
-    let recorder = Recorder::new(client.clone(), reporter);
-    let supervisor = Supervisor::new(Deps {
-        client: client.clone(),
-        config,
-        recorder: recorder.clone(),
-        metrics: metrics.migration.clone(),
-        namespace: options.namespace.clone(),
-    });
-    let settings = controller::Settings {
-        client,
-        operator: ServiceAccountRef {
-            namespace: options.namespace,
-            name: options.service_account,
-        },
-        server_image: options.server_image,
-        recorder,
-        metrics: metrics.clone(),
-        supervisor,
-    };
-    let mut work = tokio::spawn(controller::run(settings, stop.clone().cancelled_owned()));
-    tokio::select! {
-        // Losing the Lease ends the process at once: another operator may already be at work.
-        ended = &mut task => {
-            work.abort();
-            return ended.context("the election failed")?.map_err(Into::into);
-        }
-        ended = &mut work => ended.context("the controller failed")?,
-        () = stop.cancelled() => {
-            if tokio::time::timeout(GRACE, &mut work).await.is_err() {
-                work.abort();
+    stop: CancellationToken,
+}
+
+impl Operator {
+    /// Waits for the Lease, then reconciles until a signal or the loss of the Lease. All work has
+    /// stopped before the Lease is released.
+    async fn lead(self) -> anyhow::Result<()> {
+        let release = CancellationToken::new();
+        let identity = self.options.identity.clone();
+        let identity = identity.unwrap_or_else(|| std::process::id().to_string());
+        let election = leader::Config::new(&self.options.namespace, names::OPERATOR, &identity);
+        let Candidate {
+            mut leading,
+            mut task,
+        } = leader::campaign(self.client.clone(), election, release.clone());
+        tokio::select! {
+            won = leading.wait_for(|leading| *leading) => {
+                won.map(|_| ()).context("the election ended")?;
+            }
+            () = self.stop.cancelled() => {
+                release.cancel();
+                return task.await.context("the election failed")?.map_err(Into::into);
             }
         }
+        let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
+        metrics.leading(true);
+        let mut work = tokio::spawn(self.work(identity));
+        tokio::select! {
+            // Losing the Lease ends the process at once: another operator may be at work already.
+            ended = &mut task => {
+                work.abort();
+                return ended.context("the election failed")?.map_err(Into::into);
+            }
+            ended = &mut work => ended.context("the controller failed")?,
+            () = stop.cancelled() => {
+                if tokio::time::timeout(GRACE, &mut work).await.is_err() {
+                    work.abort();
+                }
+            }
+        }
+        metrics.leading(false);
+        release.cancel();
+        task.await.context("the election failed")??;
+        info!("ended");
+        Ok(())
     }
-    metrics.leading(false);
-    release.cancel();
-    task.await.context("the election failed")??;
-    info!("ended");
-    Ok(())
+
+    /// Reconciles until a signal. The migrations end with the supervisor, at the latest.
+    async fn work(self, identity: String) {
+        let reporter = Reporter {
+            controller: names::REPORTING_CONTROLLER.to_owned(),
+            instance: Some(identity),
+        };
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        let supervisor = Supervisor::new(Deps {
+            client: self.client.clone(),
+            config: self.config,
+            recorder: recorder.clone(),
+            metrics: self.metrics.migration.clone(),
+            namespace: self.options.namespace.clone(),
+        });
+        let settings = controller::Settings {
+            client: self.client,
+            operator: ServiceAccountRef {
+                namespace: self.options.namespace,
+                name: self.options.service_account,
+            },
+            server_image: self.options.server_image,
+            recorder,
+            metrics: self.metrics,
+            supervisor,
+        };
+        controller::run(settings, self.stop.cancelled_owned()).await;
+    }
 }
 
 async fn client_config(options: &Options) -> anyhow::Result<Config> {

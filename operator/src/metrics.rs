@@ -1,4 +1,4 @@
-//! Metrics of the operator, in the OpenMetrics text format.
+//! Metrics of the operator, in the `OpenMetrics` text format.
 //!
 //! Every label has a bounded set of values: categories and condition types are constants, and of
 //! the names of `ReportsServer`s there are a handful.

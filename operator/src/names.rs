@@ -11,13 +11,13 @@ use crds::names;
 pub const REPORTING_CONTROLLER: &str = "reports-server.io/operator";
 /// Namespace of the operator in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
-/// Name of the operator's Deployment, ServiceAccount, ClusterRole and Lease.
+/// Name of the operator's Deployment, `ServiceAccount`, `ClusterRole` and Lease.
 pub const OPERATOR: &str = names::CONTROLLER;
-/// ClusterRole with the operator's rights in a target namespace; bound there and nowhere else.
+/// `ClusterRole` with the operator's rights in a target namespace; bound there and nowhere else.
 pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
-/// ClusterRole into which the operator's rights on report groups are aggregated.
+/// `ClusterRole` into which the operator's rights on report groups are aggregated.
 pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
-/// Label by which a ClusterRole is aggregated into [`REPORTS_CLUSTER_ROLE`].
+/// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
 /// Environment variable with the server's image.
@@ -46,10 +46,10 @@ pub const SERVICE_PORT: i32 = 443;
 pub const CONTAINER_PORT: i32 = 8443;
 /// Name of both ports.
 pub const PORT_NAME: &str = "https";
-/// Key of the ConfigMap that lists the served API groups.
+/// Key of the `ConfigMap` that lists the served API groups.
 pub const GROUPS_KEY: &str = "groups";
 
-/// ClusterRole that lets a server ask who a user is and what the user may do.
+/// `ClusterRole` that lets a server ask who a user is and what the user may do.
 pub const AUTH_DELEGATOR: &str = "system:auth-delegator";
 /// Role in `kube-system` that lets a server read the aggregator's client CA.
 pub const AUTH_READER: &str = "extension-apiserver-authentication-reader";
@@ -77,19 +77,19 @@ impl Names {
         &self.instance
     }
 
-    /// Deployment, Service, ServiceAccount, Role and RoleBinding of the server.
+    /// Deployment, Service, `ServiceAccount`, Role and `RoleBinding` of the server.
     #[must_use]
     pub fn server(&self) -> String {
         names::server(&self.instance)
     }
 
-    /// PersistentVolumeClaim of the embedded database.
+    /// `PersistentVolumeClaim` of the embedded database.
     #[must_use]
     pub fn data(&self) -> String {
         names::data(&self.instance)
     }
 
-    /// ConfigMap with the served groups.
+    /// `ConfigMap` with the served groups.
     #[must_use]
     pub fn config(&self) -> String {
         names::config(&self.instance)
@@ -107,7 +107,7 @@ impl Names {
         names::serving_cert(&self.instance)
     }
 
-    /// RoleBinding that gives the operator its rights in the target namespace.
+    /// `RoleBinding` that gives the operator its rights in the target namespace.
     #[must_use]
     pub fn operand_binding(&self) -> String {
         format!("{}-operator", self.instance)

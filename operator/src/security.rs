@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 pub const NON_ROOT_ID: i64 = 65532;
 
 /// Of a pod. There is no fixed user: the image names one, and where the cluster assigns users by
-/// namespace (OpenShift) it is free to.
+/// namespace (`OpenShift`) it is free to.
 #[must_use]
 pub fn pod() -> PodSecurityContext {
     PodSecurityContext {

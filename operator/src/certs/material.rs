@@ -247,10 +247,9 @@ fn read_leaf(pem: &str, cas: &[&str]) -> Option<LeafInfo> {
         })
         .collect();
     let name = dns_names.first()?;
-    let issuer = cas.iter().find(|ca| verifies(&der, ca, name, issued));
-    let issuer = issuer.and_then(|ca| fingerprint_of(ca));
+    let signer = cas.iter().find(|ca| verifies(&der, ca, name, issued));
     Some(LeafInfo {
-        issuer,
+        issuer: signer.and_then(|ca| fingerprint_of(ca)),
         issued,
         not_after,
         dns_names,

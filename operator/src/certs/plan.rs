@@ -146,9 +146,10 @@ pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
         return Rotation::IssueLeaf(Why::DnsNames);
     }
     // A leaf that ends with its CA cannot be prolonged by another one of the same CA.
-    let leaf_due = match leaf.not_after < ca.not_after {
-        true => minus(leaf.not_after, policy.renew_before),
-        false => ca.not_after,
+    let leaf_due = if leaf.not_after < ca.not_after {
+        minus(leaf.not_after, policy.renew_before)
+    } else {
+        ca.not_after
     };
     if now >= leaf_due {
         return Rotation::IssueLeaf(Why::Expiring);

@@ -24,7 +24,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tracing::info;
 
 use super::{
-    build::{Children, ServiceAccountRef, operand_binding},
+    build::{Children, ServiceAccountRef, control_api_name, operand_binding},
     validate::Validated,
 };
 
@@ -245,6 +245,41 @@ pub async fn remove_orphans(client: &Client, spec: &Validated) -> Result<Vec<Str
     gone.extend(orphans::<Role>(client, spec, &server).await?);
     gone.extend(orphans::<ServiceAccount>(client, spec, &server).await?);
     Ok(gone)
+}
+
+/// Deletes the `APIService` of the control API. Left to the garbage collector, it would point for
+/// a while to a server that is gone, and hold up every deletion of a namespace meanwhile.
+///
+/// # Errors
+/// If it exists, belongs to `owner_uid` and cannot be deleted.
+pub async fn remove_control_api(client: &Client, owner_uid: &str) -> Result<(), Error> {
+    let api = Api::<APIService>::all(client.clone());
+    let failed = |source| Error::Orphans {
+        kind: "APIService".to_owned(),
+        source,
+    };
+    let name = control_api_name();
+    let Some(found) = api.get_metadata_opt(&name).await.map_err(failed)? else {
+        return Ok(());
+    };
+    if !found
+        .owner_references()
+        .iter()
+        .any(|owner| owner.uid == owner_uid)
+    {
+        return Ok(());
+    }
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: found.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::background()
+    };
+    match api.delete(&name, &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        deleted => deleted.map(|_| ()).map_err(failed),
+    }
 }
 
 async fn orphans<K>(

@@ -59,7 +59,7 @@ pub fn material() -> Material {
     }
 }
 
-/// The operator's ServiceAccount.
+/// The operator's `ServiceAccount`.
 pub fn operator() -> ServiceAccountRef {
     ServiceAccountRef {
         namespace: "operator-ns".into(),

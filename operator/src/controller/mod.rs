@@ -154,12 +154,12 @@ async fn carry_out(
     let certs = certs::reconcile(name, now, material, &published, &spec.certs)?;
     let children = build::build(spec, &certs.material, &ctx.operator);
     // apply (client required)
-    let applied = apply::apply(&ctx.client, children).await?;
+    let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
     sweep(object, spec, ctx).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
     // The finalizer comes before the first group is touched, and goes after the last is back.
-    let targets = targets(spec, &applied, certs.material.bundle().into_bytes());
+    let targets = targets(spec, &applied, &certs.material.bundle());
     let held = targets
         .iter()
         .any(|target| target.owner == migration::ApiOwner::Server)
@@ -224,7 +224,10 @@ async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> 
             return Ok(Action::requeue(DELETION_RESYNC));
         }
         cleanup::Plan::Orphan => cut_loose(object, ctx).await?,
-        cleanup::Plan::LetGo => {}
+        cleanup::Plan::LetGo => {
+            let uid = object.uid().unwrap_or_default();
+            apply::remove_control_api(&ctx.client, &uid).await?;
+        }
     }
     ctx.supervisor.forget(&name);
     ctx.watches.forget(&name);
@@ -249,7 +252,8 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
         owner: None,
         ..spec
     };
-    apply::apply(&ctx.client, build::build(&spec, &material, &ctx.operator)).await?;
+    let children = build::build(&spec, &material, &ctx.operator);
+    Box::pin(apply::apply(&ctx.client, children)).await?;
     Ok(())
 }
 
@@ -296,7 +300,7 @@ async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Resul
 }
 
 /// What each group of the specification should reach.
-fn targets(spec: &Validated, applied: &apply::Applied, ca_bundle: Vec<u8>) -> Vec<GroupTarget> {
+fn targets(spec: &Validated, applied: &apply::Applied, ca_bundle: &str) -> Vec<GroupTarget> {
     let server_ready = status::deployment_is_ready(&applied.deployment);
     let control_available = dereference::is_available(&applied.control_api);
     let target = |api: &crds::v1alpha1::spec::ApiSpec| GroupTarget {
@@ -306,7 +310,7 @@ fn targets(spec: &Validated, applied: &apply::Applied, ca_bundle: Vec<u8>) -> Ve
             crds::v1alpha1::spec::ApiOwner::Crd => migration::ApiOwner::Crd,
         },
         service: dereference::service_ref(&spec.namespace, spec.names.server()),
-        ca_bundle: ca_bundle.clone(),
+        ca_bundle: ca_bundle.as_bytes().to_vec(),
         server_ready,
         control_available,
         persistent: matches!(spec.storage, validate::Storage::Claim { .. }),
@@ -348,6 +352,10 @@ fn owner(object: &ReportsServer) -> Owner {
 
 /// What follows an error: it is counted, logged and, except for an object that only its author can
 /// mend, tried again.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the signature that Controller::run asks for"
+)]
 fn error_policy(
     object: Arc<DeserializeGuard<ReportsServer>>,
     error: &Error,

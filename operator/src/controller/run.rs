@@ -35,7 +35,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 pub struct Settings {
     /// Client of the cluster.
     pub client: Client,
-    /// The operator's own ServiceAccount.
+    /// The operator's own `ServiceAccount`.
     pub operator: ServiceAccountRef,
     /// The server's image where a specification names none.
     pub server_image: String,

@@ -92,11 +92,11 @@ pub struct Refusal {
 /// Where the embedded database lies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Storage {
-    /// On a PersistentVolumeClaim.
+    /// On a `PersistentVolumeClaim`.
     Claim {
         /// Size of the volume.
         size: Quantity,
-        /// StorageClass; the cluster's default where absent.
+        /// `StorageClass`; the cluster's default where absent.
         class: Option<String>,
     },
     /// On the node's disk, gone with the pod.
@@ -123,7 +123,7 @@ pub struct PodSettings {
     pub tolerations: Option<Vec<Toleration>>,
     /// Which nodes, and beside which pods.
     pub affinity: Option<Affinity>,
-    /// PriorityClass.
+    /// `PriorityClass`.
     pub priority_class: Option<String>,
     /// What is logged.
     pub log_level: LogLevel,

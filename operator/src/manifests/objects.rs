@@ -86,7 +86,7 @@ pub(super) fn subject() -> Value {
     json!({"kind": "ServiceAccount", "name": OPERATOR, "namespace": OPERATOR_NAMESPACE})
 }
 
-/// A Role or ClusterRole.
+/// A Role or `ClusterRole`.
 pub(super) fn role(
     kind: &str,
     name: &str,
@@ -105,7 +105,7 @@ pub(super) fn role(
     }
 }
 
-/// A ClusterRole whose rules are gathered from every ClusterRole with a label.
+/// A `ClusterRole` whose rules are gathered from every `ClusterRole` with a label.
 pub(super) fn aggregated(name: &str, label: &str) -> Document {
     Document::plain(json!({
         "apiVersion": format!("{RBAC}/v1"),

@@ -35,7 +35,7 @@ impl Document {
         text.push_str("rules:\n");
         for Reasoned { reason, rule } in &self.rules {
             for line in wrap(reason) {
-                text.push_str(&format!("# {line}\n"));
+                text.extend(["# ", &line, "\n"]);
             }
             text.push_str(&item(rule)?);
         }
@@ -69,9 +69,9 @@ fn item(rule: &PolicyRule) -> Result<String, Error> {
     let resources = list(rule.resources.as_deref().unwrap_or_default())?;
     let mut text = format!("- apiGroups: {groups}\n  resources: {resources}\n");
     if let Some(names) = &rule.resource_names {
-        text.push_str(&format!("  resourceNames: {}\n", list(names)?));
+        text.extend(["  resourceNames: ", &list(names)?, "\n"]);
     }
-    text.push_str(&format!("  verbs: {}\n", list(&rule.verbs)?));
+    text.extend(["  verbs: ", &list(&rule.verbs)?, "\n"]);
     Ok(text)
 }
 

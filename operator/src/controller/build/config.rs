@@ -1,4 +1,4 @@
-//! The ConfigMap that tells the server what to serve, and the Service in front of it.
+//! The `ConfigMap` that tells the server what to serve, and the Service in front of it.
 
 use std::collections::BTreeMap;
 

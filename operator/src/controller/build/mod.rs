@@ -44,7 +44,7 @@ pub struct Children {
     pub schema_reader: ClusterRole,
     /// Gives [`Self::schema_reader`] to the server.
     pub schema_reader_binding: ClusterRoleBinding,
-    /// Right to read the one ConfigMap.
+    /// Right to read the one `ConfigMap`.
     pub config_reader: Role,
     /// Gives [`Self::config_reader`] to the server.
     pub config_reader_binding: RoleBinding,
@@ -64,7 +64,7 @@ pub struct Children {
     pub control_api: APIService,
 }
 
-/// Builds all children. `operator` is the operator's own ServiceAccount.
+/// Builds all children. `operator` is the operator's own `ServiceAccount`.
 #[must_use]
 pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef) -> Children {
     Children {
@@ -86,7 +86,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
     }
 }
 
-/// A ServiceAccount.
+/// A `ServiceAccount`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAccountRef {
     /// Its namespace.

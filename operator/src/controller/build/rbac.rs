@@ -24,7 +24,7 @@ pub(super) fn service_account(spec: &Validated) -> ServiceAccount {
     }
 }
 
-/// Gives the operator's ServiceAccount its rights on Secrets, Deployments and so on in the target
+/// Gives the operator's `ServiceAccount` its rights on Secrets, Deployments and so on in the target
 /// namespace, and in no other.
 #[must_use]
 pub fn operand_binding(spec: &Validated, operator: &ServiceAccountRef) -> RoleBinding {
@@ -39,7 +39,7 @@ pub(super) fn auth_delegator(spec: &Validated) -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: cluster(spec, spec.names.cluster("auth-delegator")),
         role_ref: role_ref("ClusterRole", AUTH_DELEGATOR.to_owned()),
-        subjects: server(spec),
+        subjects: Some(server(spec)),
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn auth_reader(spec: &Validated) -> RoleBinding {
             ..cluster(spec, spec.names.cluster("authentication-reader"))
         },
         role_ref: role_ref("Role", AUTH_READER.to_owned()),
-        subjects: server(spec),
+        subjects: Some(server(spec)),
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn schema_reader_binding(spec: &Validated) -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: cluster(spec, name.clone()),
         role_ref: role_ref("ClusterRole", name),
-        subjects: server(spec),
+        subjects: Some(server(spec)),
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn config_reader_binding(spec: &Validated) -> RoleBinding {
     RoleBinding {
         metadata: namespaced(spec, spec.names.server()),
         role_ref: role_ref("Role", spec.names.server()),
-        subjects: server(spec),
+        subjects: Some(server(spec)),
     }
 }
 
@@ -120,12 +120,12 @@ fn role_ref(kind: &str, name: String) -> RoleRef {
     }
 }
 
-fn server(spec: &Validated) -> Option<Vec<Subject>> {
+fn server(spec: &Validated) -> Vec<Subject> {
     let account = ServiceAccountRef {
         namespace: spec.namespace.clone(),
         name: spec.names.server(),
     };
-    Some(vec![subject(&account)])
+    vec![subject(&account)]
 }
 
 fn subject(account: &ServiceAccountRef) -> Subject {

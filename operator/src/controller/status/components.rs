@@ -196,13 +196,13 @@ fn has_verified_copy(phase: MigrationPhase) -> bool {
 
 /// Whether every group that the server serves could go back to its CRDs.
 pub fn rollback(groups: &[GroupStatus]) -> Finding {
-    let serves = |group: &&GroupStatus| {
+    let is_switched = |group: &&GroupStatus| {
         group
             .api_services
             .iter()
             .any(|service| service.served_by == ServedBy::Server)
     };
-    let served: Vec<&GroupStatus> = groups.iter().filter(serves).collect();
+    let served: Vec<&GroupStatus> = groups.iter().filter(is_switched).collect();
     let names = |groups: Vec<&&GroupStatus>| {
         groups
             .iter()

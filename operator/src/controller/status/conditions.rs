@@ -111,7 +111,12 @@ impl Conditions {
 
     /// Sets a condition. Its transition time changes only with its status.
     pub fn set(&mut self, type_: &str, finding: Finding) {
-        let status = finding.is.as_str();
+        let Finding {
+            is,
+            reason,
+            message,
+        } = finding;
+        let status = is.as_str();
         let before = self
             .get(type_)
             .filter(|condition| condition.status == status);
@@ -123,8 +128,8 @@ impl Conditions {
         let condition = Condition {
             type_: type_.to_owned(),
             status: status.to_owned(),
-            reason: finding.reason.to_owned(),
-            message: finding.message.chars().take(MAX_MESSAGE).collect(),
+            reason: reason.to_owned(),
+            message: bounded(message),
             observed_generation: self.generation,
             last_transition_time: since,
         };
@@ -159,6 +164,13 @@ impl Conditions {
         }
         self.list
     }
+}
+
+fn bounded(message: String) -> String {
+    if message.chars().count() <= MAX_MESSAGE {
+        return message;
+    }
+    message.chars().take(MAX_MESSAGE).collect()
 }
 
 #[cfg(test)]
