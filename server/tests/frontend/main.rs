@@ -1,0 +1,12 @@
+//! The way of a request from the socket to the API, over real TLS connections: certificates,
+//! authentication, authorization, limits, discovery, and the end of the service. The cluster is
+//! played by a service of the test.
+
+mod authentication;
+mod authorization;
+mod certificates;
+mod cluster;
+mod discovery;
+mod limits;
+mod shutdown;
+mod support;
