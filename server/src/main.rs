@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Also for people who start it by hand, so not as JSON.
-            eprintln!("reports-server: {error:#}");
+            eprintln!("reports-server: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
@@ -33,4 +33,17 @@ fn start(config: Config) -> anyhow::Result<()> {
         .build()
         .context("cannot start threads; raise the limits of the container")?
         .block_on(run::run(config))
+}
+
+/// The error with its causes. Most errors name their cause already; it is not said twice.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

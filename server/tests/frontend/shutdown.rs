@@ -26,7 +26,10 @@ async fn watches_end_cleanly_and_requests_are_answered() {
     assert_eq!(events, "{}\n");
     proxy.closed.await.unwrap();
     // New connections are not taken while the request is still worked on.
-    while get_http1(server.address, &server.pki.serving, "/livez").await.is_ok() {
+    while get_http1(server.address, &server.pki.serving, "/livez")
+        .await
+        .is_ok()
+    {
         tokio::task::yield_now().await;
     }
     server.api.gate.notify_one();

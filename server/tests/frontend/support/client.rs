@@ -40,7 +40,9 @@ impl Answer {
     }
 
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 }
 
@@ -51,28 +53,35 @@ pub async fn connect_tls(
     alpn: &[u8],
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
     let mut config = match leaf {
-        Some(leaf) => builder.with_client_auth_cert(leaf.chain(), leaf.key()).unwrap(),
+        Some(leaf) => builder
+            .with_client_auth_cert(leaf.chain(), leaf.key())
+            .unwrap(),
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = vec![alpn.to_vec()];
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from(SERVER_NAME).unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
 }
 
 impl Client {
     pub async fn connect(address: SocketAddr, ca: &Ca, leaf: Option<&Leaf>) -> Self {
         let stream = connect_tls(address, ca, leaf, b"h2").await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-        let (sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
         let closed = tokio::spawn(async move {
             let _ = connection.await;
         });
@@ -111,7 +120,9 @@ pub fn request(path: &str, headers: &[(&str, &str)]) -> Request<Body> {
     let request = Request::get(uri);
     headers
         .iter()
-        .fold(request, |request, (name, value)| request.header(*name, *value))
+        .fold(request, |request, (name, value)| {
+            request.header(*name, *value)
+        })
         .body(Body::empty())
         .unwrap()
 }
@@ -125,7 +136,11 @@ pub async fn read(response: Response<Incoming>) -> Answer {
     let (head, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     let body = String::from_utf8_lossy(&body).into_owned();
-    Answer { status: head.status, headers: head.headers, body }
+    Answer {
+        status: head.status,
+        headers: head.headers,
+        body,
+    }
 }
 
 /// One request on an HTTP/1.1 connection of its own; an error when the connection breaks.
@@ -139,6 +154,8 @@ pub async fn get_http1(
     let leaf = chain.first().ok_or("no certificate")?.clone().into_owned();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let response = sender.send_request(request(path, &[("host", SERVER_NAME)])).await?;
+    let response = sender
+        .send_request(request(path, &[("host", SERVER_NAME)]))
+        .await?;
     Ok((read(response).await, leaf))
 }

@@ -61,15 +61,24 @@ impl KubeApi {
     /// What was asked, by the end of the path.
     pub fn asked(&self, end: &str) -> Vec<Value> {
         let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|(path, _)| path.ends_with(end)).map(|(_, b)| b.clone()).collect()
+        asked
+            .iter()
+            .filter(|(path, _)| path.ends_with(end))
+            .map(|(_, b)| b.clone())
+            .collect()
     }
 }
 
 fn review(path: &str, body: &Value, allowed: &impl Fn(&Value) -> bool) -> Value {
     let status = if path.ends_with("tokenreviews") {
         let good = body["spec"]["token"] == "good";
-        let user = json!({"username": "alice", "uid": "1", "groups": ["devs"], "extra": {"k": ["v"]}});
-        if good { json!({"authenticated": true, "user": user}) } else { json!({}) }
+        let user =
+            json!({"username": "alice", "uid": "1", "groups": ["devs"], "extra": {"k": ["v"]}});
+        if good {
+            json!({"authenticated": true, "user": user})
+        } else {
+            json!({})
+        }
     } else {
         json!({"allowed": allowed(&body["spec"]), "reason": "says the test"})
     };

@@ -61,10 +61,11 @@ impl ApiHandler for ProbeApi {
             _ => {}
         }
         let user = &ctx.user;
+        let mut headers: Vec<_> = ctx.headers.keys().map(http::HeaderName::as_str).collect();
+        headers.sort_unstable();
         let answer = json!({
             "user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra,
-            "headers": ctx.headers.keys().map(http::HeaderName::as_str).collect::<Vec<_>>(),
-            "requestId": &*ctx.request_id, "body": body.len(),
+            "headers": headers, "requestId": &*ctx.request_id, "body": body.len(),
         });
         Ok(Response::new(Body::from(answer.to_string())))
     }
@@ -79,7 +80,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { limits: LimitConfig::default(), kube: KubeApi::allowing(), front_proxy: true }
+        Self {
+            limits: LimitConfig::default(),
+            kube: KubeApi::allowing(),
+            front_proxy: true,
+        }
     }
 }
 
@@ -103,7 +108,10 @@ pub fn definitions() -> Vec<Effective> {
         .map(|resource| {
             let crd = crds::catalog::to_crd(resource).unwrap();
             let definition = Arc::new(ResourceDefinition::from_crd(&crd).unwrap());
-            Effective { definition, source: SchemaSource::Catalog }
+            Effective {
+                definition,
+                source: SchemaSource::Catalog,
+            }
         })
         .collect()
 }
@@ -135,9 +143,21 @@ pub async fn start(options: Options) -> TestServer {
     };
     let tls = server_config(certificates.clone()).unwrap();
     let loopback = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(loopback, tls, Arc::new(pipeline)).await.unwrap();
+    let server = Server::bind(loopback, tls, Arc::new(pipeline))
+        .await
+        .unwrap();
     let address = server.local_addr().unwrap();
     let ended = tokio::spawn(server.run(drain.clone(), Duration::from_secs(10)));
     let kube = options.kube;
-    TestServer { address, pki, api, kube, front_proxy, certificates, metrics, drain, ended }
+    TestServer {
+        address,
+        pki,
+        api,
+        kube,
+        front_proxy,
+        certificates,
+        metrics,
+        drain,
+        ended,
+    }
 }

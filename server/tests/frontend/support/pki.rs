@@ -33,7 +33,10 @@ impl Ca {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
+        Self {
+            pem,
+            issuer: Issuer::new(params, key),
+        }
     }
 
     pub fn issue(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> Leaf {
@@ -42,7 +45,10 @@ impl Ca {
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate().unwrap();
         let cert = params.signed_by(&key, &self.issuer).unwrap().pem();
-        Leaf { cert, key: key.serialize_pem() }
+        Leaf {
+            cert,
+            key: key.serialize_pem(),
+        }
     }
 
     pub fn client(&self, name: &str) -> Leaf {
@@ -56,7 +62,9 @@ impl Ca {
 
 impl Leaf {
     pub fn chain(&self) -> Vec<CertificateDer<'static>> {
-        CertificateDer::pem_slice_iter(self.cert.as_bytes()).map(Result::unwrap).collect()
+        CertificateDer::pem_slice_iter(self.cert.as_bytes())
+            .map(Result::unwrap)
+            .collect()
     }
 
     pub fn key(&self) -> PrivateKeyDer<'static> {
@@ -74,14 +82,21 @@ pub struct Pki {
 impl Pki {
     pub fn new() -> Self {
         let (serving, front_proxy) = (Ca::new("serving"), Ca::new("front-proxy"));
-        let this = Self { serving, front_proxy, volume: TempDir::new().unwrap() };
+        let this = Self {
+            serving,
+            front_proxy,
+            volume: TempDir::new().unwrap(),
+        };
         this.write_serving(&this.serving.server(), "1");
         this
     }
 
     pub fn serving_files(&self) -> CertificateFiles {
         let data = self.volume.path().join("..data");
-        CertificateFiles { cert: data.join("tls.crt"), key: data.join("tls.key") }
+        CertificateFiles {
+            cert: data.join("tls.crt"),
+            key: data.join("tls.key"),
+        }
     }
 
     /// Exchanges both files as kubelet does: a new directory, then one rename of a link.
@@ -99,14 +114,23 @@ impl Pki {
     /// Data of `kube-system/extension-apiserver-authentication`.
     pub fn front_proxy_config(&self) -> BTreeMap<String, String> {
         let pairs = [
-            ("requestheader-client-ca-file", self.front_proxy.pem.as_str()),
+            (
+                "requestheader-client-ca-file",
+                self.front_proxy.pem.as_str(),
+            ),
             ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
             ("requestheader-username-headers", r#"["X-Remote-User"]"#),
             ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
             ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
-            ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+            (
+                "requestheader-extra-headers-prefix",
+                r#"["X-Remote-Extra-"]"#,
+            ),
         ];
-        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        pairs
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
     }
 
     /// The certificate of a kube-apiserver.
