@@ -1,1 +1,308 @@
-//! APIServices: who answers for a version of a group, and how that is changed.
+//! APIServices: who answers for a version of a group, and the one write that changes it.
+//!
+//! The kube-apiserver keeps a Local APIService for every served version of a CRD and labels it
+//! `automanaged`. While the label is there any other edit is reverted within milliseconds; once
+//! it is gone the object is left alone for ever. So the label and the Service change in one patch,
+//! and the way back is a DELETE: an edit in place leaves a ghost in aggregated discovery.
+
+use std::collections::BTreeMap;
+
+use json_patch::Patch;
+use k8s_openapi::{
+    ByteString,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    kube_aggregator::pkg::apis::apiregistration::v1::{
+        APIService, APIServiceSpec, ServiceReference,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::migration::ServiceRef;
+
+/// Label by which the kube-apiserver owns an APIService.
+pub const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// Annotation: the `ReportsServer` that an APIService of ours belongs to.
+pub const MANAGED_FOR: &str = "reports-server.io/managed-for";
+/// Annotation: when our server was put in charge (RFC 3339).
+pub const SWITCHED_AT: &str = "reports-server.io/switched-at";
+/// Annotation: when the copies in etcd were deleted (RFC 3339).
+pub const PRUNED_AT: &str = "reports-server.io/pruned-at";
+/// Annotation: size of the objects in etcd at the switch, as JSON, in bytes.
+pub const ETCD_BYTES: &str = "reports-server.io/etcd-bytes";
+
+/// `spec.groupPriorityMinimum` of a CRD's APIService; kept so that discovery keeps its order.
+const GROUP_PRIORITY: i32 = 1000;
+/// `spec.versionPriority` of a CRD's APIService.
+const VERSION_PRIORITY: i32 = 100;
+
+/// Who answers for a version, judged by its APIService.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// There is no APIService.
+    Absent,
+    /// The CRD: Local and owned by the kube-apiserver.
+    Crd,
+    /// Our server.
+    Ours,
+    /// Local, but not owned by the kube-apiserver: somebody took the label away.
+    Unmanaged,
+    /// Another Service, named `namespace/name`.
+    Foreign(String),
+}
+
+/// Judges an APIService; `service` is ours.
+#[must_use]
+pub fn holder(api_service: Option<&APIService>, service: &ServiceRef) -> Holder {
+    let Some(api_service) = api_service else {
+        return Holder::Absent;
+    };
+    let Some(target) = api_service.spec.as_ref().and_then(|s| s.service.as_ref()) else {
+        let owned = api_service
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|l| l.get(AUTOMANAGED_LABEL))
+            .is_some_and(|v| v == "true" || v == "onstart");
+        return if owned {
+            Holder::Crd
+        } else {
+            Holder::Unmanaged
+        };
+    };
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    let name = target.name.as_deref().unwrap_or_default();
+    if namespace == service.namespace && name == service.name {
+        Holder::Ours
+    } else {
+        Holder::Foreign(format!("{namespace}/{name}"))
+    }
+}
+
+/// Whether an APIService of ours differs from what it should be: port or CA bundle.
+#[must_use]
+pub fn is_outdated(api_service: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> bool {
+    api_service.spec.as_ref().is_none_or(|spec| {
+        spec.ca_bundle.as_ref().is_none_or(|b| b.0 != ca_bundle)
+            || spec.service.as_ref().and_then(|s| s.port) != Some(i32::from(service.port))
+    })
+}
+
+/// The patch that puts our server in charge of an APIService of a CRD. Its first operation
+/// refuses it when anybody has changed the object since `current` was read.
+#[must_use]
+pub fn takeover_patch(
+    current: &APIService,
+    service: &ServiceRef,
+    ca_bundle: &[u8],
+    annotations: &BTreeMap<String, String>,
+) -> Patch {
+    let mut operations = vec![test_version(&current.metadata)];
+    let labels = current.metadata.labels.as_ref();
+    if labels.is_some_and(|l| l.contains_key(AUTOMANAGED_LABEL)) {
+        operations.push(json!({"op": "remove",
+            "path": format!("/metadata/labels/{}", escape(AUTOMANAGED_LABEL))}));
+    }
+    operations.extend(annotate(&current.metadata, annotations));
+    operations.extend(spec_operations(service, ca_bundle));
+    patch(operations)
+}
+
+/// The patch that brings an APIService of ours up to date.
+#[must_use]
+pub fn refresh_patch(current: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> Patch {
+    let mut operations = vec![test_version(&current.metadata)];
+    operations.extend(spec_operations(service, ca_bundle));
+    patch(operations)
+}
+
+/// The patch that adds annotations to an APIService.
+#[must_use]
+pub fn annotate_patch(current: &APIService, annotations: &BTreeMap<String, String>) -> Patch {
+    let mut operations = vec![test_version(&current.metadata)];
+    operations.extend(annotate(&current.metadata, annotations));
+    patch(operations)
+}
+
+/// The APIService of a version that no CRD serves.
+#[must_use]
+pub fn registration(
+    group: &str,
+    version: &str,
+    service: &ServiceRef,
+    ca_bundle: &[u8],
+    annotations: &BTreeMap<String, String>,
+) -> APIService {
+    APIService {
+        metadata: ObjectMeta {
+            name: Some(name(group, version)),
+            annotations: Some(annotations.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(APIServiceSpec {
+            group: Some(group.to_owned()),
+            version: Some(version.to_owned()),
+            group_priority_minimum: GROUP_PRIORITY,
+            version_priority: VERSION_PRIORITY,
+            service: Some(ServiceReference {
+                namespace: Some(service.namespace.clone()),
+                name: Some(service.name.clone()),
+                port: Some(i32::from(service.port)),
+            }),
+            ca_bundle: Some(ByteString(ca_bundle.to_vec())),
+            insecure_skip_tls_verify: None,
+        }),
+        status: None,
+    }
+}
+
+/// Name of the APIService of a version.
+#[must_use]
+pub fn name(group: &str, version: &str) -> String {
+    format!("{version}.{group}")
+}
+
+/// Whether the kube-aggregator reports the APIService as Available.
+#[must_use]
+pub fn is_available(api_service: &APIService) -> bool {
+    api_service
+        .status
+        .as_ref()
+        .and_then(|s| s.conditions.as_ref())
+        .is_some_and(|c| {
+            c.iter()
+                .any(|c| c.type_ == "Available" && c.status == "True")
+        })
+}
+
+fn spec_operations(service: &ServiceRef, ca_bundle: &[u8]) -> [Value; 2] {
+    [
+        json!({"op": "add", "path": "/spec/service", "value": {
+            "namespace": service.namespace, "name": service.name, "port": service.port}}),
+        json!({"op": "add", "path": "/spec/caBundle", "value": ByteString(ca_bundle.to_vec())}),
+    ]
+}
+
+fn test_version(meta: &ObjectMeta) -> Value {
+    json!({"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version})
+}
+
+fn annotate(meta: &ObjectMeta, annotations: &BTreeMap<String, String>) -> Vec<Value> {
+    if annotations.is_empty() {
+        return Vec::new();
+    }
+    if meta.annotations.is_none() {
+        return vec![json!({"op": "add", "path": "/metadata/annotations", "value": annotations})];
+    }
+    let one = |(key, value): (&String, &String)| {
+        json!({"op": "add", "path": format!("/metadata/annotations/{}", escape(key)),
+            "value": value})
+    };
+    annotations.iter().map(one).collect()
+}
+
+/// Escapes a JSON pointer segment (RFC 6901).
+fn escape(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+/// Operations as built here always have the shape of a patch; one that had not would leave an
+/// empty patch, which changes nothing.
+fn patch(operations: Vec<Value>) -> Patch {
+    serde_json::from_value(Value::Array(operations)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service() -> ServiceRef {
+        ServiceRef {
+            namespace: "reports-server".into(),
+            name: "simple-server".into(),
+            port: 443,
+        }
+    }
+
+    fn local(annotations: Option<Value>) -> APIService {
+        let mut value = json!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7",
+                "labels": {AUTOMANAGED_LABEL: "true", "keep": "me"}},
+            "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+                "groupPriorityMinimum": 1000, "versionPriority": 100}});
+        if let Some(annotations) = annotations {
+            value["metadata"]["annotations"] = annotations;
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn apply(current: &APIService, patch: &Patch) -> APIService {
+        let mut value = serde_json::to_value(current).unwrap();
+        json_patch::patch(&mut value, patch).unwrap();
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn takeover_keeps_priorities_and_foreign_metadata() {
+        for annotations in [None, Some(json!({"a": "b"}))] {
+            let before = local(annotations);
+            assert_eq!(holder(Some(&before), &service()), Holder::Crd);
+            let notes = BTreeMap::from([(SWITCHED_AT.to_owned(), "now".to_owned())]);
+            let after = apply(
+                &before,
+                &takeover_patch(&before, &service(), b"PEM", &notes),
+            );
+            assert_eq!(holder(Some(&after), &service()), Holder::Ours);
+            assert!(!is_outdated(&after, &service(), b"PEM"));
+            assert!(is_outdated(&after, &service(), b"other"));
+            let labels = after.metadata.labels.unwrap();
+            assert_eq!(labels.keys().collect::<Vec<_>>(), ["keep"]);
+            let kept = after.metadata.annotations.unwrap();
+            assert_eq!(kept.get(SWITCHED_AT).map(String::as_str), Some("now"));
+            let old = before.metadata.annotations.unwrap_or_default();
+            assert!(old.iter().all(|(k, v)| kept.get(k) == Some(v)));
+            let spec = after.spec.unwrap();
+            assert_eq!(
+                (spec.group_priority_minimum, spec.version_priority),
+                (1000, 100)
+            );
+        }
+    }
+
+    #[test]
+    fn takeover_is_refused_when_the_object_has_changed() {
+        let before = local(None);
+        let patch = takeover_patch(&before, &service(), b"PEM", &BTreeMap::new());
+        let mut changed = serde_json::to_value(&before).unwrap();
+        changed["metadata"]["resourceVersion"] = json!("8");
+        assert!(json_patch::patch(&mut changed, &patch).is_err());
+    }
+
+    #[test]
+    fn a_registration_is_ours_and_not_outdated() {
+        let notes = BTreeMap::from([(MANAGED_FOR.to_owned(), "simple".to_owned())]);
+        let made = registration("openreports.io", "v1alpha1", &service(), b"PEM", &notes);
+        assert_eq!(
+            made.metadata.name.as_deref(),
+            Some("v1alpha1.openreports.io")
+        );
+        assert_eq!(holder(Some(&made), &service()), Holder::Ours);
+        assert!(!is_outdated(&made, &service(), b"PEM"));
+        assert!(!is_available(&made));
+    }
+
+    #[test]
+    fn a_service_of_somebody_else_is_foreign_and_a_missing_label_is_noticed() {
+        let mut other = service();
+        other.name = "kyverno-reports-server".into();
+        let theirs = registration("g", "v1", &other, b"", &BTreeMap::new());
+        assert_eq!(
+            holder(Some(&theirs), &service()),
+            Holder::Foreign("reports-server/kyverno-reports-server".into())
+        );
+        let mut unmanaged = local(None);
+        unmanaged.metadata.labels = None;
+        assert_eq!(holder(Some(&unmanaged), &service()), Holder::Unmanaged);
+        assert_eq!(holder(None, &service()), Holder::Absent);
+    }
+}

@@ -5,11 +5,15 @@
 //! operator may be killed between any two steps and the next one goes on.
 
 mod actor;
+mod control;
+mod door;
+mod endpoints;
 mod metrics;
 mod status;
 mod step;
 mod supervisor;
 mod target;
+mod wire;
 
 pub use metrics::Metrics;
 pub use status::{

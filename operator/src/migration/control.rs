@@ -1,0 +1,236 @@
+//! Client of the control API: the operator's hand on the server.
+
+use std::time::Duration;
+
+use crds::control::{
+    self, Digest, DigestItem, DigestSet, Floor, FloorSpec, Gate, GateSpec, ImportBatch,
+    ImportResult, MAX_DIGEST_ITEMS, StoredResource, StoredResourceList,
+};
+use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::wire::{Wire, WireError, query};
+
+/// First pause before a transient failure is tried again; doubled up to [`MAX_BACKOFF`].
+const BACKOFF: Duration = Duration::from_millis(50);
+/// Longest pause between two tries.
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+
+/// Requests to the control API through the kube-apiserver.
+#[derive(Clone)]
+pub struct Control {
+    wire: Wire,
+}
+
+impl Control {
+    /// Uses `wire` for every request.
+    #[must_use]
+    pub fn new(wire: Wire) -> Self {
+        Self { wire }
+    }
+
+    /// Every resource of `group` that the server stores, sorted by name.
+    ///
+    /// # Errors
+    /// See [`WireError`].
+    pub async fn list(&self, group: &str) -> Result<Vec<StoredResource>, WireError> {
+        let list: StoredResourceList = self.wire.get(&path("", "")).await?.json()?;
+        Ok(list
+            .items
+            .into_iter()
+            .filter(|item| item.status.group == group)
+            .collect())
+    }
+
+    /// Sends a batch; the answer comes once it is durable.
+    ///
+    /// # Errors
+    /// See [`WireError`]; transient failures are not tried again here.
+    pub async fn import(&self, name: &str, batch: &ImportBatch) -> Result<ImportResult, WireError> {
+        self.send(Method::POST, &path(name, "/import"), batch).await
+    }
+
+    /// Every entry of a set, page by page into one vector, and the version of the snapshot.
+    ///
+    /// # Errors
+    /// See [`WireError`].
+    pub async fn digest(
+        &self,
+        name: &str,
+        set: DigestSet,
+    ) -> Result<(Vec<DigestItem>, u64), WireError> {
+        let mut items = Vec::new();
+        let mut token = String::new();
+        loop {
+            let limit = MAX_DIGEST_ITEMS.to_string();
+            let set = format!("{set:?}");
+            let mut pairs = vec![("set", set.as_str()), ("limit", limit.as_str())];
+            if !token.is_empty() {
+                pairs.push(("continue", token.as_str()));
+            }
+            let uri = query(&path(name, "/digest"), &pairs);
+            let page: Digest = self.wire.get(&uri).await?.json()?;
+            items.extend(page.items);
+            token = page.metadata.continue_.unwrap_or_default();
+            if token.is_empty() {
+                let version = page.metadata.resource_version.unwrap_or_default();
+                return Ok((items, version.parse().unwrap_or_default()));
+            }
+        }
+    }
+
+    /// Sets the gate of a resource; tried again while the failure is transient, for `patience`.
+    ///
+    /// # Errors
+    /// The last failure once `patience` is over, at once for one that is not transient.
+    pub async fn set_gate(
+        &self,
+        name: &str,
+        spec: GateSpec,
+        patience: Duration,
+    ) -> Result<(), WireError> {
+        let gate = Gate {
+            api_version: control::API_VERSION.to_owned(),
+            kind: "Gate".to_owned(),
+            metadata: named(name),
+            spec,
+        };
+        let uri = path(name, "/gate");
+        retry(patience, || self.send::<_, Gate>(Method::PUT, &uri, &gate))
+            .await
+            .map(drop)
+    }
+
+    /// Raises the version counter; tried again as in [`Self::set_gate`].
+    ///
+    /// # Errors
+    /// As [`Self::set_gate`].
+    pub async fn raise_floor(
+        &self,
+        name: &str,
+        version: u64,
+        patience: Duration,
+    ) -> Result<(), WireError> {
+        let floor = Floor {
+            api_version: control::API_VERSION.to_owned(),
+            kind: "Floor".to_owned(),
+            metadata: named(name),
+            spec: FloorSpec {
+                resource_version: version.to_string(),
+            },
+        };
+        let uri = path(name, "/floor");
+        retry(patience, || {
+            self.send::<_, Floor>(Method::PUT, &uri, &floor)
+        })
+        .await
+        .map(drop)
+    }
+
+    async fn send<B: Serialize + Sync, T: DeserializeOwned>(
+        &self,
+        method: Method,
+        uri: &str,
+        body: &B,
+    ) -> Result<T, WireError> {
+        let bytes = serde_json::to_vec(body).map_err(|e| WireError::Build {
+            path: uri.to_owned(),
+            message: e.to_string(),
+        })?;
+        self.wire
+            .call(method, uri, "application/json", Some(bytes))
+            .await?
+            .json()
+    }
+}
+
+/// Repeats `call` while it fails transiently, with growing pauses, until `patience` is over.
+///
+/// # Errors
+/// The last failure.
+pub async fn retry<T, F, Fut>(patience: Duration, mut call: F) -> Result<T, WireError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<T, WireError>>,
+{
+    let deadline = tokio::time::Instant::now() + patience;
+    let mut pause = BACKOFF;
+    loop {
+        let error = match call().await {
+            Err(e) if e.is_transient() => e,
+            done => return done,
+        };
+        let wait = error.retry_after().unwrap_or(pause).min(MAX_BACKOFF);
+        if tokio::time::Instant::now() + wait >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(wait).await;
+        pause = (pause * 2).min(MAX_BACKOFF);
+    }
+}
+
+fn path(name: &str, subresource: &str) -> String {
+    let base = format!("/apis/{}/{}", control::API_VERSION, control::PLURAL);
+    if name.is_empty() {
+        base
+    } else {
+        format!("{base}/{name}{subresource}")
+    }
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn busy() -> WireError {
+        WireError::Timeout {
+            path: "/x".to_owned(),
+            after: Duration::from_secs(1),
+        }
+    }
+
+    #[tokio::test]
+    async fn retry_ends_with_the_first_success() {
+        let calls = AtomicU32::new(0);
+        let result = retry(Duration::from_secs(10), || async {
+            if calls.fetch_add(1, Ordering::Relaxed) < 3 {
+                Err(busy())
+            } else {
+                Ok(7)
+            }
+        })
+        .await;
+        assert_eq!(result.unwrap(), 7);
+        assert_eq!(calls.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn retry_gives_up_when_patience_is_over_and_at_once_for_a_refusal() {
+        let start = tokio::time::Instant::now();
+        let patience = Duration::from_millis(400);
+        let result = retry(patience, || async { Err::<(), _>(busy()) }).await;
+        assert!(matches!(result, Err(WireError::Timeout { .. })));
+        assert!(start.elapsed() <= patience);
+        let calls = AtomicU32::new(0);
+        let refusal = retry(Duration::from_secs(3), || async {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Err::<(), _>(WireError::Build {
+                path: String::new(),
+                message: String::new(),
+            })
+        })
+        .await;
+        assert!(refusal.is_err());
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+    }
+}
