@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crds::names::LABEL_AUTOMANAGED;
 use json_patch::Patch;
 use k8s_openapi::{
     ByteString,
@@ -19,10 +20,6 @@ use serde_json::{Value, json};
 
 use crate::migration::ServiceRef;
 
-/// Label by which the kube-apiserver owns an APIService.
-pub const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// Annotation: the `ReportsServer` that an APIService of ours belongs to.
-pub const MANAGED_FOR: &str = "reports-server.io/managed-for";
 /// Annotation: when our server was put in charge (RFC 3339).
 pub const SWITCHED_AT: &str = "reports-server.io/switched-at";
 /// Annotation: when the copies in etcd were deleted (RFC 3339).
@@ -61,7 +58,7 @@ pub fn holder(api_service: Option<&APIService>, service: &ServiceRef) -> Holder 
             .metadata
             .labels
             .as_ref()
-            .and_then(|l| l.get(AUTOMANAGED_LABEL))
+            .and_then(|l| l.get(LABEL_AUTOMANAGED))
             .is_some_and(|v| v == "true" || v == "onstart");
         return if owned {
             Holder::Crd
@@ -98,9 +95,9 @@ pub fn takeover_patch(
 ) -> Patch {
     let mut operations = vec![test_version(&current.metadata)];
     let labels = current.metadata.labels.as_ref();
-    if labels.is_some_and(|l| l.contains_key(AUTOMANAGED_LABEL)) {
+    if labels.is_some_and(|l| l.contains_key(LABEL_AUTOMANAGED)) {
         operations.push(json!({"op": "remove",
-            "path": format!("/metadata/labels/{}", escape(AUTOMANAGED_LABEL))}));
+            "path": format!("/metadata/labels/{}", escape(LABEL_AUTOMANAGED))}));
     }
     operations.extend(annotate(&current.metadata, annotations));
     operations.extend(spec_operations(service, ca_bundle));
@@ -213,6 +210,8 @@ fn patch(operations: Vec<Value>) -> Patch {
 
 #[cfg(test)]
 mod tests {
+    use crds::names::ANNOTATION_CLAIMED_BY;
+
     use super::*;
 
     fn service() -> ServiceRef {
@@ -227,7 +226,7 @@ mod tests {
         let mut value = json!({
             "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
             "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7",
-                "labels": {AUTOMANAGED_LABEL: "true", "keep": "me"}},
+                "labels": {LABEL_AUTOMANAGED: "true", "keep": "me"}},
             "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
                 "groupPriorityMinimum": 1000, "versionPriority": 100}});
         if let Some(annotations) = annotations {
@@ -280,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_registration_is_ours_and_not_outdated() {
-        let notes = BTreeMap::from([(MANAGED_FOR.to_owned(), "simple".to_owned())]);
+        let notes = BTreeMap::from([(ANNOTATION_CLAIMED_BY.to_owned(), "simple".to_owned())]);
         let made = registration("openreports.io", "v1alpha1", &service(), b"PEM", &notes);
         assert_eq!(
             made.metadata.name.as_deref(),

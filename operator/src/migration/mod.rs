@@ -6,13 +6,17 @@
 
 mod actor;
 mod control;
+mod diff;
 mod door;
 mod endpoints;
 mod metrics;
+mod mirror;
+mod pages;
 mod status;
 mod step;
 mod supervisor;
 mod target;
+mod verify;
 mod wire;
 
 pub use metrics::Metrics;

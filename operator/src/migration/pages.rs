@@ -51,7 +51,10 @@ pub fn identity(object: &Value) -> Option<Identity> {
     let meta = object.get("metadata")?;
     let text = |key: &str| meta.get(key).and_then(Value::as_str).map(str::to_owned);
     Some(Identity {
-        key: Key { namespace: text("namespace").unwrap_or_default(), name: text("name")? },
+        key: Key {
+            namespace: text("namespace").unwrap_or_default(),
+            name: text("name")?,
+        },
         uid: text("uid")?,
         version: version(object)?,
     })
@@ -60,7 +63,12 @@ pub fn identity(object: &Value) -> Option<Identity> {
 /// `metadata.resourceVersion` as a number.
 #[must_use]
 pub fn version(object: &Value) -> Option<u64> {
-    object.get("metadata")?.get("resourceVersion")?.as_str()?.parse().ok()
+    object
+        .get("metadata")?
+        .get("resourceVersion")?
+        .as_str()?
+        .parse()
+        .ok()
 }
 
 /// Spaces requests evenly.
@@ -76,7 +84,10 @@ impl Pacer {
         let interval = per_second
             .and_then(NonZeroU32::new)
             .map_or(Duration::ZERO, |n| Duration::from_secs(1) / n.get());
-        Self { interval, next: Mutex::new(Instant::now()) }
+        Self {
+            interval,
+            next: Mutex::new(Instant::now()),
+        }
     }
 
     /// Waits for the caller's turn.
@@ -118,7 +129,13 @@ impl<'a> Pages<'a> {
     /// Lists the collection at `path` with `limit` objects a page.
     #[must_use]
     pub fn new(wire: &'a Wire, path: String, limit: u32, metadata_only: bool) -> Self {
-        Self { wire, path, limit, metadata_only, token: Some(String::new()) }
+        Self {
+            wire,
+            path,
+            limit,
+            metadata_only,
+            token: Some(String::new()),
+        }
     }
 
     /// The next page, or `None` after the last.
@@ -142,7 +159,9 @@ impl<'a> Pages<'a> {
             #[serde(default = "Vec::new", deserialize_with = "null_as_empty")]
             items: Vec<Value>,
         }
-        let Some(token) = self.token.take() else { return Ok(None) };
+        let Some(token) = self.token.take() else {
+            return Ok(None);
+        };
         let limit = self.limit.to_string();
         let mut pairs = vec![("limit", limit.as_str())];
         if !token.is_empty() {

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use crds::control::{API_VERSION, ImportBatch, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
+use crds::control::{
+    API_VERSION, ImportBatch, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS,
+};
 use serde_json::Value;
 
 use super::super::pages::version;
@@ -46,8 +48,16 @@ impl Batcher {
     /// Batches of at most `limit` entries, and never more than the server takes.
     #[must_use]
     pub fn new(limit: u32) -> Self {
-        let limit = usize::try_from(limit).unwrap_or(MAX_IMPORT_ITEMS).clamp(1, MAX_IMPORT_ITEMS);
-        Self { limit, items: Vec::new(), bytes: 0, position: None, bookmark: None }
+        let limit = usize::try_from(limit)
+            .unwrap_or(MAX_IMPORT_ITEMS)
+            .clamp(1, MAX_IMPORT_ITEMS);
+        Self {
+            limit,
+            items: Vec::new(),
+            bytes: 0,
+            position: None,
+            bookmark: None,
+        }
     }
 
     /// Whether an entry of `size` bytes still fits; a single large one always fits alone.
@@ -62,7 +72,10 @@ impl Batcher {
         self.bytes += size;
         match entry {
             Entry::Object(object) => {
-                self.items.push(ImportItem { type_: ImportType::Object, object });
+                self.items.push(ImportItem {
+                    type_: ImportType::Object,
+                    object,
+                });
             }
             Entry::Event(type_, object) => {
                 self.position = version(&object).max(self.position);

@@ -30,17 +30,28 @@ pub async fn oldest<'a>(
     path: &str,
 ) -> Result<Option<(&'a Endpoint, u64)>, WireError> {
     let asked = endpoints.iter().map(|endpoint| async move {
-        retry(PATIENCE, || ask(&endpoint.wire, path)).await.map(|n| n.map(|n| (endpoint, n)))
+        retry(PATIENCE, || ask(&endpoint.wire, path))
+            .await
+            .map(|n| n.map(|n| (endpoint, n)))
     });
     let answers = futures::future::try_join_all(asked).await?;
     Ok(answers.into_iter().flatten().min_by_key(|(_, n)| *n))
 }
 
 async fn ask(wire: &Wire, path: &str) -> Result<Option<u64>, WireError> {
-    let uri = query(path, &[("watch", "1"), ("resourceVersion", "1"), ("timeoutSeconds", "5")]);
+    let uri = query(
+        path,
+        &[
+            ("watch", "1"),
+            ("resourceVersion", "1"),
+            ("timeoutSeconds", "5"),
+        ],
+    );
     let mut stream = match wire.watch(&uri).await {
         Ok(stream) => stream,
-        Err(WireError::Status { code: 410, message, .. }) => return Ok(oldest_in(&message)),
+        Err(WireError::Status {
+            code: 410, message, ..
+        }) => return Ok(oldest_in(&message)),
         Err(error) => return Err(error),
     };
     match tokio::time::timeout(ANSWER, stream.next()).await {
@@ -68,10 +79,16 @@ mod tests {
 
     #[test]
     fn the_number_in_brackets_is_the_oldest_version() {
-        assert_eq!(oldest_in("too old resource version: 1 (20477)"), Some(20477));
+        assert_eq!(
+            oldest_in("too old resource version: 1 (20477)"),
+            Some(20477)
+        );
         let wrapped = "watch failed: too old resource version: 1 (7)";
         assert_eq!(oldest_in(wrapped), Some(7));
-        assert_eq!(oldest_in("The resourceVersion for the provided watch is too old."), None);
+        assert_eq!(
+            oldest_in("The resourceVersion for the provided watch is too old."),
+            None
+        );
         assert_eq!(oldest_in("too old resource version: 1 (x)"), None);
     }
 }

@@ -1,0 +1,147 @@
+//! Step 3: every object's uid, resourceVersion and checksum on both sides.
+//!
+//! A round lists etcd at one version, then asks the server. What the server has from later than
+//! the list is explained by the stream. Any other difference may be an event still on its way,
+//! so it is looked at again in further rounds; once the stream has passed the version of the
+//! round that first saw it, and it is still the same, nothing explains it any more.
+
+use std::time::Duration;
+
+use crds::control::{DigestSet, checksum};
+use tokio::time::Instant;
+
+use super::{
+    diff::{self, Difference, Side, Snapshot, Verdict},
+    mirror::{Mirror, Source},
+    pages::{Key, Pages, identity},
+    wire::WireError,
+};
+
+/// Pause between two rounds.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Bookmarks come every minute; a stream that has not passed a version for longer than this is
+/// not following, and a difference that old counts as unexplained.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How often a list is begun anew because etcd has dropped its version meanwhile.
+const LIST_ATTEMPTS: u32 = 5;
+
+/// Why a resource is not verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// A side cannot be read.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// Differences that the stream does not explain.
+    #[error(
+        "{count} objects of {resource} differ between etcd and the server: {}; compare them with \
+         `kubectl get`, and report what you find. To copy again, set owner: CRD and then owner: \
+         Server",
+        .named.join(", ")
+    )]
+    Differs {
+        /// Plural name.
+        resource: String,
+        /// How many.
+        count: usize,
+        /// The first ten.
+        named: Vec<String>,
+    },
+    /// The mirror has ended, so nothing can be verified.
+    #[error("the mirror of {resource} has ended")]
+    MirrorEnded {
+        /// Plural name.
+        resource: String,
+    },
+}
+
+/// What a verification has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Objects in etcd.
+    pub objects: u64,
+    /// Of these, those found equal in all three; the others had changed since the list.
+    pub equal: u64,
+}
+
+/// Verifies one resource.
+///
+/// # Errors
+/// See [`VerifyError`].
+pub async fn verify(source: &Source, mirror: &Mirror) -> Result<Verified, VerifyError> {
+    let resource = source.plural.clone();
+    let mut suspects = None;
+    let begun = Instant::now();
+    loop {
+        let progress = mirror.progress();
+        if progress.finished {
+            return Err(VerifyError::MirrorEnded { resource });
+        }
+        let (etcd, listed) = list(source).await?;
+        let (items, _) = source
+            .control
+            .digest(&source.stored, DigestSet::Objects)
+            .await?;
+        let server = diff::of_digest(items);
+        let found = diff::compare(&etcd, &server, listed);
+        let overdue = begun.elapsed() > PATIENCE;
+        match diff::judge(suspects.take(), found, listed, progress.position, overdue) {
+            Verdict::Verified => return Ok(count(&etcd, &server)),
+            Verdict::Again(rest) => suspects = Some(rest),
+            Verdict::Unexplained(all) => {
+                let named = diff::name_first(all.iter(), Difference::describe);
+                return Err(VerifyError::Differs {
+                    resource,
+                    count: all.len(),
+                    named,
+                });
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Etcd's side, page by page, at one version.
+async fn list(source: &Source) -> Result<(Snapshot, u64), WireError> {
+    let mut attempt = 1;
+    loop {
+        match list_once(source).await {
+            Err(e) if e.code() == Some(410) && attempt < LIST_ATTEMPTS => attempt += 1,
+            done => return done,
+        }
+    }
+}
+
+async fn list_once(source: &Source) -> Result<(Snapshot, u64), WireError> {
+    let mut snapshot = Snapshot::new();
+    let mut listed = 0;
+    let Some(endpoint) = source.endpoints.all.first() else {
+        return Ok((snapshot, listed));
+    };
+    let mut pages = Pages::new(&endpoint.wire, source.path(), source.page_size, false);
+    loop {
+        source.pacer.turn().await;
+        let Some(page) = pages.next().await? else {
+            return Ok((snapshot, listed));
+        };
+        listed = page.version;
+        snapshot.extend(page.items.iter().filter_map(|object| {
+            let found = identity(object)?;
+            let checksum = checksum(object);
+            let side = Side {
+                uid: found.uid,
+                version: found.version,
+                checksum,
+                as_imported: true,
+            };
+            Some((found.key, side))
+        }));
+    }
+}
+
+fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
+    let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);
+    Verified {
+        objects: etcd.len() as u64,
+        equal: etcd.iter().filter(same).count() as u64,
+    }
+}
