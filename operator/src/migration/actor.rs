@@ -1,15 +1,36 @@
 //! The task of one API group: observe, decide, carry out, report.
 
+use std::time::Duration;
+
+use crds::v1alpha1::reasons;
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{
-    status::GroupStatus,
+    act,
+    cx::Cx,
+    live::Live,
+    observe,
+    observed::Observed,
+    plan::{self, Action, Decision},
+    rights,
+    status::{ApiServiceStatus, GroupStatus, Phase, Problem, ServedBy},
     supervisor::{Changes, Deps},
-    target::{GroupTarget, Owner},
+    target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
 };
+use crate::apiservice::{self, Holder};
+
+/// Pause before something that others have to do first is looked at again.
+const WAIT: Duration = Duration::from_secs(1);
+/// The same where a person has to act.
+const STALLED: Duration = Duration::from_secs(15);
+/// How often a group without anything to do is looked at: somebody may have changed it.
+const IDLE: Duration = Duration::from_secs(30);
+/// First and last pause after an error.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// Where a task publishes its state.
-pub(super) struct Report {
+pub struct Report {
     status: watch::Sender<GroupStatus>,
     changes: Changes,
     owner: Owner,
@@ -25,7 +46,7 @@ impl Report {
     }
 
     /// Changes the status and wakes the controller if that made a difference.
-    pub(super) fn update(&self, change: impl FnOnce(&mut GroupStatus)) {
+    pub fn update(&self, change: impl FnOnce(&mut GroupStatus)) {
         let changed = self.status.send_if_modified(|status| {
             let before = status.clone();
             change(status);
@@ -39,12 +60,198 @@ impl Report {
 
 /// Runs until it is aborted or the supervisor drops the target's sender.
 pub(super) async fn run(
-    _deps: Deps,
-    _owner: Owner,
+    deps: Deps,
+    owner: Owner,
     mut target: watch::Receiver<GroupTarget>,
     report: Report,
 ) {
-    while target.changed().await.is_ok() {
-        report.update(|status| status.message = "waiting for the first observation".to_owned());
+    let first = target.borrow_and_update().clone();
+    let mut cx = match Cx::new(deps, owner, first, report) {
+        Ok(cx) => cx,
+        Err((error, report)) => {
+            // The configuration is that of the process; nothing but a restart changes it.
+            let problem = Problem {
+                reason: reasons::PROGRESSING,
+                message: error.to_string(),
+                stalled: true,
+            };
+            report.update(|status| status.problem = Some(problem));
+            while target.changed().await.is_ok() {}
+            return;
+        }
+    };
+    let mut live = Live::default();
+    let mut entitled = false;
+    let mut backoff = BACKOFF.0;
+    loop {
+        let wanted = target.borrow_and_update().clone();
+        cx.set_target(wanted);
+        let pause = match turn(&cx, &mut live, &mut entitled, &target).await {
+            Ok(pause) => {
+                backoff = BACKOFF.0;
+                pause
+            }
+            Err(problem) => {
+                let pause = if problem.stalled { STALLED } else { backoff };
+                backoff = (backoff * 2).min(BACKOFF.1);
+                cx.report.update(|status| status.problem = Some(problem));
+                pause
+            }
+        };
+        match tokio::time::timeout(pause, target.changed()).await {
+            Ok(Err(_)) => return,
+            Ok(Ok(())) | Err(_) => {}
+        }
     }
+}
+
+/// One turn; what comes back is how long nothing needs to be done.
+async fn turn(
+    cx: &Cx,
+    live: &mut Live,
+    entitled: &mut bool,
+    wanted: &watch::Receiver<GroupTarget>,
+) -> Result<Duration, Problem> {
+    let o = look(cx, live, entitled).await?;
+    if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() {
+        live.running.clear();
+    }
+    publish(cx, &o);
+    match plan::plan(&o, &cx.target) {
+        Decision::Run(action) => {
+            let result = if act::is_interruptible(action) {
+                tokio::select! {
+                    result = act::act(cx, &o, live, action) => result,
+                    () = changed(wanted.clone(), &cx.target) => Ok(()),
+                }
+            } else {
+                act::act(cx, &o, live, action).await
+            };
+            result.map_err(|e| failed(cx, action, &e))?;
+            cx.report.update(|status| {
+                status.problem = None;
+                status.message = format!("{} is done", action.step());
+            });
+            Ok(Duration::ZERO)
+        }
+        Decision::Wait { step, problem } => {
+            cx.show(step, step.phase());
+            let pause = if problem.stalled { STALLED } else { WAIT };
+            cx.report.update(|status| {
+                status.message.clone_from(&problem.message);
+                status.problem = Some(problem);
+            });
+            Ok(pause)
+        }
+        Decision::Idle {
+            phase,
+            message,
+            wake,
+        } => {
+            idle(cx, &o, phase, message).await;
+            let due = wake.map(|at| at.duration_since(Timestamp::now()));
+            let due = due.map_or(IDLE, |d| Duration::try_from(d).unwrap_or_default());
+            Ok(due.min(IDLE).max(Duration::from_millis(100)))
+        }
+    }
+}
+
+/// Observes, and adds what only this process knows.
+async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Problem> {
+    let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
+    let mut o = observed.map_err(|e| Problem {
+        reason: reasons::PROGRESSING,
+        message: e.to_string(),
+        stalled: false,
+    })?;
+    o.mirrors = live.stage(&o);
+    o.verified = live.is_verified(&o);
+    let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
+    if asks && !*entitled {
+        let plurals: Vec<String> = o.crds().map(|(r, _)| r.plural().to_owned()).collect();
+        let required = rights::required(&cx.target.group, &plurals, &cx.deps.namespace);
+        let missing = rights::missing(&cx.client, required)
+            .await
+            .map_err(|e| Problem {
+                reason: reasons::PROGRESSING,
+                message: format!("cannot ask for the operator's own rights: {e}"),
+                stalled: false,
+            })?;
+        *entitled = missing.is_empty();
+        o.missing_rights = missing.iter().map(ToString::to_string).collect();
+    }
+    Ok(o)
+}
+
+fn failed(cx: &Cx, action: Action, error: &act::ActError) -> Problem {
+    tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
+    error.problem()
+}
+
+/// Ends when another owner or other settings are wanted. A server that is not ready for a moment
+/// is no reason to give up what runs.
+async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget) {
+    let other = |new: &GroupTarget| new.owner != current.owner || new.settings != current.settings;
+    if wanted.wait_for(other).await.is_err() {
+        // The supervisor is gone, and with it soon this task.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What the observation says, for the status.
+fn publish(cx: &Cx, o: &Observed) {
+    let api_services = o.versions.iter().map(|v| ApiServiceStatus {
+        name: apiservice::name(&cx.target.group, &v.version),
+        uid: v.api_service.as_ref().and_then(|a| a.metadata.uid.clone()),
+        served_by: match v.holder {
+            Holder::Absent => ServedBy::Absent,
+            Holder::Crd | Holder::Unmanaged => ServedBy::Crd,
+            Holder::Ours => ServedBy::Server,
+            Holder::Foreign(_) => ServedBy::Foreign,
+        },
+    });
+    let prune_due = match (
+        cx.target.settings.source,
+        o.notes.switched_at,
+        o.notes.pruned_at,
+    ) {
+        (SourcePolicy::Prune { after }, Some(at), None) if cx.target.persistent => {
+            Some(plan::after(at, after))
+        }
+        _ => None,
+    };
+    cx.report.update(|status| {
+        status.api_services = api_services.collect();
+        status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
+        status.switched_at = o.notes.switched_at;
+        status.pruned_at = o.notes.pruned_at;
+        status.prune_due = prune_due;
+        status.door_open = o.door_open();
+        status.crds_present = o.has_crds();
+    });
+}
+
+async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
+    let problem = o
+        .reverted
+        .as_ref()
+        .filter(|_| cx.target.owner == ApiOwner::Server)
+        .map(|_| Problem {
+            reason: reasons::SOAK_FAILED,
+            message: message.clone(),
+            stalled: true,
+        });
+    if phase == Phase::RolledBack && cx.target.owner == ApiOwner::Crd && o.reverted.is_some() {
+        // The user has taken note: from now on the server may be tried again.
+        let key = super::notes::reverted(&cx.target.group);
+        if let Err(error) = cx.notes.set(&key, None).await {
+            tracing::warn!(group = cx.target.group, %error, "the note cannot be taken away");
+        }
+    }
+    cx.report.update(|status| {
+        status.phase = phase;
+        status.step = None;
+        status.message = message;
+        status.problem = problem;
+    });
 }

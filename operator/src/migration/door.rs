@@ -7,10 +7,7 @@
 //! open is opened anew by writing the new token.
 
 use json_patch::Patch;
-use k8s_openapi::{
-    api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 /// Name of the additional version. It sorts behind every `vN`, so it is never preferred.
@@ -82,17 +79,28 @@ pub fn open_patch(crd: &CustomResourceDefinition, token: &str) -> Option<Patch> 
             json!({"op": "replace", "path": format!("/spec/versions/{n}"), "value": version})
         }
     };
-    Some(guarded(crd, operation))
+    Some(guarded(crd, vec![operation]))
 }
 
-/// The patch that closes the door; `None` when it is closed.
+/// The patch that closes the door, and takes the annotation away that asked for it; `None` when
+/// it is closed.
 #[must_use]
 pub fn close_patch(crd: &CustomResourceDefinition) -> Option<Patch> {
     let n = position(crd)?;
-    Some(guarded(
-        crd,
-        json!({"op": "remove", "path": format!("/spec/versions/{n}")}),
-    ))
+    let mut operations = vec![json!({"op": "remove", "path": format!("/spec/versions/{n}")})];
+    if crd
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|a| a.contains_key(CLOSE_ANNOTATION))
+    {
+        let path = format!(
+            "/metadata/annotations/{}",
+            CLOSE_ANNOTATION.replace('/', "~1")
+        );
+        operations.push(json!({"op": "remove", "path": path}));
+    }
+    Some(guarded(crd, operations))
 }
 
 fn position(crd: &CustomResourceDefinition) -> Option<usize> {
@@ -101,10 +109,11 @@ fn position(crd: &CustomResourceDefinition) -> Option<usize> {
 
 /// The versions may have been re-ordered or the CRD replaced since it was read: then the patch
 /// is refused and built anew.
-fn guarded(crd: &CustomResourceDefinition, operation: Value) -> Patch {
+fn guarded(crd: &CustomResourceDefinition, mut operations: Vec<Value>) -> Patch {
     let guard = json!({"op": "test", "path": "/metadata/resourceVersion",
         "value": crd.metadata.resource_version});
-    serde_json::from_value(json!([guard, operation])).unwrap_or_default()
+    operations.insert(0, guard);
+    serde_json::from_value(Value::Array(operations)).unwrap_or_default()
 }
 
 /// Name of the policy and of its binding.
@@ -155,13 +164,11 @@ pub fn binding(group: &str) -> Value {
     })
 }
 
-/// The types that [`policy`] and [`binding`] are applied as.
-pub type Policy = ValidatingAdmissionPolicy;
-/// See [`Policy`].
-pub type Binding = ValidatingAdmissionPolicyBinding;
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::admissionregistration::v1::{
+        ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyBinding as Binding,
+    };
     use proptest::prelude::*;
 
     use super::*;
@@ -197,6 +204,17 @@ mod tests {
         assert!(state(&again).is_open_for("t2"));
         assert_eq!(again.spec.versions.len(), 2);
         assert!(!again.spec.versions[1].storage);
+    }
+
+    #[test]
+    fn closing_takes_the_request_for_it_away() {
+        let mut asked = crd(&["v1"]);
+        asked.metadata.annotations =
+            Some([(CLOSE_ANNOTATION.to_owned(), "true".to_owned())].into());
+        let opened = apply(&asked, &open_patch(&asked, "t").unwrap());
+        let closed = apply(&opened, &close_patch(&opened).unwrap());
+        assert_eq!(state(&closed), Door::Closed);
+        assert!(closed.metadata.annotations.unwrap_or_default().is_empty());
     }
 
     #[test]

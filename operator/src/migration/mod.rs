@@ -4,20 +4,39 @@
 //! step out. What was reached is read off the cluster and the server, never remembered, so the
 //! operator may be killed between any two steps and the next one goes on.
 
+mod act;
 mod actor;
+mod acts;
+mod back;
 mod control;
+mod cx;
 mod diff;
 mod door;
+mod door_io;
 mod endpoints;
+mod fault;
+mod live;
 mod metrics;
 mod mirror;
+mod notes;
+mod observe;
+mod observed;
 mod pages;
+mod plan;
+mod preflight;
+mod prune;
+mod recover;
+mod rights;
+mod settle;
+mod soak;
 mod status;
 mod step;
 mod supervisor;
+mod switch;
 mod target;
 mod verify;
 mod wire;
+mod writeback;
 
 pub use metrics::Metrics;
 pub use status::{

@@ -149,6 +149,10 @@ pub struct GroupStatus {
     pub pruned_at: Option<Timestamp>,
     /// What that gave back; known to the process that did it.
     pub pruned: Option<Pruned>,
+    /// How long requests waited in the switch; known to the process that did it.
+    pub held_milliseconds: Option<u64>,
+    /// When the copies in etcd become due for deletion, where they are to be deleted.
+    pub prune_due: Option<Timestamp>,
     /// Whether a CRD of the group has the additional version `legacy` now.
     pub door_open: bool,
     /// Whether the group's CRDs exist, so that it can be given back.

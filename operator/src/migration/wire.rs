@@ -121,12 +121,6 @@ impl Reply {
         self.headers.contains_key(SERVER_HEADER)
     }
 
-    /// Size of the body in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.body.len()
-    }
-
     /// Decodes the JSON body.
     ///
     /// # Errors
@@ -150,12 +144,6 @@ impl Wire {
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self { client }
-    }
-
-    /// The client that requests go through.
-    #[must_use]
-    pub fn client(&self) -> &kube::Client {
-        &self.client
     }
 
     /// GET, JSON.

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn entry() -> impl Strategy<Value = Entry> {
-        let object = (1u64..10_000, 0usize..900_000).prop_map(|(version, size)| {
+        let object = (1u64..10_000, 0usize..700_000).prop_map(|(version, size)| {
             json!({"metadata": {"resourceVersion": version.to_string()}, "x": "y".repeat(size)})
         });
         prop_oneof![
@@ -159,7 +159,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(16))]
         #[test]
         fn batches_are_bounded_and_lose_nothing(
             entries in prop::collection::vec(entry(), 0..30), limit in 1u32..8

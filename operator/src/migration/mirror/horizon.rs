@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::Value;
 
 use super::super::{
@@ -29,10 +30,13 @@ pub async fn oldest<'a>(
     endpoints: &'a [Endpoint],
     path: &str,
 ) -> Result<Option<(&'a Endpoint, u64)>, WireError> {
-    let asked = endpoints.iter().map(|endpoint| async move {
-        retry(PATIENCE, || ask(&endpoint.wire, path))
-            .await
-            .map(|n| n.map(|n| (endpoint, n)))
+    let asked = endpoints.iter().map(|endpoint| {
+        async move {
+            retry(PATIENCE, || ask(&endpoint.wire, path))
+                .await
+                .map(|n| n.map(|n| (endpoint, n)))
+        }
+        .boxed()
     });
     let answers = futures::future::try_join_all(asked).await?;
     Ok(answers.into_iter().flatten().min_by_key(|(_, n)| *n))

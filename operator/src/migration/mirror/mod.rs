@@ -11,10 +11,11 @@ mod reader;
 
 use std::sync::Arc;
 
-use crds::control::{API_VERSION, ImportBatch, ImportMode};
+use crds::control::{API_VERSION, GateSpec, GateState, ImportBatch, ImportMode};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::reader::uri as watch_uri;
 use self::{
     batch::{Entry, json_size},
     importer::{Importer, Sender},
@@ -240,6 +241,15 @@ async fn begin<'a>(
             ..ImportBatch::default()
         };
         retry(PATIENCE, || source.control.import(&source.stored, &reset)).await?;
+        // Only now: a process that dies before this must not take old history for a copy.
+        let gate = GateSpec {
+            state: GateState::Closed,
+            settled: Some(false),
+        };
+        source
+            .control
+            .set_gate(&source.stored, gate, PATIENCE)
+            .await?;
     }
     tracing::info!(
         path,

@@ -1,0 +1,188 @@
+//! Carries one decision out.
+
+use std::collections::BTreeMap;
+
+use crds::{control::GateState, v1alpha1::reasons};
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::runtime::events::EventType;
+
+use super::{
+    acts,
+    back::{self, BackError},
+    cx::Cx,
+    door_io,
+    endpoints::{self, EndpointsError},
+    live::{Live, LiveError},
+    notes,
+    observed::Observed,
+    plan::{self, Action},
+    prune::{self, PruneError},
+    settle::{self, SettleError},
+    soak::{self, Breach},
+    status::Problem,
+    step::StepName,
+    switch::{self, SwitchError},
+    target::OnFailure,
+    verify::VerifyError,
+    wire::WireError,
+};
+use crate::apiservice::SWITCHED_AT;
+
+/// Why a step did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    /// A single request.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    /// The operator's notes.
+    #[error("the operator's notes cannot be written: {0}")]
+    Notes(#[source] Box<kube::Error>),
+    /// The copy.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The comparison.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// The switch.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The search for stragglers.
+    #[error(transparent)]
+    Settle(#[from] SettleError),
+    /// The soak.
+    #[error(
+        "the API does badly: {0}; it stays with the server (onFailure: Hold). Set owner: CRD to give it back"
+    )]
+    Soak(#[from] Breach),
+    /// The prune.
+    #[error(transparent)]
+    Prune(#[from] PruneError),
+    /// The way back.
+    #[error(transparent)]
+    Back(#[from] BackError),
+}
+
+impl ActError {
+    /// For the status.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        let (reason, stalled) = match self {
+            Self::Verify(VerifyError::Differs { .. }) => (reasons::VERIFICATION_FAILED, true),
+            Self::Live(_) | Self::Verify(_) => (reasons::COPYING, false),
+            Self::Settle(_) | Self::Switch(_) => (reasons::SWITCHING, false),
+            Self::Soak(_) => (reasons::SOAK_FAILED, true),
+            Self::Prune(_) => (reasons::PRUNING, false),
+            Self::Back(BackError::Refused { .. }) => (reasons::ROLLING_BACK, true),
+            Self::Back(_) => (reasons::ROLLING_BACK, false),
+            Self::Wire(e) if e.code() == Some(403) => (reasons::FORBIDDEN, true),
+            Self::Wire(_) | Self::Endpoints(_) | Self::Notes(_) => (reasons::PROGRESSING, false),
+        };
+        Problem {
+            reason,
+            message: self.to_string(),
+            stalled,
+        }
+    }
+}
+
+/// Carries `action` out.
+///
+/// # Errors
+/// See [`ActError`]. Every action may be carried out again.
+pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Result<(), ActError> {
+    let step = action.step();
+    let gates = |state| acts::set_gates(cx, &o.resources, state, None);
+    // Boxed, so that the task is not as large as its largest step.
+    match action {
+        Action::CloseGates => gates(GateState::Closed).boxed().await?,
+        Action::Register => cx.step(step, register(cx, o)).boxed().await?,
+        Action::Mirror => cx.step(step, live.mirror(cx, o)).boxed().await?,
+        Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
+        Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
+        Action::Reopen => cx.step(step, gates(GateState::Open)).boxed().await?,
+        Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
+        Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
+        Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
+        Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
+        Action::Soak => soak(cx, o).boxed().await?,
+        Action::Prune => prune(cx, o).boxed().await?,
+        Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
+        Action::Back => back::run(cx, o).boxed().await?,
+        Action::BackClose => back::close(cx, o).boxed().await?,
+    }
+    Ok(())
+}
+
+/// Whether an action may be given up half-way because something else is wanted by now.
+#[must_use]
+pub fn is_interruptible(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Mirror | Action::Verify | Action::Soak | Action::Prune
+    )
+}
+
+/// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may
+/// hold from CRDs which once were there.
+async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let revision = acts::etcd_revision(&endpoints).await?;
+    for resource in &o.resources {
+        cx.control
+            .raise_floor(resource.name(), revision, switch::PATIENCE)
+            .await?;
+    }
+    acts::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
+    let now = Timestamp::now().to_string();
+    acts::register(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    Ok(())
+}
+
+async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    acts::set_gates(cx, &o.resources, GateState::Open, Some(false)).await?;
+    let now = Timestamp::now().to_string();
+    acts::take_over(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    Ok(())
+}
+
+async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let since = o.notes.switched_at.unwrap_or(o.now);
+    let until = plan::after(since, cx.target.settings.soak);
+    let Err(breach) = cx.step(StepName::Soak, soak::run(cx, o, until)).await else {
+        return Ok(());
+    };
+    if cx.target.settings.on_failure == OnFailure::Hold {
+        return Err(breach.into());
+    }
+    let why = breach.to_string();
+    let note = format!("{}: given back to the CRDs: {why}", cx.target.group);
+    cx.event(EventType::Warning, reasons::SOAK_FAILED.to_owned(), note);
+    let key = notes::reverted(&cx.target.group);
+    cx.notes
+        .set(&key, Some(&why))
+        .await
+        .map_err(|e| ActError::Notes(Box::new(e)))
+}
+
+async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let pruned = cx.step(StepName::Prune, prune::run(cx, o)).await?;
+    let mut note = format!(
+        "{}: {} objects ({} bytes as JSON) deleted from etcd",
+        cx.target.group, pruned.objects, pruned.bytes
+    );
+    if pruned.left > 0 {
+        let names = pruned.left_names.join(", ");
+        note.push_str(&format!("; {} left there: {names}", pruned.left));
+    }
+    let type_ = if pruned.left > 0 {
+        EventType::Warning
+    } else {
+        EventType::Normal
+    };
+    cx.event(type_, reasons::PRUNED.to_owned(), note);
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! Single acts on the cluster and the server that several steps share.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::{
+    control::{GateSpec, GateState},
+    names::ANNOTATION_CLAIMED_BY,
+};
+use futures::FutureExt;
+use http::Method;
+use json_patch::Patch;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde_json::{Value, json};
+
+use super::{
+    control::retry,
+    cx::Cx,
+    endpoints::Endpoints,
+    observed::{Observed, Resource},
+    pages::Identity,
+    wire::{Wire, WireError, query},
+};
+use crate::apiservice::{self, Holder};
+
+/// How long a write is tried while the kube-apiserver or the server is away.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a patch is built anew because the object has changed since it was read.
+const CONFLICTS: u32 = 8;
+
+/// Path of an APIService.
+fn api_service_path(name: &str) -> String {
+    format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
+}
+
+/// Changes an object by a JSON patch that is built from its present state and refused when that
+/// has changed; then it is read and built anew. `None` from `build` means there is nothing to do.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn patch_json<T: serde::de::DeserializeOwned>(
+    wire: &Wire,
+    path: &str,
+    build: impl Fn(&T) -> Option<Patch>,
+) -> Result<(), WireError> {
+    let mut attempt = 1;
+    loop {
+        let current: T = retry(PATIENCE, || wire.get(path)).await?.json()?;
+        let Some(patch) = build(&current) else {
+            return Ok(());
+        };
+        let body = serde_json::to_vec(&patch).map_err(|e| WireError::Build {
+            path: path.to_owned(),
+            message: e.to_string(),
+        })?;
+        let call = || {
+            wire.call(
+                Method::PATCH,
+                path,
+                "application/json-patch+json",
+                Some(body.clone()),
+            )
+        };
+        match call().await {
+            Ok(_) => return Ok(()),
+            // 409: the test failed; 422: the patch does not fit the object any more.
+            Err(e) if matches!(e.code(), Some(409 | 422)) && attempt < CONFLICTS => attempt += 1,
+            Err(e) if e.is_transient() && attempt < CONFLICTS => {
+                attempt += 1;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Puts our server in charge of every version that is not ours yet, all at the same time.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn take_over(
+    cx: &Cx,
+    o: &Observed,
+    notes: &BTreeMap<String, String>,
+) -> Result<(), WireError> {
+    let mut annotations = notes.clone();
+    annotations.insert(ANNOTATION_CLAIMED_BY.to_owned(), cx.owner.name.clone());
+    let (service, bundle) = (&cx.target.service, cx.target.ca_bundle.as_slice());
+    let annotations = &annotations;
+    let each = o.versions.iter().map(|v| {
+        async move {
+            let name = apiservice::name(&cx.target.group, &v.version);
+            let build = |current: &APIService| {
+                (apiservice::holder(Some(current), service) != Holder::Ours)
+                    .then(|| apiservice::takeover_patch(current, service, bundle, annotations))
+            };
+            patch_json(&cx.wire, &api_service_path(&name), build).await
+        }
+        .boxed()
+    });
+    futures::future::try_join_all(each).await.map(drop)
+}
+
+/// Brings the Service and CA bundle of our APIServices up to date.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    take_over(cx, o, &BTreeMap::new()).await?;
+    for version in &o.versions {
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.version));
+        let build = |current: &APIService| {
+            apiservice::is_outdated(current, &cx.target.service, &cx.target.ca_bundle).then(|| {
+                apiservice::refresh_patch(current, &cx.target.service, &cx.target.ca_bundle)
+            })
+        };
+        patch_json(&cx.wire, &path, build).await?;
+    }
+    Ok(())
+}
+
+/// Writes annotations to all our APIServices.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn annotate(
+    cx: &Cx,
+    o: &Observed,
+    notes: &BTreeMap<String, String>,
+) -> Result<(), WireError> {
+    for version in o.versions.iter().filter(|v| v.holder == Holder::Ours) {
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.version));
+        let build = |current: &APIService| Some(apiservice::annotate_patch(current, notes));
+        patch_json(&cx.wire, &path, build).await?;
+    }
+    Ok(())
+}
+
+/// Creates the APIServices of versions that nobody serves.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn register(
+    cx: &Cx,
+    o: &Observed,
+    notes: &BTreeMap<String, String>,
+) -> Result<(), WireError> {
+    let mut annotations = notes.clone();
+    annotations.insert(ANNOTATION_CLAIMED_BY.to_owned(), cx.owner.name.clone());
+    for version in o.versions.iter().filter(|v| v.holder == Holder::Absent) {
+        let (group, version) = (cx.target.group.as_str(), version.version.as_str());
+        let bundle = &cx.target.ca_bundle;
+        let object =
+            apiservice::registration(group, version, &cx.target.service, bundle, &annotations);
+        let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+        let body = serde_json::to_vec(&object).map_err(|e| WireError::Build {
+            path: path.to_owned(),
+            message: e.to_string(),
+        })?;
+        match cx
+            .wire
+            .call(Method::POST, path, "application/json", Some(body))
+            .await
+        {
+            Ok(_) => {}
+            // Created by an earlier try; the next observation tells whose it is.
+            Err(e) if e.code() == Some(409) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes those of the group's APIServices that are ours by now, each only as it is; the
+/// kube-apiserver creates the CRDs' own anew.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn release(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    let each = o.versions.iter().map(|v| {
+        async move {
+            let path = api_service_path(&apiservice::name(&cx.target.group, &v.version));
+            release_one(cx, &path).await
+        }
+        .boxed()
+    });
+    futures::future::try_join_all(each).await.map(drop)
+}
+
+async fn release_one(cx: &Cx, path: &str) -> Result<(), WireError> {
+    let mut attempt = 1;
+    loop {
+        let current: APIService = match cx.wire.get(path).await {
+            Ok(reply) => reply.json()?,
+            Err(e) if e.code() == Some(404) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        if apiservice::holder(Some(&current), &cx.target.service) != Holder::Ours {
+            return Ok(());
+        }
+        let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {
+            "uid": current.metadata.uid, "resourceVersion": current.metadata.resource_version}});
+        match delete(&cx.wire, path, &body).await {
+            Err(e) if e.code() == Some(409) && attempt < CONFLICTS => attempt += 1,
+            Err(e) if e.code() == Some(404) => return Ok(()),
+            done => return done,
+        }
+    }
+}
+
+/// DELETE with options.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn delete(wire: &Wire, path: &str, options: &Value) -> Result<(), WireError> {
+    let body = Some(options.to_string().into_bytes());
+    wire.call(Method::DELETE, path, "application/json", body)
+        .await
+        .map(drop)
+}
+
+/// An object of which only the metadata is known.
+#[must_use]
+pub fn metadata_only(cx: &Cx, resource: &Resource, version: &str, known: &Identity) -> Value {
+    let mut metadata = json!({"name": known.key.name, "uid": known.uid,
+        "resourceVersion": known.version.to_string()});
+    if !known.key.namespace.is_empty()
+        && let Some(map) = metadata.as_object_mut()
+    {
+        map.insert(
+            "namespace".to_owned(),
+            Value::String(known.key.namespace.clone()),
+        );
+    }
+    json!({"apiVersion": format!("{}/{version}", cx.target.group),
+        "kind": resource.stored.status.kind, "metadata": metadata})
+}
+
+/// Sets the gates of `resources`, all at the same time.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn set_gates<'a>(
+    cx: &Cx,
+    resources: impl IntoIterator<Item = &'a Resource>,
+    state: GateState,
+    settled: Option<bool>,
+) -> Result<(), WireError> {
+    let each = resources.into_iter().map(|r| {
+        cx.control
+            .set_gate(r.name(), GateSpec { state, settled }, PATIENCE)
+    });
+    futures::future::try_join_all(each).await.map(drop)
+}
+
+/// Etcd's revision: the newest of what the kube-apiservers say, read from a built-in resource.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn etcd_revision(endpoints: &Endpoints) -> Result<u64, WireError> {
+    #[derive(serde::Deserialize)]
+    struct List {
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
+    }
+    let uri = query("/api/v1/namespaces", &[("limit", "1")]);
+    let uri = uri.as_str();
+    let each = endpoints.all.iter().map(|endpoint| {
+        async move {
+            let list: List = retry(PATIENCE, || endpoint.wire.get_metadata(uri))
+                .await?
+                .json()?;
+            let version = list.metadata.resource_version.unwrap_or_default();
+            version.parse::<u64>().map_err(|e| WireError::Build {
+                path: "/api/v1/namespaces".to_owned(),
+                message: format!("resourceVersion {version:?} is not a number: {e}"),
+            })
+        }
+        .boxed()
+    });
+    let all = futures::future::try_join_all(each).await?;
+    Ok(all.into_iter().max().unwrap_or_default())
+}

@@ -1,0 +1,161 @@
+//! What every step has at hand, and the frame that each step runs in.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::runtime::events::{Event, EventType};
+use tokio::time::Instant;
+
+use super::{
+    actor::Report,
+    control::Control,
+    endpoints::{self, EndpointsError},
+    fault::{Faults, Side},
+    notes::NoteBook,
+    pages::Pacer,
+    status::Phase,
+    step::StepName,
+    supervisor::Deps,
+    target::{GroupTarget, Owner},
+    wire::Wire,
+};
+
+/// The context of one group's task.
+pub struct Cx {
+    /// See [`Deps`].
+    pub deps: Deps,
+    /// On whose behalf.
+    pub owner: Owner,
+    /// What is wanted now.
+    pub target: GroupTarget,
+    /// Where the state is published.
+    pub report: Report,
+    /// A client that does not try again by itself.
+    pub client: kube::Client,
+    /// Requests through that client.
+    pub wire: Wire,
+    /// The control API.
+    pub control: Control,
+    /// Notes that outlive the process.
+    pub notes: NoteBook,
+    /// Pace of lists, imports and deletions.
+    pub pacer: Arc<Pacer>,
+    faults: Faults,
+}
+
+impl Cx {
+    /// A context for `target`.
+    ///
+    /// # Errors
+    /// When no client can be made from the configuration; the report comes back to tell.
+    pub fn new(
+        deps: Deps,
+        owner: Owner,
+        target: GroupTarget,
+        report: Report,
+    ) -> Result<Self, (EndpointsError, Report)> {
+        let client = match endpoints::client(deps.config.clone()) {
+            Ok(client) => client,
+            Err(error) => return Err((error, report)),
+        };
+        let wire = Wire::new(client.clone());
+        Ok(Self {
+            control: Control::new(wire.clone()),
+            notes: NoteBook::new(client.clone(), &deps.namespace),
+            pacer: Arc::new(Pacer::new(target.settings.max_requests_per_second)),
+            faults: Faults::from_environment(),
+            deps,
+            owner,
+            target,
+            report,
+            client,
+            wire,
+        })
+    }
+
+    /// Takes a new target over.
+    pub fn set_target(&mut self, target: GroupTarget) {
+        if target.settings.max_requests_per_second != self.target.settings.max_requests_per_second {
+            self.pacer = Arc::new(Pacer::new(target.settings.max_requests_per_second));
+        }
+        self.target = target;
+    }
+
+    /// Runs a step: status, events, metrics, log and fault points around it.
+    ///
+    /// # Errors
+    /// Those of the step.
+    pub async fn step<T, E: std::fmt::Display>(
+        &self,
+        step: StepName,
+        run: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let group = self.target.group.as_str();
+        self.show(step, step.phase());
+        self.faults.at(Side::Before, step, &self.notes).await;
+        tracing::info!(group, %step, "step started");
+        self.deps.metrics.step_started(group, step);
+        self.event(
+            EventType::Normal,
+            format!("{step}Started"),
+            format!("{group}: {step} started"),
+        );
+        let begun = Instant::now();
+        let result = run.await;
+        let took = begun.elapsed();
+        match &result {
+            Ok(_) => {
+                self.faults.at(Side::After, step, &self.notes).await;
+                tracing::info!(group, %step, ?took, "step finished");
+                self.deps.metrics.step_finished(group, step, took);
+                let note = format!("{group}: {step} finished in {} ms", took.as_millis());
+                self.event(EventType::Normal, format!("{step}Finished"), note);
+            }
+            Err(error) => {
+                tracing::warn!(group, %step, ?took, %error, "step failed");
+                self.deps.metrics.step_failed(group, step);
+                let note = format!("{group}: {error}");
+                self.event(EventType::Warning, format!("{step}Failed"), note);
+            }
+        }
+        result
+    }
+
+    /// Publishes which step runs.
+    pub fn show(&self, step: StepName, phase: Phase) {
+        self.report.update(|status| {
+            status.step = Some(step);
+            status.phase = phase;
+        });
+    }
+
+    /// Publishes an event in the background: a step never waits for one.
+    pub fn event(&self, type_: EventType, reason: String, note: String) {
+        let recorder = self.deps.recorder.clone();
+        let reference = self.owner.reference();
+        let note: String = note.chars().take(MAX_NOTE).collect();
+        tokio::spawn(async move {
+            let event = Event {
+                type_,
+                reason,
+                note: Some(note),
+                action: ACTION.to_owned(),
+                secondary: None,
+            };
+            let published = recorder.publish(&event, &reference);
+            match tokio::time::timeout(EVENT_TIMEOUT, published).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, reason = event.reason, "event not published")
+                }
+                Err(_) => tracing::warn!(reason = event.reason, "event not published in time"),
+            }
+        });
+    }
+}
+
+/// Longest note that the Events API takes is 1 kB.
+const MAX_NOTE: usize = 1000;
+/// `action` of every event.
+const ACTION: &str = "Migrate";
+/// How long an event is tried.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,217 @@
+//! What only this process has: the running mirrors and what they have been verified for.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::control::GateState;
+use futures::{FutureExt, future::select_all};
+use tokio::time::Instant;
+
+use super::{
+    cx::Cx,
+    endpoints::{self, EndpointsError},
+    mirror::{Mirror, Progress, Source},
+    observed::{Crd, MirrorStage, Observed, Resource},
+    status::ResourceProgress,
+    verify::{self, Verified, VerifyError},
+};
+
+/// How often progress is published while a list is copied.
+const SHOW: Duration = Duration::from_millis(500);
+
+/// Why the mirrors do not follow.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    /// A mirror has ended before its time.
+    #[error("the mirror of {resource} has ended: {why}; it is started anew")]
+    Ended {
+        /// Plural name.
+        resource: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// One running mirror.
+pub struct Running {
+    /// What it mirrors.
+    pub source: Source,
+    /// The task.
+    pub mirror: Mirror,
+    /// What the verification found, once it is through.
+    pub verified: Option<Verified>,
+}
+
+/// All mirrors of a group, by name of the stored resource.
+#[derive(Default)]
+pub struct Live {
+    /// The mirrors.
+    pub running: BTreeMap<String, Running>,
+}
+
+impl Live {
+    /// How far the mirrors of `o`'s resources are.
+    #[must_use]
+    pub fn stage(&self, o: &Observed) -> MirrorStage {
+        o.crds()
+            .map(|(resource, _)| match self.running.get(resource.name()) {
+                Some(running) => {
+                    let progress = running.mirror.progress();
+                    match (progress.finished, progress.listed) {
+                        (true, _) => MirrorStage::Missing,
+                        (false, false) => MirrorStage::Copying,
+                        (false, true) => MirrorStage::Following,
+                    }
+                }
+                None => MirrorStage::Missing,
+            })
+            .min()
+            .unwrap_or_default()
+    }
+
+    /// Whether every resource was verified since its mirror began.
+    #[must_use]
+    pub fn is_verified(&self, o: &Observed) -> bool {
+        o.crds().all(|(resource, _)| {
+            self.running
+                .get(resource.name())
+                .is_some_and(|r| r.verified.is_some())
+        })
+    }
+
+    /// Size of everything that was listed, as JSON, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.running
+            .values()
+            .map(|r| r.mirror.progress().bytes)
+            .sum()
+    }
+
+    /// Where each resource stands, for the status.
+    #[must_use]
+    pub fn progress(&self) -> Vec<ResourceProgress> {
+        let one = |running: &Running| {
+            let Progress {
+                total,
+                copied,
+                position,
+                ..
+            } = running.mirror.progress();
+            ResourceProgress {
+                version: running.source.version.clone(),
+                resource: running.source.plural.clone(),
+                total,
+                copied,
+                verified: running.verified.map_or(0, |v| v.objects),
+                source_resource_version: position.to_string(),
+            }
+        };
+        self.running.values().map(one).collect()
+    }
+
+    /// Starts what does not run, and waits until every list is copied.
+    ///
+    /// # Errors
+    /// See [`LiveError`]; mirrors that run go on.
+    pub async fn mirror(&mut self, cx: &Cx, o: &Observed) -> Result<(), LiveError> {
+        self.running
+            .retain(|_, running| !running.mirror.progress().finished);
+        let endpoints = endpoints::discover(&cx.deps.config).await?;
+        for (resource, crd) in o.crds() {
+            if self.running.contains_key(resource.name()) {
+                continue;
+            }
+            let source = Source {
+                group: cx.target.group.clone(),
+                version: crd.read_version().unwrap_or_default().to_owned(),
+                plural: resource.plural().to_owned(),
+                stored: resource.name().to_owned(),
+                endpoints: endpoints.clone(),
+                control: cx.control.clone(),
+                page_size: cx.target.settings.page_size,
+                pacer: cx.pacer.clone(),
+                metrics: cx.deps.metrics.clone(),
+            };
+            let resume = resume_at(resource, crd);
+            let mirror = Mirror::start(source.clone(), resume);
+            let running = Running {
+                source,
+                mirror,
+                verified: None,
+            };
+            self.running.insert(resource.name().to_owned(), running);
+        }
+        self.until_following(cx).await
+    }
+
+    async fn until_following(&self, cx: &Cx) -> Result<(), LiveError> {
+        let mut all: Vec<_> = self
+            .running
+            .values()
+            .map(|r| r.mirror.subscribe())
+            .collect();
+        let mut shown = None::<Instant>;
+        loop {
+            let states: Vec<Progress> = all
+                .iter_mut()
+                .map(|p| p.borrow_and_update().clone())
+                .collect();
+            if shown.is_none_or(|at| at.elapsed() > SHOW) {
+                cx.report
+                    .update(|status| status.resources = self.progress());
+                shown = Some(Instant::now());
+            }
+            for (running, progress) in self.running.values().zip(&states) {
+                if progress.finished {
+                    let resource = running.source.plural.clone();
+                    let why = progress.failure.clone();
+                    let why = why.unwrap_or_else(|| "its watch has ended".to_owned());
+                    return Err(LiveError::Ended { resource, why });
+                }
+            }
+            if states.iter().all(|p| p.listed) {
+                cx.report
+                    .update(|status| status.resources = self.progress());
+                return Ok(());
+            }
+            let changes = all.iter_mut().map(|p| p.changed().boxed());
+            // A closed channel means a task that has ended, which its state tells as well.
+            let _ = select_all(changes).await;
+        }
+    }
+
+    /// Verifies every resource that is not verified yet.
+    ///
+    /// # Errors
+    /// See [`VerifyError`].
+    pub async fn verify(&mut self, cx: &Cx) -> Result<(), VerifyError> {
+        for running in self.running.values_mut().filter(|r| r.verified.is_none()) {
+            running.verified = Some(verify::verify(&running.source, &running.mirror).await?);
+            let progress = running.verified.map_or(0, |v| v.objects);
+            let plural = running.source.plural.clone();
+            cx.report.update(|status| {
+                for resource in status.resources.iter_mut().filter(|r| r.resource == plural) {
+                    resource.verified = progress;
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Where a mirror can go on: at the version that the server has durably, unless the server was
+/// in charge meanwhile (then etcd and the server have parted) or has nothing.
+fn resume_at(resource: &Resource, crd: &Crd) -> Option<u64> {
+    let status = &resource.stored.status;
+    if status.settled || status.gate == GateState::Open || crd.door.is_open() {
+        return None;
+    }
+    status
+        .mirrored_resource_version
+        .parse()
+        .ok()
+        .filter(|position| *position > 0)
+}

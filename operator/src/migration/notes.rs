@@ -1,0 +1,119 @@
+//! The little that has to be remembered and is nowhere to be read off, in a ConfigMap in the
+//! operator's namespace: why a group was given back, and which fault points have fired.
+
+use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::wire::{Wire, WireError};
+
+/// Name of the ConfigMap.
+pub const NAME: &str = "reports-server-operator-notes";
+
+/// The ConfigMap.
+#[derive(Clone)]
+pub struct NoteBook {
+    api: Api<ConfigMap>,
+}
+
+impl NoteBook {
+    /// The notes in `namespace`.
+    #[must_use]
+    pub fn new(client: kube::Client, namespace: &str) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+        }
+    }
+
+    /// A note.
+    ///
+    /// # Errors
+    /// What the client says.
+    pub async fn get(&self, key: &str) -> Result<Option<String>, kube::Error> {
+        let map = self.api.get_opt(NAME).await?;
+        Ok(map
+            .and_then(|m| m.data)
+            .and_then(|mut data| data.remove(key)))
+    }
+
+    /// Writes a note, or takes it away.
+    ///
+    /// # Errors
+    /// What the client says.
+    pub async fn set(&self, key: &str, value: Option<&str>) -> Result<(), kube::Error> {
+        let patch = json!({"data": {key: value}});
+        match self
+            .api
+            .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+        {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+        let Some(value) = value else { return Ok(()) };
+        let map = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(NAME.to_owned()),
+                ..ObjectMeta::default()
+            },
+            data: Some([(key.to_owned(), value.to_owned())].into()),
+            ..ConfigMap::default()
+        };
+        match self.api.create(&PostParams::default(), &map).await {
+            // Another group's task has just created it.
+            Err(kube::Error::Api(status)) if status.code == 409 => self
+                .api
+                .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+                .await
+                .map(drop),
+            other => other.map(drop),
+        }
+    }
+}
+
+/// Makes `count` etcd revisions that mean nothing: writes to a ConfigMap of our own, one for each
+/// `burner`, deleted at the end.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn burn(wire: &Wire, namespace: &str, burner: u64, count: u64) -> Result<(), WireError> {
+    let name = format!("reports-server-operator-revisions-{burner}");
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let path = format!("{maps}/{name}");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let body = Some(map.to_string().into_bytes());
+    match wire
+        .call(Method::POST, &maps, "application/json", body)
+        .await
+    {
+        Ok(_) => {}
+        Err(e) if e.code() == Some(409) => {}
+        Err(e) => return Err(e),
+    }
+    for n in 0..count {
+        let patch = json!({"data": {"burnt": n.to_string()}})
+            .to_string()
+            .into_bytes();
+        wire.call(
+            Method::PATCH,
+            &path,
+            "application/merge-patch+json",
+            Some(patch),
+        )
+        .await?;
+    }
+    wire.call(Method::DELETE, &path, "application/json", None)
+        .await
+        .map(drop)
+}
+
+/// Key of the note that tells why a group was given back.
+#[must_use]
+pub fn reverted(group: &str) -> String {
+    format!("reverted.{group}")
+}

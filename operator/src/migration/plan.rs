@@ -1,0 +1,392 @@
+//! What to do next. Pure: the same observation always gives the same decision.
+
+use crds::{control::GateState, v1alpha1::reasons};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    observed::{MirrorStage, Observed},
+    preflight,
+    status::{Phase, Problem},
+    step::StepName,
+    target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
+};
+
+/// The server has lost what etcd no longer has.
+pub const DATABASE_LOST: &str = "DatabaseLost";
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Carry this out.
+    Run(Action),
+    /// Something outside has to happen first; look again soon.
+    Wait {
+        /// The step that waits.
+        step: StepName,
+        /// Reason and message.
+        problem: Problem,
+    },
+    /// Nothing to do before `wake`, or before anything changes.
+    Idle {
+        /// The phase to show.
+        phase: Phase,
+        /// One sentence.
+        message: String,
+        /// When something becomes due.
+        wake: Option<Timestamp>,
+    },
+}
+
+/// Where a switch begins or goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchFrom {
+    /// At 4a, with live mirrors.
+    Hold,
+    /// At 4b: an earlier run died while it patched the APIServices of several versions.
+    Patch,
+    /// At 4c: the APIServices are ours, the gates are not open, and the mirrors are lost.
+    Confirm,
+}
+
+/// Something to carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nobody is served by us: close the gates, so that the copy may begin.
+    CloseGates,
+    /// Open the gates and create the APIServices of a group without CRDs.
+    Register,
+    /// Start the mirrors that do not run, and wait until they follow.
+    Mirror,
+    /// Compare both sides.
+    Verify,
+    /// 4a to 4e.
+    Switch(SwitchFrom),
+    /// Open gates whose resources were settled before: a way back that was not gone to its end.
+    Reopen,
+    /// Our APIServices were taken away although the server has taken writes: put it in charge
+    /// again, and take what etcd got meanwhile for stragglers.
+    Retake,
+    /// 4f.
+    Settle,
+    /// Close the side door.
+    CloseDoor,
+    /// Bring our APIServices up to date.
+    Refresh,
+    /// One observation of the soak.
+    Soak,
+    /// Delete the copies in etcd.
+    Prune,
+    /// Give back what was never opened: etcd has everything.
+    Undo,
+    /// Write back to etcd, then give the APIServices back.
+    Back,
+    /// The CRDs answer and etcd has everything: close the gates.
+    BackClose,
+}
+
+impl Action {
+    /// The step that this action begins with.
+    #[must_use]
+    pub fn step(self) -> StepName {
+        match self {
+            Self::CloseGates => StepName::Preflight,
+            Self::Register => StepName::Register,
+            Self::Mirror => StepName::Mirror,
+            Self::Verify => StepName::Verify,
+            Self::Switch(SwitchFrom::Hold) => StepName::SwitchHold,
+            Self::Switch(SwitchFrom::Patch) => StepName::SwitchPatch,
+            Self::Switch(SwitchFrom::Confirm) => StepName::SwitchConfirm,
+            Self::Reopen => StepName::SwitchOpen,
+            Self::Retake => StepName::SwitchPatch,
+            Self::Settle => StepName::SwitchSettle,
+            Self::CloseDoor => StepName::CloseDoor,
+            Self::Refresh => StepName::Refresh,
+            Self::Soak => StepName::Soak,
+            Self::Prune => StepName::Prune,
+            Self::Undo => StepName::BackRelease,
+            Self::Back => StepName::BackOpenDoor,
+            Self::BackClose => StepName::BackClose,
+        }
+    }
+}
+
+/// Decides.
+#[must_use]
+pub fn plan(o: &Observed, target: &GroupTarget) -> Decision {
+    match (target.owner, &o.reverted) {
+        (ApiOwner::Crd, _) | (_, Some(_)) => back(o),
+        (ApiOwner::Server, None) if o.all_ours() => served(o, target),
+        (ApiOwner::Server, None) => forward(o, target),
+    }
+}
+
+/// Towards our server, while at least one version is not ours.
+fn forward(o: &Observed, target: &GroupTarget) -> Decision {
+    if let Some(problem) = preflight::refusal(o, target) {
+        return Decision::Wait {
+            step: StepName::Preflight,
+            problem,
+        };
+    }
+    let partly = o.any_ours();
+    if !o.has_crds() {
+        return Decision::Run(Action::Register);
+    }
+    if o.any_gate(GateState::Open) {
+        if partly {
+            // A version that the CRD has gained since the switch.
+            return Decision::Run(Action::Refresh);
+        }
+        return Decision::Run(Action::Retake);
+    }
+    if partly {
+        let held = o.gates_are(GateState::Held);
+        let action = if held {
+            Action::Switch(SwitchFrom::Patch)
+        } else {
+            Action::Undo
+        };
+        return Decision::Run(action);
+    }
+    if o.mirrors == MirrorStage::Missing && !o.gates_are(GateState::Closed) {
+        return Decision::Run(Action::CloseGates);
+    }
+    if o.mirrors < MirrorStage::Following {
+        return Decision::Run(Action::Mirror);
+    }
+    if !o.verified {
+        return Decision::Run(Action::Verify);
+    }
+    if let Some(problem) = approval(o, target) {
+        return Decision::Wait {
+            step: StepName::Approve,
+            problem,
+        };
+    }
+    Decision::Run(Action::Switch(SwitchFrom::Hold))
+}
+
+/// Every version is ours.
+fn served(o: &Observed, target: &GroupTarget) -> Decision {
+    let closed = o.resources.iter().filter(|r| r.gate() != GateState::Open);
+    let (mut any, mut settled, mut with_crd) = (false, true, false);
+    for resource in closed {
+        any = true;
+        settled &= resource.stored.status.settled;
+        with_crd |= resource.crd.is_some();
+    }
+    if !o.control_available {
+        return Decision::Wait {
+            step: StepName::Soak,
+            problem: control_unavailable(),
+        };
+    }
+    if any {
+        return Decision::Run(match (settled, with_crd) {
+            (true, _) => Action::Reopen,
+            (false, false) => Action::Register,
+            (false, true) if o.notes.pruned_at.is_some() => {
+                return Decision::Wait {
+                    step: StepName::SwitchConfirm,
+                    problem: database_lost(),
+                };
+            }
+            (false, true) => Action::Switch(SwitchFrom::Confirm),
+        });
+    }
+    if o.versions.iter().any(|v| v.outdated) {
+        return Decision::Run(Action::Refresh);
+    }
+    if o.resources.iter().any(|r| !r.stored.status.settled) {
+        return Decision::Run(Action::Settle);
+    }
+    let since = o.notes.switched_at.unwrap_or(o.now);
+    if o.now < after(since, target.settings.soak) {
+        let action = if o.door_open() {
+            Action::CloseDoor
+        } else {
+            Action::Soak
+        };
+        return Decision::Run(action);
+    }
+    prune(o, target, since)
+}
+
+/// Soaked: what becomes of the copies in etcd.
+fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
+    if let SourcePolicy::Prune { after: keep } = target.settings.source
+        && target.persistent
+        && o.has_crds()
+        && o.notes.pruned_at.is_none()
+    {
+        let due = after(since, keep);
+        if o.now >= due {
+            return Decision::Run(Action::Prune);
+        }
+        if !o.door_open() {
+            let message = format!("served by the server; the copies in etcd are kept until {due}");
+            return Decision::Idle {
+                phase: Phase::Serving,
+                message,
+                wake: Some(due),
+            };
+        }
+    }
+    if o.door_open() {
+        return Decision::Run(Action::CloseDoor);
+    }
+    let message = match (o.notes.pruned_at, target.persistent) {
+        (Some(at), _) => format!("served by the server; the copies in etcd were deleted at {at}"),
+        (None, true) => "served by the server; the copies in etcd are kept".to_owned(),
+        (None, false) => "served by the server; the copies in etcd are kept because the database \
+                          would not survive its pod"
+            .to_owned(),
+    };
+    Decision::Idle {
+        phase: Phase::Completed,
+        message,
+        wake: None,
+    }
+}
+
+/// Towards the CRDs.
+fn back(o: &Observed) -> Decision {
+    let open = o.any_gate(GateState::Open);
+    let settled = o.resources.iter().any(|r| r.stored.status.settled);
+    if !o.any_ours() && !open {
+        if !o.gates_are(GateState::Closed) {
+            return Decision::Run(if settled {
+                Action::BackClose
+            } else {
+                Action::CloseGates
+            });
+        }
+        return restored(o);
+    }
+    if !o.control_available {
+        return Decision::Wait {
+            step: StepName::BackOpenDoor,
+            problem: control_unavailable(),
+        };
+    }
+    if open && !o.any_ours() {
+        // Only through the public API can our objects be read.
+        return Decision::Run(Action::Retake);
+    }
+    if !open && !settled {
+        return Decision::Run(Action::Undo);
+    }
+    let without: Vec<&str> = o
+        .resources
+        .iter()
+        .filter(|r| r.crd.is_none() && r.stored.status.objects > 0)
+        .map(super::observed::Resource::name)
+        .collect();
+    if !without.is_empty() {
+        return Decision::Wait {
+            step: StepName::BackOpenDoor,
+            problem: crd_missing(&without),
+        };
+    }
+    if o.has_crds() {
+        Decision::Run(Action::Back)
+    } else {
+        Decision::Run(Action::Undo)
+    }
+}
+
+/// The CRDs answer and our gates are closed.
+fn restored(o: &Observed) -> Decision {
+    if o.crds()
+        .any(|(_, crd)| crd.door.is_open() && crd.asks_to_close())
+    {
+        return Decision::Run(Action::CloseDoor);
+    }
+    let mut message = match &o.reverted {
+        Some(why) => format!(
+            "given back to the CRDs: {why}; set owner: CRD, then owner: Server \
+                              to try again"
+        ),
+        None => "served by the CRDs".to_owned(),
+    };
+    if o.door_open() {
+        message.push_str(
+            "; their additional version `legacy` is left in place, because taking it away would \
+             cut every watch. It goes with the next change of the CRD by its owner, or after \
+             `kubectl annotate crd NAME reports-server.io/close-door=true`",
+        );
+    }
+    Decision::Idle {
+        phase: Phase::RolledBack,
+        message,
+        wake: None,
+    }
+}
+
+fn approval(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    if target.settings.approval == Approval::Automatic {
+        return None;
+    }
+    let hash = o.plan_hash(target);
+    let approved = target.settings.approved_plan.as_deref();
+    if approved == Some(hash.as_str()) {
+        return None;
+    }
+    let stale = if approved.is_some() {
+        "the approved plan is another one; "
+    } else {
+        ""
+    };
+    Some(Problem {
+        reason: reasons::AWAITING_APPROVAL,
+        message: format!(
+            "everything is copied and verified; {stale}set spec.migration.approvedPlan to {hash} \
+             to switch"
+        ),
+        stalled: false,
+    })
+}
+
+/// `since` and `duration` later.
+#[must_use]
+pub fn after(since: Timestamp, duration: std::time::Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|d| since.checked_add(d).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn control_unavailable() -> Problem {
+    Problem {
+        reason: reasons::CONTROL_API_UNAVAILABLE,
+        message: "the control API of the server is not Available; look at the server's pod and \
+                  at `kubectl get apiservice v1alpha1.control.reports-server.io`"
+            .to_owned(),
+        stalled: false,
+    }
+}
+
+fn database_lost() -> Problem {
+    Problem {
+        reason: DATABASE_LOST,
+        message: "the server's database has lost its reports, and the copies in etcd were \
+                  deleted; restore the database from a backup"
+            .to_owned(),
+        stalled: true,
+    }
+}
+
+fn crd_missing(names: &[&str]) -> Problem {
+    Problem {
+        reason: reasons::CRD_MISSING,
+        message: format!(
+            "the server has reports that can only be given back to CRDs which are gone: {}; \
+             install these CRDs again, or keep owner: Server",
+            names.join(", ")
+        ),
+        stalled: true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,472 @@
+//! Every state a migration can be found in, and what it leads to.
+
+use std::time::Duration;
+
+use crds::control::{StoredResource, StoredResourceStatus};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    apiservice::Holder,
+    migration::{
+        door,
+        observed::{Crd, Notes, Resource, Version},
+        target::{OnFailure, ServiceRef, Settings},
+    },
+};
+
+const GROUP: &str = "wgpolicyk8s.io";
+
+fn target() -> GroupTarget {
+    GroupTarget {
+        group: GROUP.into(),
+        owner: ApiOwner::Server,
+        service: ServiceRef {
+            namespace: "reports".into(),
+            name: "s".into(),
+            port: 443,
+        },
+        ca_bundle: b"PEM".to_vec(),
+        server_ready: true,
+        control_available: true,
+        persistent: true,
+        settings: Settings {
+            soak: Duration::from_secs(10),
+            on_failure: OnFailure::Revert,
+            source: SourcePolicy::Prune {
+                after: Duration::from_mins(1),
+            },
+            ..Settings::default()
+        },
+    }
+}
+
+fn crd_json(plural: &str) -> serde_json::Value {
+    json!({"metadata": {"name": format!("{plural}.{GROUP}"), "uid": plural, "resourceVersion": "1"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": {"plural": plural, "kind": "K"},
+            "versions": [{"name": "v1alpha2", "served": true, "storage": true, "schema":
+                {"openAPIV3Schema": {"type": "object"}}}]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]}})
+}
+
+fn crd(plural: &str) -> Crd {
+    Crd::new(serde_json::from_value(crd_json(plural)).unwrap())
+}
+
+fn with_door(crd: &Crd, token: &str) -> Crd {
+    let mut value = serde_json::to_value(&crd.object).unwrap();
+    json_patch::patch(&mut value, &door::open_patch(&crd.object, token).unwrap()).unwrap();
+    Crd::new(serde_json::from_value::<CustomResourceDefinition>(value).unwrap())
+}
+
+fn resource(plural: &str, gate: GateState, settled: bool, crd: Option<Crd>) -> Resource {
+    let stored = StoredResource {
+        api_version: String::new(),
+        kind: String::new(),
+        metadata: ObjectMeta {
+            name: Some(format!("{plural}.{GROUP}")),
+            ..ObjectMeta::default()
+        },
+        status: StoredResourceStatus {
+            group: GROUP.into(),
+            resource: plural.into(),
+            versions: vec!["v1alpha2".into()],
+            objects: 5,
+            gate,
+            settled,
+            ..StoredResourceStatus::default()
+        },
+    };
+    Resource { stored, crd }
+}
+
+fn version(holder: Holder) -> Version {
+    Version {
+        version: "v1alpha2".into(),
+        api_service: None,
+        holder,
+        outdated: false,
+    }
+}
+
+/// Two resources with CRDs, in one state.
+fn observed(holder: Holder, gate: GateState, settled: bool) -> Observed {
+    let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+    Observed {
+        resources: ["clusterpolicyreports", "policyreports"]
+            .map(|p| resource(p, gate, settled, Some(crd(p))))
+            .to_vec(),
+        versions: vec![version(holder)],
+        control_available: true,
+        now,
+        ..Observed::default()
+    }
+}
+
+fn served(since_seconds: i64) -> Observed {
+    let mut o = observed(Holder::Ours, GateState::Open, true);
+    let since = o.now - SignedDuration::from_secs(since_seconds);
+    o.notes = Notes {
+        switched_at: Some(since),
+        ..Notes::default()
+    };
+    o
+}
+
+fn action(o: &Observed, target: &GroupTarget) -> Action {
+    match plan(o, target) {
+        Decision::Run(action) => action,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn problem(o: &Observed, target: &GroupTarget) -> Problem {
+    match plan(o, target) {
+        Decision::Wait { problem, .. } => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_way_forward_step_by_step() {
+    let t = target();
+    let mut o = observed(Holder::Crd, GateState::Closed, false);
+    assert_eq!(action(&o, &t), Action::Mirror);
+    o.mirrors = MirrorStage::Copying;
+    assert_eq!(action(&o, &t), Action::Mirror);
+    o.mirrors = MirrorStage::Following;
+    assert_eq!(action(&o, &t), Action::Verify);
+    o.verified = true;
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
+
+    let o = observed(Holder::Ours, GateState::Held, false);
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Confirm));
+    let mut o = served(1);
+    o.resources[0].stored.status.settled = false;
+    assert_eq!(action(&o, &t), Action::Settle);
+    let mut o = served(1);
+    o.resources[1].crd = Some(with_door(&crd("policyreports"), "t"));
+    assert_eq!(action(&o, &t), Action::CloseDoor);
+    assert_eq!(action(&served(1), &t), Action::Soak);
+    assert!(matches!(
+        plan(&served(30), &t),
+        Decision::Idle {
+            phase: Phase::Serving,
+            ..
+        }
+    ));
+    assert_eq!(action(&served(61), &t), Action::Prune);
+    let mut o = served(90);
+    o.notes.pruned_at = Some(o.now);
+    assert!(matches!(
+        plan(&o, &t),
+        Decision::Idle {
+            phase: Phase::Completed,
+            wake: None,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn an_operator_that_died_in_the_switch_goes_on_where_the_cluster_stands() {
+    let t = target();
+    // After 4a: nobody is served by us, the copy is taken up again.
+    let o = observed(Holder::Crd, GateState::Held, false);
+    assert_eq!(action(&o, &t), Action::CloseGates);
+    // In the middle of 4b: one version patched, one not.
+    let mut o = observed(Holder::Ours, GateState::Held, false);
+    o.versions.push(version(Holder::Crd));
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Patch));
+    // In the middle of 4e: one gate open, one not.
+    let mut o = served(1);
+    o.resources[0].stored.status.gate = GateState::Held;
+    o.resources[0].stored.status.settled = false;
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Confirm));
+    // In the middle of the prune the door is open, and the prune goes on.
+    let mut o = served(90);
+    o.resources[1].crd = Some(with_door(&crd("policyreports"), "t"));
+    assert_eq!(action(&o, &t), Action::Prune);
+}
+
+#[test]
+fn a_mirror_that_dies_before_the_switch_is_started_again_and_verified_again() {
+    let mut o = observed(Holder::Crd, GateState::Closed, false);
+    o.verified = true;
+    o.mirrors = MirrorStage::Missing;
+    assert_eq!(action(&o, &target()), Action::Mirror);
+}
+
+#[test]
+fn without_crds_the_group_is_registered() {
+    let mut o = observed(Holder::Absent, GateState::Closed, false);
+    o.resources.iter_mut().for_each(|r| r.crd = None);
+    assert_eq!(action(&o, &target()), Action::Register);
+    // Died between the APIService and the gates.
+    let mut o = observed(Holder::Ours, GateState::Closed, false);
+    o.resources.iter_mut().for_each(|r| r.crd = None);
+    assert_eq!(action(&o, &target()), Action::Register);
+}
+
+#[test]
+fn refusals_name_what_is_wrong() {
+    let t = target();
+    let closed = || observed(Holder::Crd, GateState::Closed, false);
+
+    let foreign = observed(Holder::Foreign("x/y".into()), GateState::Closed, false);
+    let found = problem(&foreign, &t);
+    assert_eq!(
+        (found.reason, found.stalled),
+        (reasons::FOREIGN_API_SERVICE, true)
+    );
+    assert!(found.message.contains("v1alpha2.wgpolicyk8s.io") && found.message.contains("x/y"));
+
+    let mut o = closed();
+    let mut webhook = crd_json("policyreports");
+    webhook["spec"]["conversion"] = json!({"strategy": "Webhook"});
+    o.resources[1].crd = Some(Crd::new(serde_json::from_value(webhook).unwrap()));
+    assert_eq!(problem(&o, &t).reason, reasons::WEBHOOK_CONVERSION);
+
+    let mut o = closed();
+    o.strangers = vec!["clusterpolicies.wgpolicyk8s.io".into()];
+    assert_eq!(problem(&o, &t).reason, reasons::UNSUPPORTED_VERSION);
+
+    let mut o = closed();
+    o.resources[0].stored.status.versions.clear();
+    assert_eq!(problem(&o, &t).reason, reasons::UNSUPPORTED_VERSION);
+
+    let mut o = closed();
+    o.missing_rights = vec!["patch apiservices".into()];
+    let found = problem(&o, &t);
+    assert_eq!(found.reason, reasons::FORBIDDEN);
+    assert!(found.message.contains("patch apiservices"));
+
+    let mut o = closed();
+    o.control_available = false;
+    assert_eq!(problem(&o, &t).reason, reasons::CONTROL_API_UNAVAILABLE);
+
+    let absent = observed(Holder::Absent, GateState::Closed, false);
+    assert_eq!(problem(&absent, &t).reason, reasons::PREFLIGHT_FAILED);
+}
+
+#[test]
+fn manual_approval_waits_for_the_hash_of_this_plan() {
+    let mut t = target();
+    t.settings.approval = Approval::Manual;
+    let mut o = observed(Holder::Crd, GateState::Closed, false);
+    o.mirrors = MirrorStage::Following;
+    o.verified = true;
+    let hash = o.plan_hash(&t);
+    assert!(problem(&o, &t).message.contains(&hash));
+    t.settings.approved_plan = Some("sha256:of-another-plan".into());
+    assert_eq!(problem(&o, &t).reason, reasons::AWAITING_APPROVAL);
+    t.settings.approved_plan = Some(hash.clone());
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
+    t.settings.source = SourcePolicy::Keep;
+    assert_ne!(o.plan_hash(&t), hash);
+}
+
+#[test]
+fn nothing_is_pruned_where_the_database_is_not_persistent_or_the_copies_are_kept() {
+    let mut t = target();
+    t.persistent = false;
+    assert!(matches!(
+        plan(&served(9999), &t),
+        Decision::Idle {
+            phase: Phase::Completed,
+            ..
+        }
+    ));
+    let mut t = target();
+    t.settings.source = SourcePolicy::Keep;
+    assert!(matches!(
+        plan(&served(9999), &t),
+        Decision::Idle {
+            phase: Phase::Completed,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn a_database_that_was_lost_is_filled_again_from_etcd_unless_that_was_pruned() {
+    let mut o = observed(Holder::Ours, GateState::Closed, false);
+    assert_eq!(action(&o, &target()), Action::Switch(SwitchFrom::Confirm));
+    o.notes.pruned_at = Some(o.now);
+    let found = problem(&o, &target());
+    assert_eq!((found.reason, found.stalled), (DATABASE_LOST, true));
+}
+
+#[test]
+fn an_apiservice_that_was_taken_away_is_taken_back_and_etcd_looked_through() {
+    let o = observed(Holder::Crd, GateState::Open, true);
+    assert_eq!(action(&o, &target()), Action::Retake);
+}
+
+#[test]
+fn the_way_back_step_by_step() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&served(99), &t), Action::Back);
+    // Taken away: our objects can only be read through the public API.
+    assert_eq!(
+        action(&observed(Holder::Crd, GateState::Open, true), &t),
+        Action::Retake
+    );
+    // Released, not closed yet.
+    assert_eq!(
+        action(&observed(Holder::Crd, GateState::Held, true), &t),
+        Action::BackClose
+    );
+    let done = observed(Holder::Crd, GateState::Closed, true);
+    assert!(matches!(
+        plan(&done, &t),
+        Decision::Idle {
+            phase: Phase::RolledBack,
+            ..
+        }
+    ));
+    // Never opened: etcd has everything.
+    assert_eq!(
+        action(&observed(Holder::Ours, GateState::Held, false), &t),
+        Action::Undo
+    );
+    // Changed one's mind after the release: etcd has everything, the copy begins anew.
+    assert_eq!(
+        action(&observed(Holder::Crd, GateState::Held, true), &target()),
+        Action::CloseGates
+    );
+    // Changed one's mind before the release: we still have everything.
+    assert_eq!(
+        action(&observed(Holder::Ours, GateState::Held, true), &target()),
+        Action::Reopen
+    );
+}
+
+#[test]
+fn a_door_that_a_way_back_left_open_is_closed_only_on_request() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = observed(Holder::Crd, GateState::Closed, true);
+    let mut open = with_door(&crd("policyreports"), "t");
+    o.resources[1].crd = Some(open.clone());
+    let Decision::Idle { message, .. } = plan(&o, &t) else {
+        panic!()
+    };
+    assert!(message.contains(door::CLOSE_ANNOTATION));
+    open.object.metadata.annotations = Some([(door::CLOSE_ANNOTATION.into(), "".into())].into());
+    o.resources[1].crd = Some(open);
+    assert_eq!(action(&o, &t), Action::CloseDoor);
+}
+
+#[test]
+fn reports_are_not_given_back_to_crds_that_are_gone() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = served(99);
+    o.resources[0].crd = None;
+    assert_eq!(problem(&o, &t).reason, reasons::CRD_MISSING);
+    o.resources[0].stored.status.objects = 0;
+    assert_eq!(action(&o, &t), Action::Back);
+}
+
+#[test]
+fn a_reverted_group_goes_back_and_stays_there() {
+    let mut o = served(5);
+    o.reverted = Some("slow".into());
+    assert_eq!(action(&o, &target()), Action::Back);
+    let mut o = observed(Holder::Crd, GateState::Closed, true);
+    o.reverted = Some("slow".into());
+    let Decision::Idle { phase, message, .. } = plan(&o, &target()) else {
+        panic!()
+    };
+    assert_eq!(phase, Phase::RolledBack);
+    assert!(message.contains("slow"));
+}
+
+fn gate() -> impl Strategy<Value = GateState> {
+    prop_oneof![
+        Just(GateState::Closed),
+        Just(GateState::Held),
+        Just(GateState::Open)
+    ]
+}
+
+fn holder() -> impl Strategy<Value = Holder> {
+    prop_oneof![
+        Just(Holder::Absent),
+        Just(Holder::Crd),
+        Just(Holder::Ours),
+        Just(Holder::Unmanaged),
+        Just(Holder::Foreign("a/b".into())),
+    ]
+}
+
+prop_compose! {
+    fn any_observed()(
+        holders in prop::collection::vec(holder(), 1..3),
+        gates in prop::collection::vec((gate(), any::<bool>(), any::<bool>()), 1..3),
+        mirrors in prop_oneof![Just(MirrorStage::Missing), Just(MirrorStage::Copying),
+            Just(MirrorStage::Following)],
+        (verified, available, pruned, since) in
+            (any::<bool>(), any::<bool>(), any::<bool>(), 0i64..200),
+    ) -> Observed {
+        let mut o = observed(Holder::Crd, GateState::Closed, false);
+        o.versions = holders.into_iter().map(version).collect();
+        o.resources = gates
+            .into_iter()
+            .map(|(gate, settled, has_crd)| {
+                resource("policyreports", gate, settled, has_crd.then(|| crd("policyreports")))
+            })
+            .collect();
+        o.mirrors = mirrors;
+        o.verified = verified;
+        o.control_available = available;
+        o.notes.switched_at = Some(o.now - SignedDuration::from_secs(since));
+        o.notes.pruned_at = pruned.then_some(o.now);
+        o
+    }
+}
+
+proptest! {
+    /// Nothing is deleted from etcd, and nothing is switched, unless everything it rests on holds.
+    #[test]
+    fn dangerous_actions_have_their_grounds(o in any_observed(), crd_owner in any::<bool>()) {
+        let mut t = target();
+        if crd_owner {
+            t.owner = ApiOwner::Crd;
+        }
+        if let Decision::Run(action) = plan(&o, &t) {
+            match action {
+                Action::Prune => {
+                    prop_assert!(!crd_owner && o.all_ours() && o.gates_are(GateState::Open));
+                    prop_assert!(o.resources.iter().all(|r| r.stored.status.settled));
+                    prop_assert!(o.now >= after(o.notes.switched_at.unwrap(), Duration::from_mins(1)));
+                    prop_assert!(o.notes.pruned_at.is_none());
+                }
+                Action::Switch(SwitchFrom::Hold) => {
+                    prop_assert!(!o.any_ours() && o.verified && o.control_available);
+                    prop_assert_eq!(o.mirrors, MirrorStage::Following);
+                    prop_assert!(!o.any_gate(GateState::Open));
+                }
+                // Gates are closed only where our server answers for nothing.
+                Action::CloseGates | Action::BackClose => {
+                    prop_assert!(!o.any_ours() && !o.any_gate(GateState::Open));
+                }
+                // Given back without writing back only where the server has taken no write.
+                Action::Undo if o.has_crds() => {
+                    let settled = o.resources.iter().any(|r| r.stored.status.settled);
+                    prop_assert!(!o.any_gate(GateState::Open) && (!settled || !crd_owner));
+                }
+                // An import may begin only where nobody is served by us.
+                Action::Mirror => prop_assert!(!o.any_ours() && !o.any_gate(GateState::Open)),
+                _ => {}
+            }
+        }
+    }
+}

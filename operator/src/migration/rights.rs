@@ -1,0 +1,197 @@
+//! The rights that moving a group takes, and whether the operator has them.
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::{Api, api::PostParams};
+
+/// Questions asked at the same time.
+const CONCURRENCY: usize = 8;
+
+/// One right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural, with the subresource behind a slash.
+    pub resource: String,
+    /// Verb.
+    pub verb: &'static str,
+    /// Namespace; all when absent.
+    pub namespace: Option<String>,
+}
+
+impl std::fmt::Display for Right {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        self.namespace
+            .as_ref()
+            .map_or(Ok(()), |n| write!(f, " in namespace {n}"))
+    }
+}
+
+/// Resources and verbs that every group needs, with the reason.
+const COMMON: [(&str, &str, &[&str]); 10] = [
+    // The state of the CRDs, and the side door in them.
+    (
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        &["get", "list", "patch"],
+    ),
+    // Who serves a version, and changing that.
+    (
+        "apiregistration.k8s.io",
+        "apiservices",
+        &["list", "create", "patch", "delete"],
+    ),
+    // The guard of the side door.
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        &["create", "patch", "delete"],
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        &["create", "patch", "delete"],
+    ),
+    // Etcd's revision, read at every kube-apiserver.
+    ("", "namespaces", &["list"]),
+    // The server's side of the migration.
+    ("control.reports-server.io", "storedresources", &["list"]),
+    (
+        "control.reports-server.io",
+        "storedresources/import",
+        &["create"],
+    ),
+    (
+        "control.reports-server.io",
+        "storedresources/digest",
+        &["get"],
+    ),
+    (
+        "control.reports-server.io",
+        "storedresources/gate",
+        &["update"],
+    ),
+    (
+        "control.reports-server.io",
+        "storedresources/floor",
+        &["update"],
+    ),
+];
+
+/// Verbs on the reports themselves: reading for mirror and verification; writing through the
+/// side door for pruning and for the way back.
+const ON_REPORTS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+/// Every right that a group with these plurals needs.
+#[must_use]
+pub fn required(group: &str, plurals: &[String], operator_namespace: &str) -> Vec<Right> {
+    let right = |group: &str, resource: &str, verb, namespace: Option<&str>| Right {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        verb,
+        namespace: namespace.map(str::to_owned),
+    };
+    let mut all = Vec::new();
+    for (api_group, resource, verbs) in COMMON {
+        all.extend(
+            verbs
+                .iter()
+                .map(|verb| right(api_group, resource, verb, None)),
+        );
+    }
+    // The addresses of the kube-apiservers.
+    all.push(right(
+        "discovery.k8s.io",
+        "endpointslices",
+        "list",
+        Some("default"),
+    ));
+    // Notes that must outlive the process, and revisions burnt on the way back.
+    for verb in ["get", "create", "patch", "delete"] {
+        all.push(right("", "configmaps", verb, Some(operator_namespace)));
+    }
+    for plural in plurals {
+        all.extend(
+            ON_REPORTS
+                .iter()
+                .map(|verb| right(group, plural, verb, None)),
+        );
+    }
+    all
+}
+
+/// Those of `rights` that the client's user does not have.
+///
+/// # Errors
+/// The first question that could not be asked.
+pub async fn missing(client: &kube::Client, rights: Vec<Right>) -> Result<Vec<Right>, kube::Error> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let asked = futures::stream::iter(rights).map(|right| {
+        let api = api.clone();
+        async move { ask(&api, &right).await.map(|allowed| (right, allowed)) }
+    });
+    let answers: Vec<(Right, bool)> = asked.buffered(CONCURRENCY).try_collect().await?;
+    Ok(answers
+        .into_iter()
+        .filter(|(_, allowed)| !allowed)
+        .map(|(right, _)| right)
+        .collect())
+}
+
+async fn ask(api: &Api<SelfSubjectAccessReview>, right: &Right) -> Result<bool, kube::Error> {
+    let (resource, subresource) = match right.resource.split_once('/') {
+        Some((resource, sub)) => (resource.to_owned(), Some(sub.to_owned())),
+        None => (right.resource.clone(), None),
+    };
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(right.group.clone()),
+                resource: Some(resource),
+                subresource,
+                verb: Some(right.verb.to_owned()),
+                namespace: right.namespace.clone(),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = api.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|s| s.allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::required;
+
+    #[test]
+    fn rights_read_as_kubectl_names_them() {
+        let all = required(
+            "openreports.io",
+            &["reports".to_owned()],
+            "reports-server-system",
+        );
+        let words: Vec<String> = all.iter().map(ToString::to_string).collect();
+        for expected in [
+            "patch customresourcedefinitions.apiextensions.k8s.io",
+            "create storedresources/import.control.reports-server.io",
+            "list namespaces",
+            "list endpointslices.discovery.k8s.io in namespace default",
+            "patch configmaps in namespace reports-server-system",
+            "watch reports.openreports.io",
+        ] {
+            assert!(
+                words.iter().any(|w| w == expected),
+                "{expected} is not in {words:?}"
+            );
+        }
+    }
+}

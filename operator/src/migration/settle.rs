@@ -1,0 +1,170 @@
+//! Step 4f: writes that reached etcd although the mirror had ended. None is expected.
+
+use std::collections::BTreeMap;
+
+use crds::{
+    control::{DigestSet, GateState, ImportItem, ImportMode, ImportType},
+    v1alpha1::reasons,
+};
+use kube::runtime::events::EventType;
+use serde_json::Value;
+
+use super::{
+    acts,
+    control::retry,
+    cx::Cx,
+    diff::{self, Missed, NAMED},
+    door::VERSION,
+    door_io,
+    endpoints::{self, EndpointsError},
+    observed::{Observed, Resource},
+    pages::{Identity, Pages, identity},
+    recover::batch,
+    wire::{Wire, WireError, collection, object},
+};
+
+/// How long a batch is tried.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Why stragglers could not be looked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// A request failed for good.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+}
+
+/// Looks for stragglers, imports them, marks the group as settled and closes the door.
+///
+/// # Errors
+/// See [`SettleError`]; carrying it out again is harmless.
+pub async fn run(cx: &Cx, o: &Observed) -> Result<(), SettleError> {
+    if o.has_crds() {
+        let endpoints = endpoints::discover(&cx.deps.config).await?;
+        if !o.door_open() {
+            door_io::guard(cx).await?;
+        }
+        let token = o
+            .notes
+            .switched_at
+            .map(|t| t.to_string())
+            .unwrap_or_default();
+        door_io::ensure_open(cx, o, &token).await?;
+        door_io::await_open(cx, o, &endpoints.all).await?;
+        let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
+        for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
+            one(cx, resource, wire).await?;
+        }
+    }
+    acts::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
+    if o.has_crds() {
+        door_io::close(cx, o).await?;
+    }
+    Ok(())
+}
+
+async fn one(cx: &Cx, resource: &Resource, wire: &Wire) -> Result<(), WireError> {
+    let etcd = identities(cx, resource, wire).await?;
+    let name = resource.name();
+    let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
+    let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
+    let missed = diff::missed(&etcd, &diff::of_digest(imported), &diff::of_digest(objects));
+    if missed.is_empty() {
+        return Ok(());
+    }
+    import(cx, resource, wire, missed).await
+}
+
+/// Every object in etcd, read through the side door.
+pub async fn identities(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+) -> Result<Vec<Identity>, WireError> {
+    let path = collection(&cx.target.group, VERSION, resource.plural());
+    let mut pages = Pages::new(wire, path, cx.target.settings.page_size, true);
+    let mut all = Vec::new();
+    while let Some(page) = pages.next().await? {
+        all.extend(page.items.iter().filter_map(identity));
+        cx.pacer.turn().await;
+    }
+    Ok(all)
+}
+
+async fn import(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+    missed: Missed,
+) -> Result<(), WireError> {
+    let mut items = Vec::new();
+    for one in &missed.written {
+        let (namespace, name) = (&one.key.namespace, &one.key.name);
+        let path = object(
+            &cx.target.group,
+            VERSION,
+            resource.plural(),
+            namespace,
+            name,
+        );
+        match retry(PATIENCE, || wire.get(&path)).await {
+            Ok(reply) => items.push(ImportItem {
+                type_: ImportType::Modified,
+                object: reply.json::<Value>()?,
+            }),
+            Err(e) if e.code() == Some(404) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    for one in &missed.deleted {
+        let object = acts::metadata_only(cx, resource, VERSION, one);
+        items.push(ImportItem {
+            type_: ImportType::Deleted,
+            object,
+        });
+    }
+    let mut kept_out = Vec::new();
+    while !items.is_empty() {
+        let rest = items.split_off(items.len().min(STRAGGLERS_A_BATCH));
+        let one = batch(ImportMode::Straggler, items);
+        let result = retry(PATIENCE, || cx.control.import(resource.name(), &one)).await?;
+        kept_out.extend(result.conflicts);
+        items = rest;
+    }
+    announce(cx, resource, &missed, &kept_out.len());
+    let newer = kept_out
+        .iter()
+        .map(|c| format!("{}/{}", c.namespace, c.name));
+    let newer: Vec<String> = newer.take(NAMED).collect();
+    if !newer.is_empty() {
+        let note = format!(
+            "{}: {} late writes to etcd were kept out because the server has newer ones: {}",
+            resource.name(),
+            kept_out.len(),
+            newer.join(", ")
+        );
+        cx.event(EventType::Warning, reasons::STRAGGLER.to_owned(), note);
+    }
+    Ok(())
+}
+
+/// Stragglers are whole objects, so few go into one request.
+const STRAGGLERS_A_BATCH: usize = 20;
+
+fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: &usize) {
+    let written = missed.written.iter().map(|i| (&i.key, "written"));
+    let deleted = missed.deleted.iter().map(|i| (&i.key, "deleted"));
+    let all: BTreeMap<_, _> = written.chain(deleted).collect();
+    let named = diff::name_first(all.into_iter(), str::to_owned);
+    let note = format!(
+        "{}: {} late writes and {} late deletions in etcd were taken over, {kept_out} kept out: {}",
+        resource.name(),
+        missed.written.len(),
+        missed.deleted.len(),
+        named.join(", ")
+    );
+    cx.event(EventType::Warning, reasons::STRAGGLER.to_owned(), note);
+}

@@ -1,0 +1,85 @@
+//! Step 5: the group as its clients see it, for a while after the switch.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{
+    cx::Cx,
+    observed::Observed,
+    wire::{Wire, collection, query},
+};
+use crate::apiservice;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A list of one object that takes longer counts as a failure.
+const SLOW: Duration = Duration::from_secs(5);
+/// So many failures in a row are a breach.
+const BREACH: u32 = 5;
+
+/// The group does badly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{BREACH} looks in a row failed, the last: {0}")]
+pub struct Breach(pub String);
+
+/// Looks until `until`.
+///
+/// # Errors
+/// [`Breach`] as soon as there is one.
+pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> {
+    let mut failures = 0;
+    loop {
+        match look(cx, o).await {
+            Ok(()) if Timestamp::now() >= until => return Ok(()),
+            Ok(()) => failures = 0,
+            Err(why) => {
+                failures += 1;
+                tracing::warn!(group = cx.target.group, failures, why, "soak");
+                if failures >= BREACH {
+                    return Err(Breach(why));
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// One look at every resource and every APIService.
+///
+/// # Errors
+/// What is wrong, in words.
+pub async fn look(cx: &Cx, o: &Observed) -> Result<(), String> {
+    for version in &o.versions {
+        let name = apiservice::name(&cx.target.group, &version.version);
+        let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
+        let reply = cx.wire.get(&path).await.map_err(|e| e.to_string())?;
+        let found = reply.json().map_err(|e| e.to_string())?;
+        if !apiservice::is_available(&found) {
+            return Err(format!("APIService {name} is not Available"));
+        }
+    }
+    for resource in &o.resources {
+        let Some(version) = resource.stored.status.versions.first() else {
+            continue;
+        };
+        let path = collection(&cx.target.group, version, resource.plural());
+        answers(&cx.wire, &query(&path, &[("limit", "1")])).await?;
+    }
+    Ok(())
+}
+
+async fn answers(wire: &Wire, uri: &str) -> Result<(), String> {
+    let begun = Instant::now();
+    let reply = tokio::time::timeout(SLOW, wire.get(uri)).await;
+    match reply {
+        Ok(Ok(reply)) if reply.is_ours() => {
+            tracing::debug!(uri, took = ?begun.elapsed(), "soak");
+            Ok(())
+        }
+        Ok(Ok(_)) => Err(format!("{uri} is not answered by the server")),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("{uri} took longer than {} s", SLOW.as_secs())),
+    }
+}

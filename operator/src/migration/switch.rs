@@ -1,0 +1,359 @@
+//! Step 4, a to e: from the first request that waits to the gate that opens.
+//!
+//! Everything that can be prepared is prepared before: the guard of the side door is in force,
+//! connections to each kube-apiserver are open, and a probe watch is open at each for every CRD.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::control::GateState;
+use futures::{
+    FutureExt,
+    future::{join_all, try_join_all},
+};
+use jiff::Timestamp;
+use tokio::{task::JoinHandle, time::Instant};
+
+use super::{
+    acts,
+    cx::Cx,
+    door_io,
+    endpoints::{self, Endpoint, Endpoints, EndpointsError},
+    live::Live,
+    mirror::{self, WatchState},
+    observed::Observed,
+    plan::SwitchFrom,
+    recover::{self, RecoverError},
+    step::StepName,
+    wire::{Wire, WireError},
+};
+use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
+
+/// How long the drain may take before the gate opens without waiting on.
+const DRAIN: Duration = Duration::from_secs(10);
+/// What the floor is raised by in that case: an old watch may still hand out versions that etcd
+/// reaches meanwhile.
+const MARGIN: u64 = 1_000_000;
+/// How long our answers are waited for at every kube-apiserver.
+const CONFIRM: Duration = Duration::from_secs(20);
+/// How long the floor is tried to be raised.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two questions.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Where the kube-apiservers hide behind one address: so many confirmations in a row, each on a
+/// new connection, spread over [`INDIRECT_SPAN`].
+const INDIRECT_CONFIRMATIONS: u32 = 20;
+/// See [`INDIRECT_CONFIRMATIONS`].
+const INDIRECT_SPAN: Duration = Duration::from_secs(3);
+
+/// Why a switch did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// A request failed for good.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    /// What the mirrors lost could not be fetched.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// A mirror is not following right now.
+    #[error("the watch on {0} is being resumed; the switch waits for it")]
+    NotFollowing(String),
+    /// Our server does not answer everywhere.
+    #[error(
+        "after {} s the server does not answer for {version} at the kube-apiserver {endpoint}; \
+         the APIServices were given back to the CRDs. Look at the conditions of the APIService \
+         of the control API and at the server's log",
+        CONFIRM.as_secs()
+    )]
+    NotConfirmed {
+        /// Version of the group.
+        version: String,
+        /// Address.
+        endpoint: String,
+    },
+}
+
+/// Carries the switch out from where it stands.
+///
+/// # Errors
+/// See [`SwitchError`]; the next observation tells where to go on.
+pub async fn run(
+    cx: &Cx,
+    o: &Observed,
+    live: &mut Live,
+    from: SwitchFrom,
+) -> Result<(), SwitchError> {
+    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    door_io::guard(cx).await?;
+    let mut probes = Vec::new();
+    if from == SwitchFrom::Hold {
+        probes = open_probes(&endpoints, live).await?;
+        for running in live.running.values() {
+            running.mirror.seal();
+            if running.mirror.progress().watch != WatchState::Live {
+                return Err(SwitchError::NotFollowing(running.source.plural.clone()));
+            }
+        }
+    }
+    let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
+    let token = since.to_string();
+    let begun = Instant::now();
+    let waiting: Vec<_> = o
+        .resources
+        .iter()
+        .filter(|r| r.gate() != GateState::Open)
+        .collect();
+    let hold = acts::set_gates(cx, waiting.iter().copied(), GateState::Held, Some(false));
+    if from == SwitchFrom::Hold {
+        cx.step(StepName::SwitchHold, hold).await?;
+    } else {
+        hold.await?;
+    }
+    if from != SwitchFrom::Confirm {
+        let mut notes = BTreeMap::from([(SWITCHED_AT.to_owned(), token.clone())]);
+        if from == SwitchFrom::Hold {
+            notes.insert(ETCD_BYTES.to_owned(), live.bytes().to_string());
+        }
+        cx.step(StepName::SwitchPatch, acts::take_over(cx, o, &notes))
+            .await?;
+    }
+    if let Err(error) = cx
+        .step(StepName::SwitchConfirm, confirm(cx, o, &endpoints))
+        .await
+    {
+        undo_unopened(cx, o).await?;
+        return Err(error);
+    }
+    let drained = cx
+        .step(StepName::SwitchDrain, drain(cx, o, live, probes, &token))
+        .await?;
+    if drained.lost {
+        recover::recover(cx, o, &endpoints).await?;
+    }
+    cx.step(StepName::SwitchOpen, open(cx, o, &endpoints, drained.ended))
+        .await?;
+    let held = begun.elapsed();
+    for resource in waiting {
+        cx.deps
+            .metrics
+            .held(&cx.target.group, resource.plural(), held);
+    }
+    cx.report
+        .update(|status| status.held_milliseconds = u64::try_from(held.as_millis()).ok());
+    live.running.clear();
+    Ok(())
+}
+
+/// A watch that is only waited for to end.
+struct Probe(JoinHandle<()>);
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One watch for every CRD at every kube-apiserver, from where its mirror is.
+async fn open_probes(endpoints: &Endpoints, live: &Live) -> Result<Vec<Probe>, WireError> {
+    let mut each = Vec::new();
+    for running in live.running.values() {
+        let uri = mirror::watch_uri(&running.source.path(), running.mirror.progress().position);
+        each.extend(
+            endpoints
+                .all
+                .iter()
+                .map(|endpoint| open_probe(endpoint, uri.clone()).boxed()),
+        );
+    }
+    try_join_all(each).await
+}
+
+async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError> {
+    let mut stream = endpoint.wire.watch(&uri).await?;
+    Ok(Probe(tokio::spawn(async move {
+        while let Ok(Some(_)) = stream.next().await {}
+    })))
+}
+
+/// 4c: every kube-apiserver answers from our server, for every version.
+async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
+    let each = o.versions.iter().map(|v| {
+        async move {
+            let path = format!("/apis/{}/{}", cx.target.group, v.version);
+            if !endpoints.direct {
+                return confirm_indirect(cx, &path, &v.version).await;
+            }
+            let all = endpoints
+                .all
+                .iter()
+                .map(|e| confirm_at(&e.wire, &path, &v.version, &e.address));
+            try_join_all(all).await.map(drop)
+        }
+        .boxed()
+    });
+    try_join_all(each).await.map(drop)
+}
+
+async fn confirm_at(
+    wire: &Wire,
+    path: &str,
+    version: &str,
+    endpoint: &str,
+) -> Result<(), SwitchError> {
+    let deadline = Instant::now() + CONFIRM;
+    while Instant::now() < deadline {
+        // Any failure is as good as an answer of the old handler: not yet.
+        if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await
+            && reply.is_ours()
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(SwitchError::NotConfirmed {
+        version: version.to_owned(),
+        endpoint: endpoint.to_owned(),
+    })
+}
+
+/// The same behind one address.
+async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), SwitchError> {
+    let deadline = Instant::now() + CONFIRM;
+    let mut confirmed = 0;
+    while Instant::now() < deadline {
+        let wire = Wire::new(endpoints::client(cx.deps.config.clone())?);
+        let answer = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await;
+        confirmed = match answer {
+            Ok(Ok(reply)) if reply.is_ours() => confirmed + 1,
+            _ => 0,
+        };
+        if confirmed >= INDIRECT_CONFIRMATIONS {
+            return Ok(());
+        }
+        tokio::time::sleep(INDIRECT_SPAN / INDIRECT_CONFIRMATIONS).await;
+    }
+    let endpoint = cx.deps.config.cluster_url.to_string();
+    Err(SwitchError::NotConfirmed {
+        version: version.to_owned(),
+        endpoint,
+    })
+}
+
+/// What the drain has come to.
+struct Drained {
+    /// Some mirror may lack events: it was not ended cleanly by the drain, or did not run. One
+    /// whose watch is still open has all there is.
+    lost: bool,
+    /// Every old watch has ended.
+    ended: bool,
+}
+
+/// 4d: opens the side door and waits for the end of the old watches.
+async fn drain(
+    cx: &Cx,
+    o: &Observed,
+    live: &Live,
+    probes: Vec<Probe>,
+    token: &str,
+) -> Result<Drained, SwitchError> {
+    let opened = Instant::now();
+    door_io::open(cx, o, token).await?;
+    let have_probes = !probes.is_empty();
+    let probes = probes
+        .into_iter()
+        .map(|mut probe| async move { drop((&mut probe.0).await) }.boxed());
+    let mirrors = live.running.values().map(|running| {
+        let mut progress = running.mirror.subscribe();
+        async move { progress.wait_for(|p| p.finished).await.is_ok() }
+    });
+    let all = async { tokio::join!(join_all(probes), join_all(mirrors)) };
+    let ended = tokio::time::timeout_at(opened + DRAIN, all).await.is_ok() && have_probes;
+    let waiting = o
+        .crds()
+        .filter(|(resource, _)| resource.gate() != GateState::Open);
+    let lost = waiting.into_iter().any(|(resource, _)| {
+        let running = live.running.get(resource.name());
+        running.is_none_or(|r| !is_whole(&r.mirror.progress(), opened))
+    });
+    if !ended {
+        tracing::warn!(
+            group = cx.target.group,
+            lost,
+            "not all old watches are known to have ended"
+        );
+    }
+    Ok(Drained { lost, ended })
+}
+
+/// Whether a mirror has given the server everything that its watch could tell.
+fn is_whole(progress: &mirror::Progress, door_opened: Instant) -> bool {
+    match progress.watch {
+        WatchState::Live => progress.failure.is_none(),
+        WatchState::Ended { clean, at } => {
+            clean && at >= door_opened && progress.finished && progress.failure.is_none()
+        }
+        WatchState::Opening => false,
+    }
+}
+
+/// 4e: raises the floor above etcd's revision and opens the gates.
+async fn open(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &Endpoints,
+    ended: bool,
+) -> Result<(), SwitchError> {
+    let revision = acts::etcd_revision(endpoints).await?;
+    let floor = if ended { revision } else { revision + MARGIN };
+    let closed: Vec<_> = o
+        .resources
+        .iter()
+        .filter(|r| r.gate() != GateState::Open)
+        .collect();
+    let raise = closed
+        .iter()
+        .map(|r| cx.control.raise_floor(r.name(), floor, PATIENCE));
+    try_join_all(raise).await?;
+    acts::set_gates(cx, closed, GateState::Open, None).await?;
+    Ok(())
+}
+
+/// Gives the APIServices back although they are switched, because nothing was opened: etcd still
+/// has everything.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    acts::release(cx, o).await?;
+    acts::set_gates(cx, &o.resources, GateState::Closed, None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mirror_is_whole_when_the_drain_has_ended_it_or_it_still_follows() {
+        let opened = Instant::now();
+        let later = opened + Duration::from_millis(900);
+        let earlier = opened.checked_sub(Duration::from_millis(1)).unwrap();
+        let progress = |watch, finished| mirror::Progress {
+            watch,
+            finished,
+            ..mirror::Progress::default()
+        };
+        let ended = |clean, at| WatchState::Ended { clean, at };
+        assert!(is_whole(&progress(ended(true, later), true), opened));
+        assert!(is_whole(&progress(WatchState::Live, false), opened));
+        // Not yet durable, cut, or over before the door: events may be missing.
+        assert!(!is_whole(&progress(ended(true, later), false), opened));
+        assert!(!is_whole(&progress(ended(false, later), true), opened));
+        assert!(!is_whole(&progress(ended(true, earlier), true), opened));
+        assert!(!is_whole(&progress(WatchState::Opening, false), opened));
+        let mut failed = progress(ended(true, later), true);
+        failed.failure = Some("503".to_owned());
+        assert!(!is_whole(&failed, opened));
+    }
+}
