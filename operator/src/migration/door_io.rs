@@ -16,7 +16,7 @@ use super::{
     observed::Observed,
     wire::{WireError, collection, query},
 };
-use crate::names::FIELD_MANAGER;
+use crds::names::FIELD_MANAGER;
 
 /// How long a door is waited for: a CRD with many objects re-initializes its storage first.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -17,7 +17,7 @@ use super::{
     pages::{Identity, Key, Pages, identity},
     wire::{Wire, WireError, collection, object, query},
 };
-use crate::names::FIELD_MANAGER;
+use crds::names::FIELD_MANAGER;
 
 /// Writes under way at the same time.
 const CONCURRENCY: usize = 8;
