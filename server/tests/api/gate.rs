@@ -1,0 +1,104 @@
+use std::time::Duration;
+
+use crds::control::GateState;
+use futures::FutureExt;
+use serde_json::json;
+
+use crate::harness::*;
+
+const RESOURCE: &str = "policyreports.wgpolicyk8s.io";
+
+#[tokio::test]
+async fn a_closed_gate_refuses_everything() {
+    let server = Server::start_closed(|_| {}).await;
+    let item = format!("{REPORTS}/a");
+    for (method, uri) in [
+        ("GET", REPORTS.to_owned()),
+        ("GET", item.clone()),
+        ("GET", format!("{REPORTS}?watch=1")),
+        ("POST", REPORTS.to_owned()),
+        ("PUT", item.clone()),
+        ("PATCH", item.clone()),
+        ("DELETE", item),
+        ("DELETE", REPORTS.to_owned()),
+    ] {
+        let answer = server.request(method, &uri).json(&report("a")).send().await.expect(503);
+        assert_eq!(answer.headers["retry-after"], "1", "{method} {uri}");
+        assert_eq!(answer.json()["reason"], "ServiceUnavailable");
+    }
+    server.get("/apis/wgpolicyk8s.io/v1alpha2/nothing").await.expect(404);
+}
+
+#[tokio::test]
+async fn requests_wait_at_a_held_gate() {
+    let server = Server::start().await;
+    server.created("a").await;
+    server.set_gate(RESOURCE, GateState::Held).await;
+    let item = format!("{REPORTS}/a");
+    let requests = [
+        server.request("GET", &item).user("somebody"),
+        server.request("GET", REPORTS).user("somebody"),
+        server.request("POST", REPORTS).json(&report("b")).user("somebody"),
+        // The holder's own writes wait as well.
+        server.request("DELETE", &item),
+    ];
+    let mut waiting: Vec<_> = requests.into_iter().map(|r| Box::pin(r.send())).collect();
+    let watching = server.request("GET", &format!("{REPORTS}?watch=1")).user("somebody");
+    let mut watching = Box::pin(watching.watch());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    for request in &mut waiting {
+        assert!(request.as_mut().now_or_never().is_none());
+    }
+    assert!(watching.as_mut().now_or_never().is_none());
+    server.set_gate(RESOURCE, GateState::Open).await;
+    let mut codes = Vec::new();
+    for request in waiting {
+        codes.push(request.await.code);
+    }
+    assert_eq!(codes[1..], [200, 201, 200]);
+    assert!(matches!(codes[0], 200 | 404));
+    let mut watch = watching.await;
+    assert!(watch.next().await.is_some());
+}
+
+#[tokio::test]
+async fn a_gate_held_for_too_long_sheds_requests() {
+    let server = Server::start().await;
+    server.set_gate(RESOURCE, GateState::Held).await;
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let answer = server.request("GET", REPORTS).user("somebody").send().await.expect(429);
+    assert_eq!(began.elapsed().as_secs(), 30);
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert_eq!(answer.json()["reason"], "TooManyRequests");
+}
+
+#[tokio::test]
+async fn the_holder_may_look() {
+    let server = Server::start().await;
+    let created = server.created("a").await;
+    server.set_gate(RESOURCE, GateState::Held).await;
+    assert_eq!(server.get(&format!("{REPORTS}/a")).await.expect(200).json(), created);
+    assert_eq!(names(&server.get(REPORTS).await.expect(200).json()), ["a"]);
+}
+
+#[tokio::test]
+async fn closing_a_held_gate_refuses_those_who_wait() {
+    let server = Server::start().await;
+    server.set_gate(RESOURCE, GateState::Held).await;
+    let mut waiting = Box::pin(server.request("GET", REPORTS).user("somebody").send());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(waiting.as_mut().now_or_never().is_none());
+    server.set_gate(RESOURCE, GateState::Closed).await;
+    waiting.await.expect(503);
+}
+
+#[tokio::test]
+async fn gates_of_other_resources_are_their_own() {
+    let server = Server::start().await;
+    server.set_gate(RESOURCE, GateState::Closed).await;
+    server.get(CLUSTER_REPORTS).await.expect(200);
+    let mut cluster = report("x");
+    cluster["kind"] = json!("ClusterPolicyReport");
+    server.post(CLUSTER_REPORTS, &cluster).await.expect(201);
+}

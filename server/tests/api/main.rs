@@ -1,0 +1,16 @@
+//! The API in process: every verb against a real store, one module a verb.
+
+mod bodies;
+mod control;
+mod create;
+mod delete;
+mod deletecollection;
+mod faults;
+mod gate;
+mod get;
+mod harness;
+mod list;
+mod patch;
+mod update;
+mod versions;
+mod watch;
