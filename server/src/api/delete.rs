@@ -37,10 +37,11 @@ pub async fn delete(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     let accepted = scope.ctx.accept(Offer::Objects)?;
     let view = View::new(scope, accepted, false)?;
     let options = DeleteOptions::read(&scope.ctx, bytes)?;
-    api.store.consistent().await.map_err(failure::store)?;
-    let code = match options.accepted_when_waiting {
-        true => StatusCode::ACCEPTED,
-        false => StatusCode::OK,
+    api.caught_up().await?;
+    let code = if options.accepted_when_waiting {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
     };
     match one(api, scope, &scope.key(name), &options).await? {
         Outcome::Removed(uid) => {

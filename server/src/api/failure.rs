@@ -42,7 +42,7 @@ pub fn unknown(message: impl Into<String>) -> ApiError {
 
 /// A refusal of the store.
 #[must_use]
-pub fn store(error: StoreError) -> ApiError {
+pub fn store(error: &StoreError) -> ApiError {
     let seconds = error.retry_after().map_or(1, |pause| {
         u32::try_from(pause.as_secs()).unwrap_or(u32::MAX).max(1)
     });

@@ -19,7 +19,7 @@ pub async fn get(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     let view = View::new(scope, accepted, false)?;
     let name = scope.object_name()?;
     match get_version(&scope.ctx.info.query)? {
-        None => api.store.consistent().await.map_err(failure::store)?,
+        None => api.caught_up().await?,
         Some(0) => {}
         Some(rv) => {
             api.store

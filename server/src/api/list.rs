@@ -62,7 +62,7 @@ async fn snapshot(api: &Api, scope: &Scope, plan: &Plan) -> Result<Snapshot, Api
     let resource = &scope.resource;
     match plan.version {
         Version::Any => {}
-        Version::Newest => api.store.consistent().await.map_err(failure::store)?,
+        Version::Newest => api.caught_up().await?,
         Version::NotOlderThan(rv) => {
             api.store
                 .wait_for_rv(resource, rv)

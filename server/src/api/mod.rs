@@ -58,6 +58,14 @@ impl Api {
         }
     }
 
+    /// Makes sure that what is read from now on is not older than any write that was answered.
+    async fn caught_up(&self) -> Result<(), ApiError> {
+        self.store
+            .consistent()
+            .await
+            .map_err(|error| failure::store(&error))
+    }
+
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
         let scope = Scope::resolve(self, ctx)?;
         gate::pass(&scope, gate::patience()).await?;

@@ -29,7 +29,7 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
     let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Patch)?;
     let request = Request::read(scope, type_, bytes, options)?;
     for _ in 0..write::MAX_ATTEMPTS {
-        api.store.consistent().await.map_err(failure::store)?;
+        api.caught_up().await?;
         let stored = scope
             .resource
             .get(&scope.key(name))

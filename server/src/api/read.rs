@@ -65,10 +65,9 @@ pub fn plan(options: &ListOptions) -> Result<Plan, ApiError> {
     let version = match (rv, options.version_match) {
         (0, _) => Version::Any,
         (rv, Some(VersionMatch::Exact)) => Version::Exactly(rv),
-        (rv, Some(VersionMatch::NotOlderThan)) => Version::NotOlderThan(rv),
         // Before there was resourceVersionMatch, a limit meant the exact version.
         (rv, None) if options.limit > 0 => Version::Exactly(rv),
-        (rv, None) => Version::NotOlderThan(rv),
+        (rv, Some(VersionMatch::NotOlderThan) | None) => Version::NotOlderThan(rv),
     };
     // The kube-apiserver answers version 0 from its cache, which does not page.
     let limit = if version == Version::Any {

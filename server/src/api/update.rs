@@ -29,7 +29,7 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     let refuse = |error| failure::registry(scope, name, error);
     create::ensure_namespace(&mut object, scope.namespace()).map_err(refuse)?;
     body::check_name(scope, &object)?;
-    api.store.consistent().await.map_err(failure::store)?;
+    api.caught_up().await?;
     let stored = scope
         .resource
         .get(&scope.key(name))

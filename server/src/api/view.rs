@@ -84,12 +84,6 @@ impl View {
         })
     }
 
-    /// `apiVersion` of the objects.
-    #[must_use]
-    pub fn api_version(&self) -> &str {
-        &self.api_version
-    }
-
     /// Whether a list can be written object by object without being parsed as a whole.
     fn streams(&self) -> bool {
         self.accepted.media_type == MediaType::Json && !self.accepted.pretty

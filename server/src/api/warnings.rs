@@ -21,9 +21,10 @@ pub fn add(response: &mut Response, warnings: impl IntoIterator<Item = String>) 
     let total: usize = seen.iter().map(|text| text.chars().count()).sum();
     let mut left = MAX_TOTAL;
     for text in seen {
-        let text: String = match total > MAX_TOTAL {
-            true => text.chars().take(MAX_ITEM).collect(),
-            false => text,
+        let text: String = if total > MAX_TOTAL {
+            text.chars().take(MAX_ITEM).collect()
+        } else {
+            text
         };
         let length = text.chars().count();
         if length > left {

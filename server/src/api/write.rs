@@ -37,7 +37,7 @@ impl Failure {
                 ApiError::service_unavailable("the resource is being moved, try again", 1)
             }
             Self::Write(WriteError::Body(error)) => ApiError::internal(error),
-            Self::Write(WriteError::Store(error)) => failure::store(error),
+            Self::Write(WriteError::Store(error)) => failure::store(&error),
         }
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Object {
-        value.as_object().unwrap().clone()
+        serde_json::from_value(value).unwrap()
     }
 
     #[test]

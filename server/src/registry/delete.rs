@@ -100,10 +100,9 @@ fn finalizers_after(stored: &Object, propagation: Option<Propagation>) -> Vec<St
     let wanted = match propagation {
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Orphan) => Some(ORPHAN),
-        Some(Propagation::Background) => None,
         None if held_by(ORPHAN) => Some(ORPHAN),
         None if held_by(FOREGROUND) => Some(FOREGROUND),
-        None => None,
+        Some(Propagation::Background) | None => None,
     };
     let mut after: Vec<&str> = present
         .iter()
@@ -123,10 +122,7 @@ mod tests {
     use super::*;
 
     fn object(metadata: Value) -> Object {
-        json!({"spec": 1, "metadata": metadata})
-            .as_object()
-            .unwrap()
-            .clone()
+        Object::from_iter([("metadata".to_owned(), metadata)])
     }
 
     fn now() -> jiff::Timestamp {

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Object {
-        value.as_object().unwrap().clone()
+        serde_json::from_value(value).unwrap()
     }
 
     fn patched(operations: Value) -> Result<Value, RegistryError> {

@@ -362,9 +362,10 @@ pub fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
         if name.contains('/') || matches!(name, FOREGROUND | ORPHAN | "kubernetes") {
             continue;
         }
-        let advice = match name.contains('.') {
-            true => "finalizer name including a path (/)",
-            false => "finalizer name",
+        let advice = if name.contains('.') {
+            "finalizer name including a path (/)"
+        } else {
+            "finalizer name"
         };
         warnings.push(format!(
             "metadata.finalizers: {}: prefer a domain-qualified {advice} to avoid accidental \

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 async fn refused(server: &Server, body: impl Into<bytes::Bytes>) -> Answer {
-    let request = server.request("POST", REPORTS).header("content-type", "application/json");
+    let request = server
+        .request("POST", REPORTS)
+        .header("content-type", "application/json");
     request.body(body).send().await.expect(400)
 }
 
@@ -15,12 +17,27 @@ async fn what_is_no_object() {
     let server = Server::start().await;
     let whole = report("a").to_string();
     for body in [
-        "", " ", "null", "true", "7", "\"text\"", "[]", "{", "{]", "{\"kind\":1}",
-        "{\"kind\":\"PolicyReport\"", "\u{0}", "{}",
+        "",
+        " ",
+        "null",
+        "true",
+        "7",
+        "\"text\"",
+        "[]",
+        "{",
+        "{]",
+        "{\"kind\":1}",
+        "{\"kind\":\"PolicyReport\"",
+        "\u{0}",
+        "{}",
     ] {
         let answer = refused(&server, body).await;
         assert_eq!(answer.json()["reason"], "BadRequest", "{body}");
-        assert!(answer.message().contains("must be of type PolicyReport"), "{body}: {}", answer.message());
+        assert!(
+            answer.message().contains("must be of type PolicyReport"),
+            "{body}: {}",
+            answer.message()
+        );
     }
     for end in (1..whole.len()).step_by(7) {
         refused(&server, whole[..end].to_owned()).await;
@@ -34,7 +51,11 @@ async fn what_is_no_object() {
 async fn empty_and_unknown_types() {
     let server = Server::start().await;
     let empty = refused(&server, "").await;
-    assert!(empty.message().ends_with("(<empty>)"), "{}", empty.message());
+    assert!(
+        empty.message().ends_with("(<empty>)"),
+        "{}",
+        empty.message()
+    );
     let mut object = report("a");
     object.as_object_mut().unwrap().remove("apiVersion");
     let answer = refused(&server, object.to_string()).await;
@@ -43,13 +64,23 @@ async fn empty_and_unknown_types() {
         "the API version in the data () does not match the expected API version \
          (wgpolicyk8s.io/v1alpha2)"
     );
-    let list = json!({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReportList", "items": []});
+    let list =
+        json!({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReportList", "items": []});
     server.post(REPORTS, &list).await.expect(422);
     let mut metadata = report("a");
     metadata["metadata"]["labels"] = json!(1);
     let answer = refused(&server, metadata.to_string()).await;
-    assert!(answer.message().contains("cannot be handled as a PolicyReport"));
-    for metadata in [json!("text"), json!([]), json!({"name": 7}), json!({"ownerReferences": {}})] {
+    assert!(
+        answer
+            .message()
+            .contains("cannot be handled as a PolicyReport")
+    );
+    for metadata in [
+        json!("text"),
+        json!([]),
+        json!({"name": 7}),
+        json!({"ownerReferences": {}}),
+    ] {
         let mut object = report("a");
         object["metadata"] = metadata;
         refused(&server, object.to_string()).await;
@@ -61,13 +92,18 @@ async fn deep_and_wide() {
     let server = Server::start().await;
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         refused(&server, open.repeat(100_000)).await;
-        refused(&server, format!("{}1{}", open.repeat(100_000), close.repeat(100_000))).await;
+        refused(
+            &server,
+            format!("{}1{}", open.repeat(100_000), close.repeat(100_000)),
+        )
+        .await;
     }
     let mut wide = report("wide");
     wide["results"] = Value::from(vec![json!({"policy": "p"}); 20_000]);
     server.post(REPORTS, &wide).await.expect(201);
-    let many: serde_json::Map<String, Value> =
-        (0..20_000).map(|i| (format!("unknown{i}"), Value::Null)).collect();
+    let many: serde_json::Map<String, Value> = (0..20_000)
+        .map(|i| (format!("unknown{i}"), Value::Null))
+        .collect();
     let mut unknown = report("unknown");
     unknown.as_object_mut().unwrap().extend(many);
     let answer = server.post(REPORTS, &unknown).await.expect(201);
@@ -81,10 +117,20 @@ async fn duplicate_keys() {
     let body = r#"{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport",
         "metadata":{"name":"a","name":"b"},"summary":{"pass":1,"pass":2}}"#;
     let post = |uri: String| {
-        server.request("POST", &uri).header("content-type", "application/json").body(body).send()
+        server
+            .request("POST", &uri)
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
     };
-    let strict = post(format!("{REPORTS}?fieldValidation=Strict")).await.expect(400);
-    assert!(strict.message().contains("duplicate field"), "{}", strict.message());
+    let strict = post(format!("{REPORTS}?fieldValidation=Strict"))
+        .await
+        .expect(400);
+    assert!(
+        strict.message().contains("duplicate field"),
+        "{}",
+        strict.message()
+    );
     let warned = post(REPORTS.to_owned()).await.expect(201);
     assert_eq!(warned.warnings().len(), 2);
     assert_eq!(warned.json()["metadata"]["name"], "b");
@@ -94,7 +140,9 @@ async fn duplicate_keys() {
 async fn yaml_that_is_none() {
     let server = Server::start().await;
     for body in ["a: b: c", "- [", "\t", "a: &x [*x]", "%", "---\n...\n---"] {
-        let request = server.request("POST", REPORTS).header("content-type", "application/yaml");
+        let request = server
+            .request("POST", REPORTS)
+            .header("content-type", "application/yaml");
         request.body(body).send().await.expect(400);
     }
 }
@@ -141,8 +189,16 @@ fn any_json() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(4, 32, 6, |inner| {
         let key = prop_oneof![
-            Just("metadata"), Just("kind"), Just("name"), Just("labels"), Just("results"),
-            Just("op"), Just("path"), Just("value"), Just("resourceVersion"), Just("finalizers"),
+            Just("metadata"),
+            Just("kind"),
+            Just("name"),
+            Just("labels"),
+            Just("results"),
+            Just("op"),
+            Just("path"),
+            Just("value"),
+            Just("resourceVersion"),
+            Just("finalizers"),
         ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),

@@ -37,9 +37,11 @@ async fn names_are_generated() {
     assert_eq!(seen.len(), 20);
     object["metadata"] = json!({});
     let nameless = server.post(REPORTS, &object).await.expect(422);
-    assert!(nameless.message().ends_with(
-        "metadata.name: Required value: name or generateName is required"
-    ));
+    assert!(
+        nameless
+            .message()
+            .ends_with("metadata.name: Required value: name or generateName is required")
+    );
 }
 
 #[tokio::test]
@@ -49,7 +51,10 @@ async fn a_taken_name() {
     let taken = server.post(REPORTS, &report("a")).await.expect(409);
     assert_snapshot!(taken.text(), @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"policyreports.wgpolicyk8s.io \"a\" already exists","reason":"AlreadyExists","details":{"name":"a","group":"wgpolicyk8s.io","kind":"policyreports"},"code":409}"#);
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    server.merge_patch(&format!("{REPORTS}/a"), &hold).await.expect(200);
+    server
+        .merge_patch(&format!("{REPORTS}/a"), &hold)
+        .await
+        .expect(200);
     server.delete(&format!("{REPORTS}/a")).await.expect(200);
     let deleting = server.post(REPORTS, &report("a")).await.expect(409);
     assert!(deleting.message().starts_with("object is being deleted: "));
@@ -88,9 +93,14 @@ async fn namespaces_decide() {
 async fn updates_and_deletions_go_on_in_a_terminating_namespace() {
     let server = Server::start().await;
     let mut object = server.created("a").await;
-    server.namespaces.set("default", NamespacePhase::Terminating);
+    server
+        .namespaces
+        .set("default", NamespacePhase::Terminating);
     object["results"] = json!([]);
-    server.put(&format!("{REPORTS}/a"), &object).await.expect(200);
+    server
+        .put(&format!("{REPORTS}/a"), &object)
+        .await
+        .expect(200);
     server.delete(&format!("{REPORTS}/a")).await.expect(200);
 }
 
@@ -107,7 +117,11 @@ async fn body_and_path_must_agree() {
     let mut cluster = report("a");
     cluster["kind"] = json!("ClusterPolicyReport");
     cluster["metadata"]["namespace"] = json!("ignored");
-    let created = server.post(CLUSTER_REPORTS, &cluster).await.expect(201).json();
+    let created = server
+        .post(CLUSTER_REPORTS, &cluster)
+        .await
+        .expect(201)
+        .json();
     assert_eq!(created["metadata"].get("namespace"), None);
 }
 
@@ -129,7 +143,10 @@ async fn unknown_fields() {
     object["foo"] = json!(1);
     object["results"][0]["bar"] = json!(2);
     object["metadata"]["baz"] = json!(3);
-    let strict = server.post(&format!("{REPORTS}?fieldValidation=Strict"), &object).await.expect(400);
+    let strict = server
+        .post(&format!("{REPORTS}?fieldValidation=Strict"), &object)
+        .await
+        .expect(400);
     assert_eq!(
         strict.message(),
         "PolicyReport in version \"v1alpha2\" cannot be handled as a PolicyReport: strict decoding \
@@ -137,16 +154,25 @@ async fn unknown_fields() {
          \"results[0].bar\""
     );
     let warned = server.post(REPORTS, &object).await.expect(201);
-    assert_eq!(warned.warnings(), [
-        "299 - \"unknown field \\\"metadata.baz\\\"\"",
-        "299 - \"unknown field \\\"foo\\\"\"",
-        "299 - \"unknown field \\\"results[0].bar\\\"\"",
-    ]);
+    assert_eq!(
+        warned.warnings(),
+        [
+            "299 - \"unknown field \\\"metadata.baz\\\"\"",
+            "299 - \"unknown field \\\"foo\\\"\"",
+            "299 - \"unknown field \\\"results[0].bar\\\"\"",
+        ]
+    );
     let stored = warned.json();
     assert_eq!(stored.get("foo"), None);
-    assert_eq!(stored["results"][0], json!({"policy": "p", "rule": "r", "result": "pass"}));
+    assert_eq!(
+        stored["results"][0],
+        json!({"policy": "p", "rule": "r", "result": "pass"})
+    );
     object["metadata"]["name"] = json!("b");
-    let ignored = server.post(&format!("{REPORTS}?fieldValidation=Ignore"), &object).await.expect(201);
+    let ignored = server
+        .post(&format!("{REPORTS}?fieldValidation=Ignore"), &object)
+        .await
+        .expect(201);
     assert_eq!(ignored.warnings(), [""; 0]);
 }
 
@@ -165,8 +191,14 @@ async fn broken_schemas_name_the_field() {
         .iter()
         .map(|c| (c["field"].as_str().unwrap(), c["reason"].as_str().unwrap()))
         .collect();
-    assert!(causes.contains(&("results[0].policy", "FieldValueRequired")), "{causes:?}");
-    assert!(causes.contains(&("results[0].result", "FieldValueNotSupported")), "{causes:?}");
+    assert!(
+        causes.contains(&("results[0].policy", "FieldValueRequired")),
+        "{causes:?}"
+    );
+    assert!(
+        causes.contains(&("results[0].result", "FieldValueNotSupported")),
+        "{causes:?}"
+    );
     let mut named = report("Wrong_Name");
     named["metadata"]["labels"] = json!({"-": "x"});
     let answer = server.post(REPORTS, &named).await.expect(422).json();
@@ -183,14 +215,24 @@ async fn broken_schemas_name_the_field() {
 async fn a_dry_run_stores_nothing() {
     let server = Server::start().await;
     let before = rv(&server.get(REPORTS).await.json());
-    let answer = server.post(&format!("{REPORTS}?dryRun=All"), &report("a")).await.expect(201).json();
+    let answer = server
+        .post(&format!("{REPORTS}?dryRun=All"), &report("a"))
+        .await
+        .expect(201)
+        .json();
     assert!(answer["metadata"]["uid"].is_string());
     assert_eq!(answer["metadata"].get("resourceVersion"), None);
     server.get(&format!("{REPORTS}/a")).await.expect(404);
     assert_eq!(rv(&server.get(REPORTS).await.json()), before);
     server.created("a").await;
-    server.post(&format!("{REPORTS}?dryRun=All"), &report("a")).await.expect(409);
-    server.post(&format!("{REPORTS}?dryRun=Some"), &report("b")).await.expect(422);
+    server
+        .post(&format!("{REPORTS}?dryRun=All"), &report("a"))
+        .await
+        .expect(409);
+    server
+        .post(&format!("{REPORTS}?dryRun=Some"), &report("b"))
+        .await
+        .expect(422);
 }
 
 #[tokio::test]
@@ -204,7 +246,10 @@ async fn warnings_about_metadata() {
     let warnings = answer.warnings();
     assert!(warnings[0].contains(".metadata.ownerReferences contains duplicate entries"));
     assert!(warnings[1].contains("prefer a domain-qualified finalizer name"));
-    assert_eq!(answer.json()["metadata"]["ownerReferences"], Value::Array(vec![owner]));
+    assert_eq!(
+        answer.json()["metadata"]["ownerReferences"],
+        Value::Array(vec![owner])
+    );
 }
 
 #[tokio::test]
@@ -212,10 +257,18 @@ async fn yaml_bodies() {
     let server = Server::start().await;
     let yaml = "apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\nmetadata:\n  name: a\n";
     let create = |type_: &str| {
-        server.request("POST", REPORTS).body(yaml).header("content-type", type_).send()
+        server
+            .request("POST", REPORTS)
+            .body(yaml)
+            .header("content-type", type_)
+            .send()
     };
     create("application/yaml; charset=utf-8").await.expect(201);
-    for type_ in ["text/plain", "application/vnd.kubernetes.protobuf", "application/cbor"] {
+    for type_ in [
+        "text/plain",
+        "application/vnd.kubernetes.protobuf",
+        "application/cbor",
+    ] {
         let answer = create(type_).await.expect(415);
         assert!(answer.message().starts_with(
             "the body of the request was in an unknown format - accepted media types include: \

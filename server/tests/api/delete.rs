@@ -8,7 +8,11 @@ fn uri(name: &str) -> String {
 }
 
 async fn delete_with(server: &Server, name: &str, options: serde_json::Value) -> Answer {
-    server.request("DELETE", &uri(name)).json(&options).send().await
+    server
+        .request("DELETE", &uri(name))
+        .json(&options)
+        .send()
+        .await
 }
 
 #[tokio::test]
@@ -21,7 +25,11 @@ async fn a_deletion_answers_with_a_status() {
     server.delete(&uri("a")).await.expect(404);
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     server.created("b").await;
-    let answer = server.request("DELETE", &uri("b")).header("accept", table).send().await;
+    let answer = server
+        .request("DELETE", &uri("b"))
+        .header("accept", table)
+        .send()
+        .await;
     assert_eq!(answer.expect(200).json()["kind"], "Status");
 }
 
@@ -30,7 +38,9 @@ async fn preconditions() {
     let server = Server::start().await;
     let created = server.created("a").await;
     let uid = created["metadata"]["uid"].as_str().unwrap();
-    let wrong = delete_with(&server, "a", json!({"preconditions": {"uid": "w"}})).await.expect(409);
+    let wrong = delete_with(&server, "a", json!({"preconditions": {"uid": "w"}}))
+        .await
+        .expect(409);
     assert_eq!(
         wrong.message(),
         format!(
@@ -52,8 +62,12 @@ async fn finalizers_hold_an_object() {
     let mut object = report("a");
     object["metadata"]["finalizers"] = json!(["example.com/x", "example.com/y"]);
     let created = server.post(REPORTS, &object).await.expect(201).json();
-    let mut watch =
-        server.watch(&format!("{REPORTS}?watch=1&resourceVersion={}", rv(&created))).await;
+    let mut watch = server
+        .watch(&format!(
+            "{REPORTS}?watch=1&resourceVersion={}",
+            rv(&created)
+        ))
+        .await;
     let deleting = server.delete(&uri("a")).await.expect(200).json();
     assert!(deleting["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 0);
@@ -73,29 +87,42 @@ async fn finalizers_hold_an_object() {
     let gone = watch.next().await.unwrap();
     assert_eq!(gone["type"], "DELETED");
     assert!(rv(&gone["object"]) > rv(&kept));
-    assert_eq!(gone["object"]["metadata"]["finalizers"], json!(["example.com/y"]));
+    assert_eq!(
+        gone["object"]["metadata"]["finalizers"],
+        json!(["example.com/y"])
+    );
 }
 
 #[tokio::test]
 async fn propagation_policies() {
     let server = Server::start().await;
     for (options, finalizer) in [
-        (json!({"propagationPolicy": "Foreground"}), "foregroundDeletion"),
+        (
+            json!({"propagationPolicy": "Foreground"}),
+            "foregroundDeletion",
+        ),
         (json!({"propagationPolicy": "Orphan"}), "orphan"),
         (json!({"orphanDependents": true}), "orphan"),
     ] {
         server.created("a").await;
         let object = delete_with(&server, "a", options).await.expect(200).json();
         assert_eq!(object["metadata"]["finalizers"], json!([finalizer]));
-        delete_with(&server, "a", json!({"propagationPolicy": "Background"})).await.expect(200);
+        delete_with(&server, "a", json!({"propagationPolicy": "Background"}))
+            .await
+            .expect(200);
         server.get(&uri("a")).await.expect(404);
     }
     let mut held = report("b");
     held["metadata"]["finalizers"] = json!(["example.com/x"]);
     server.post(REPORTS, &held).await.expect(201);
-    delete_with(&server, "b", json!({"orphanDependents": false})).await.expect(202);
+    delete_with(&server, "b", json!({"orphanDependents": false}))
+        .await
+        .expect(202);
     server.created("c").await;
-    server.delete(&format!("{}?propagationPolicy=Foreground", uri("c"))).await.expect(200);
+    server
+        .delete(&format!("{}?propagationPolicy=Foreground", uri("c")))
+        .await
+        .expect(200);
     server.get(&uri("c")).await.expect(200);
 }
 
@@ -105,17 +132,31 @@ async fn refused_options() {
     server.created("a").await;
     for (options, code) in [
         (json!([]), 400),
-        (json!({"kind": "PolicyReport", "apiVersion": "wgpolicyk8s.io/v1alpha2"}), 400),
+        (
+            json!({"kind": "PolicyReport", "apiVersion": "wgpolicyk8s.io/v1alpha2"}),
+            400,
+        ),
         (json!({"dryRun": ["Some"]}), 422),
         (json!({"propagationPolicy": "Sideways"}), 422),
     ] {
         delete_with(&server, "a", options).await.expect(code);
     }
     for query in ["dryRun=x", "propagationPolicy=x"] {
-        server.delete(&format!("{}?{query}", uri("a"))).await.expect(422);
+        server
+            .delete(&format!("{}?{query}", uri("a")))
+            .await
+            .expect(422);
     }
-    server.delete(&format!("{}?gracePeriodSeconds=x", uri("a"))).await.expect(400);
-    server.request("DELETE", &uri("a")).body("{").send().await.expect(400);
+    server
+        .delete(&format!("{}?gracePeriodSeconds=x", uri("a")))
+        .await
+        .expect(400);
+    server
+        .request("DELETE", &uri("a"))
+        .body("{")
+        .send()
+        .await
+        .expect(400);
     server.get(&uri("a")).await.expect(200);
 }
 
@@ -123,10 +164,19 @@ async fn refused_options() {
 async fn a_dry_run_deletes_nothing() {
     let server = Server::start().await;
     let created = server.created("a").await;
-    server.delete(&format!("{}?dryRun=All", uri("a"))).await.expect(200);
+    server
+        .delete(&format!("{}?dryRun=All", uri("a")))
+        .await
+        .expect(200);
     let foreground = json!({"dryRun": ["All"], "propagationPolicy": "Foreground"});
-    let marked = delete_with(&server, "a", foreground).await.expect(200).json();
-    assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    let marked = delete_with(&server, "a", foreground)
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(
+        marked["metadata"]["finalizers"],
+        json!(["foregroundDeletion"])
+    );
     assert_eq!(server.get(&uri("a")).await.json(), created);
 }
 

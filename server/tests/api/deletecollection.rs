@@ -29,7 +29,9 @@ async fn everything_goes_before_the_answer_comes() {
     assert_eq!(names(&answer).len(), 150);
     assert_eq!(names(&server.get(REPORTS).await.json()), [""; 0]);
     assert_eq!(names(&server.get(&other).await.json()), ["stays"]);
-    let mut watch = server.watch(&format!("{REPORTS}?watch=1&resourceVersion={from}")).await;
+    let mut watch = server
+        .watch(&format!("{REPORTS}?watch=1&resourceVersion={from}"))
+        .await;
     for _ in 0..150 {
         assert_eq!(watch.next().await.unwrap()["type"], "DELETED");
     }
@@ -40,16 +42,33 @@ async fn everything_goes_before_the_answer_comes() {
 #[tokio::test]
 async fn selections_and_pages() {
     let server = with_reports(5).await;
-    let one = server.delete(&format!("{REPORTS}?labelSelector=app%3Dr1")).await.expect(200).json();
+    let one = server
+        .delete(&format!("{REPORTS}?labelSelector=app%3Dr1"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&one), ["r1"]);
     let named = format!("{REPORTS}?fieldSelector=metadata.name%3Dr3");
-    assert_eq!(names(&server.delete(&named).await.expect(200).json()), ["r3"]);
-    let page = server.delete(&format!("{REPORTS}?limit=1")).await.expect(200).json();
+    assert_eq!(
+        names(&server.delete(&named).await.expect(200).json()),
+        ["r3"]
+    );
+    let page = server
+        .delete(&format!("{REPORTS}?limit=1"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&page), ["r0"]);
     assert_eq!(names(&server.get(REPORTS).await.json()), ["r2", "r4"]);
-    server.delete(&format!("{REPORTS}?dryRun=All")).await.expect(200);
+    server
+        .delete(&format!("{REPORTS}?dryRun=All"))
+        .await
+        .expect(200);
     assert_eq!(names(&server.get(REPORTS).await.json()), ["r2", "r4"]);
-    server.delete(&format!("{REPORTS}?fieldSelector=spec.x%3D1")).await.expect(400);
+    server
+        .delete(&format!("{REPORTS}?fieldSelector=spec.x%3D1"))
+        .await
+        .expect(400);
 }
 
 #[tokio::test]

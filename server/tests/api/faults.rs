@@ -1,20 +1,28 @@
 //! What clients are told when the store does not keep up, or is gone.
 
-use reports_server::store::QueueLimits;
 use crds::control::GateState;
+use reports_server::store::QueueLimits;
 use serde_json::json;
 
 use crate::harness::*;
 
 #[tokio::test]
 async fn an_overloaded_store_sheds_writes() {
-    let limits = QueueLimits { writes: 2, ..QueueLimits::default() };
+    let limits = QueueLimits {
+        writes: 2,
+        ..QueueLimits::default()
+    };
     let server = Server::start_closed(|options| options.queue = limits).await;
-    server.set_gate("policyreports.wgpolicyk8s.io", GateState::Open).await;
+    server
+        .set_gate("policyreports.wgpolicyk8s.io", GateState::Open)
+        .await;
     let objects: Vec<_> = (0..64).map(|i| report(&format!("r{i}"))).collect();
     let answers = futures::future::join_all(objects.iter().map(|o| server.post(REPORTS, o))).await;
     let shed: Vec<_> = answers.iter().filter(|a| a.code != 201).collect();
-    assert!(!shed.is_empty(), "64 writes at once do not fit into a queue of 2");
+    assert!(
+        !shed.is_empty(),
+        "64 writes at once do not fit into a queue of 2"
+    );
     for answer in shed {
         assert_eq!(answer.code, 429, "{}", answer.text());
         assert!(answer.headers.contains_key("retry-after"));
@@ -41,6 +49,10 @@ async fn a_store_that_is_gone_refuses_writes_and_still_reads() {
         assert!(answer.headers.contains_key("retry-after"));
         assert_eq!(answer.json()["reason"], "ServiceUnavailable");
     }
-    let any = server.get(&format!("{item}?resourceVersion=0")).await.expect(200).json();
+    let any = server
+        .get(&format!("{item}?resourceVersion=0"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(any, created);
 }

@@ -22,11 +22,19 @@ async fn a_closed_gate_refuses_everything() {
         ("DELETE", item),
         ("DELETE", REPORTS.to_owned()),
     ] {
-        let answer = server.request(method, &uri).json(&report("a")).send().await.expect(503);
+        let answer = server
+            .request(method, &uri)
+            .json(&report("a"))
+            .send()
+            .await
+            .expect(503);
         assert_eq!(answer.headers["retry-after"], "1", "{method} {uri}");
         assert_eq!(answer.json()["reason"], "ServiceUnavailable");
     }
-    server.get("/apis/wgpolicyk8s.io/v1alpha2/nothing").await.expect(404);
+    server
+        .get("/apis/wgpolicyk8s.io/v1alpha2/nothing")
+        .await
+        .expect(404);
 }
 
 #[tokio::test]
@@ -38,12 +46,17 @@ async fn requests_wait_at_a_held_gate() {
     let requests = [
         server.request("GET", &item).user("somebody"),
         server.request("GET", REPORTS).user("somebody"),
-        server.request("POST", REPORTS).json(&report("b")).user("somebody"),
+        server
+            .request("POST", REPORTS)
+            .json(&report("b"))
+            .user("somebody"),
         // The holder's own writes wait as well.
         server.request("DELETE", &item),
     ];
     let mut waiting: Vec<_> = requests.into_iter().map(|r| Box::pin(r.send())).collect();
-    let watching = server.request("GET", &format!("{REPORTS}?watch=1")).user("somebody");
+    let watching = server
+        .request("GET", &format!("{REPORTS}?watch=1"))
+        .user("somebody");
     let mut watching = Box::pin(watching.watch());
     tokio::time::sleep(Duration::from_millis(50)).await;
     for request in &mut waiting {
@@ -67,7 +80,12 @@ async fn a_gate_held_for_too_long_sheds_requests() {
     server.set_gate(RESOURCE, GateState::Held).await;
     tokio::time::pause();
     let began = tokio::time::Instant::now();
-    let answer = server.request("GET", REPORTS).user("somebody").send().await.expect(429);
+    let answer = server
+        .request("GET", REPORTS)
+        .user("somebody")
+        .send()
+        .await
+        .expect(429);
     assert_eq!(began.elapsed().as_secs(), 30);
     assert_eq!(answer.headers["retry-after"], "1");
     assert_eq!(answer.json()["reason"], "TooManyRequests");
@@ -78,7 +96,10 @@ async fn the_holder_may_look() {
     let server = Server::start().await;
     let created = server.created("a").await;
     server.set_gate(RESOURCE, GateState::Held).await;
-    assert_eq!(server.get(&format!("{REPORTS}/a")).await.expect(200).json(), created);
+    assert_eq!(
+        server.get(&format!("{REPORTS}/a")).await.expect(200).json(),
+        created
+    );
     assert_eq!(names(&server.get(REPORTS).await.expect(200).json()), ["a"]);
 }
 

@@ -25,10 +25,17 @@ async fn what_is_not_there() {
         "/apis/wgpolicyk8s.io/v1alpha2/policyreports/a",
         "/apis/wgpolicyk8s.io/v1alpha2/namespaces/default/clusterpolicyreports/a",
     ] {
-        assert_eq!(server.get(path).await.expect(404).text(), "404 page not found\n", "{path}");
+        assert_eq!(
+            server.get(path).await.expect(404).text(),
+            "404 page not found\n",
+            "{path}"
+        );
     }
     let status = server.get(&format!("{REPORTS}/a/status")).await.expect(404);
-    assert_eq!(status.message(), "policyreports.wgpolicyk8s.io \"a\" not found");
+    assert_eq!(
+        status.message(),
+        "policyreports.wgpolicyk8s.io \"a\" not found"
+    );
 }
 
 #[tokio::test]
@@ -36,7 +43,10 @@ async fn versions_that_cannot_be_had() {
     let server = Server::start().await;
     let now = rv(&server.created("a").await);
     for good in ["0".to_owned(), "1".to_owned(), now.to_string()] {
-        server.get(&format!("{REPORTS}/a?resourceVersion={good}")).await.expect(200);
+        server
+            .get(&format!("{REPORTS}/a?resourceVersion={good}"))
+            .await
+            .expect(200);
     }
     tokio::time::pause();
     let future = server
@@ -47,10 +57,19 @@ async fn versions_that_cannot_be_had() {
     let status = future.json();
     assert_eq!(
         status["message"],
-        json!(format!("Timeout: Too large resource version: {}, current: {now}", now + 1000))
+        json!(format!(
+            "Timeout: Too large resource version: {}, current: {now}",
+            now + 1000
+        ))
     );
-    assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
-    server.get(&format!("{REPORTS}/a?resourceVersion=x")).await.expect(500);
+    assert_eq!(
+        status["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
+    server
+        .get(&format!("{REPORTS}/a?resourceVersion=x"))
+        .await
+        .expect(500);
 }
 
 #[tokio::test]
@@ -66,7 +85,10 @@ async fn tables_and_metadata() {
         .expect(200)
         .json();
     assert_eq!(table["kind"], "Table");
-    assert_eq!(table["metadata"], json!({"resourceVersion": created["metadata"]["resourceVersion"]}));
+    assert_eq!(
+        table["metadata"],
+        json!({"resourceVersion": created["metadata"]["resourceVersion"]})
+    );
     assert_eq!(table["columnDefinitions"][0]["name"], "Name");
     let row = &table["rows"][0];
     assert_eq!(row["cells"][0], "a");
@@ -80,8 +102,11 @@ async fn tables_and_metadata() {
         .await
         .expect(200)
         .json();
-    assert_eq!(partial, json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-        "metadata": created["metadata"]}));
+    assert_eq!(
+        partial,
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": created["metadata"]})
+    );
 
     let list = server
         .request("GET", &format!("{REPORTS}/a"))
@@ -96,7 +121,11 @@ async fn tables_and_metadata() {
         .send()
         .await
         .expect(400);
-    assert!(include.message().contains("includeObject: Invalid value: \"Most\""));
+    assert!(
+        include
+            .message()
+            .contains("includeObject: Invalid value: \"Most\"")
+    );
 }
 
 #[tokio::test]
@@ -110,8 +139,14 @@ async fn yaml_and_indented_json() {
         .await
         .expect(200);
     assert_eq!(yaml.headers["content-type"], "application/yaml");
-    assert!(yaml.text().starts_with("apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\n"));
-    let pretty = server.get(&format!("{REPORTS}/a?pretty=true")).await.expect(200);
+    assert!(
+        yaml.text()
+            .starts_with("apiVersion: wgpolicyk8s.io/v1alpha2\nkind: PolicyReport\n")
+    );
+    let pretty = server
+        .get(&format!("{REPORTS}/a?pretty=true"))
+        .await
+        .expect(200);
     assert!(pretty.text().starts_with("{\n  \"apiVersion\""));
     assert_eq!(pretty.json(), created);
 }

@@ -69,7 +69,10 @@ impl Namespaces {
 impl NamespaceLookup for Namespaces {
     async fn phase(&self, name: &str) -> Result<NamespacePhase, NamespaceError> {
         if name == "unknown" {
-            return Err(NamespaceError { name: name.to_owned(), why: "no answer".to_owned() });
+            return Err(NamespaceError {
+                name: name.to_owned(),
+                why: "no answer".to_owned(),
+            });
         }
         let known = self.0.lock().unwrap().get(name).copied();
         Ok(known.unwrap_or(NamespacePhase::Active))
@@ -89,7 +92,10 @@ pub fn definitions() -> Vec<ResourceDefinition> {
     let catalog = crds::catalog::group("wgpolicyk8s.io")
         .map(|resource| crds::catalog::to_crd(resource).unwrap());
     let gadgets: CustomResourceDefinition = serde_json::from_str(GADGETS).unwrap();
-    catalog.chain([gadgets]).map(|crd| ResourceDefinition::from_crd(&crd).unwrap()).collect()
+    catalog
+        .chain([gadgets])
+        .map(|crd| ResourceDefinition::from_crd(&crd).unwrap())
+        .collect()
 }
 
 impl Server {
@@ -97,7 +103,9 @@ impl Server {
     pub async fn start() -> Self {
         let server = Self::start_closed(|_| {}).await;
         for resource in server.store.resources() {
-            server.set_gate(&resource.def().resource.to_string(), GateState::Open).await;
+            server
+                .set_gate(&resource.def().resource.to_string(), GateState::Open)
+                .await;
         }
         server
     }
@@ -111,10 +119,7 @@ impl Server {
         let definitions = definitions();
         for definition in &definitions {
             let def = ResourceDef {
-                resource: GroupResource::new(
-                    definition.group.as_str(),
-                    definition.plural.as_str(),
-                ),
+                resource: GroupResource::new(definition.group.as_str(), definition.plural.as_str()),
                 kind: definition.kind.as_str().into(),
                 namespaced: definition.namespaced,
             };
@@ -141,9 +146,15 @@ impl Server {
 
     pub async fn set_gate(&self, name: &str, state: GateState) {
         let (plural, group) = name.split_once('.').unwrap();
-        let spec = GateSpec { state, settled: None };
+        let spec = GateSpec {
+            state,
+            settled: None,
+        };
         let resource = GroupResource::new(group, plural);
-        self.store.set_gate(&resource, spec, Some(&self.user)).await.unwrap();
+        self.store
+            .set_gate(&resource, spec, Some(&self.user))
+            .await
+            .unwrap();
     }
 
     pub fn request(&self, method: &str, uri: &str) -> Request<'_> {
@@ -175,12 +186,18 @@ impl Server {
 
     pub async fn merge_patch(&self, uri: &str, body: &Value) -> Answer {
         let request = self.request("PATCH", uri).json(body);
-        request.header("content-type", "application/merge-patch+json").send().await
+        request
+            .header("content-type", "application/merge-patch+json")
+            .send()
+            .await
     }
 
     pub async fn json_patch(&self, uri: &str, body: &Value) -> Answer {
         let request = self.request("PATCH", uri).json(body);
-        request.header("content-type", "application/json-patch+json").send().await
+        request
+            .header("content-type", "application/json-patch+json")
+            .send()
+            .await
     }
 
     /// Creates a report of this name and gives it back.
@@ -208,12 +225,14 @@ pub struct Request<'a> {
 impl Request<'_> {
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
-        self.headers.insert(name, HeaderValue::from_str(value).unwrap());
+        self.headers
+            .insert(name, HeaderValue::from_str(value).unwrap());
         self
     }
 
     pub fn json(self, body: &Value) -> Self {
-        self.body(body.to_string()).header("content-type", "application/json")
+        self.body(body.to_string())
+            .header("content-type", "application/json")
     }
 
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
@@ -233,7 +252,10 @@ impl Request<'_> {
             info,
             method: self.method,
             headers: self.headers,
-            user: Arc::new(UserInfo { username: self.user, ..UserInfo::default() }),
+            user: Arc::new(UserInfo {
+                username: self.user,
+                ..UserInfo::default()
+            }),
             request_id: "test".into(),
             deadline: None,
             shutdown: self.server.shutdown.clone(),
@@ -247,15 +269,26 @@ impl Request<'_> {
     pub async fn send(self) -> Answer {
         let response = self.response().await;
         let (head, body) = response.into_parts();
-        let body = tokio::time::timeout(PATIENCE, body.collect()).await.unwrap().unwrap();
-        Answer { code: head.status.as_u16(), headers: head.headers, body: body.to_bytes() }
+        let body = tokio::time::timeout(PATIENCE, body.collect())
+            .await
+            .unwrap()
+            .unwrap();
+        Answer {
+            code: head.status.as_u16(),
+            headers: head.headers,
+            body: body.to_bytes(),
+        }
     }
 
     pub async fn watch(self) -> Events {
         let response = self.response().await;
         assert_eq!(response.status(), StatusCode::OK);
         assert!(!response.headers().contains_key("content-length"));
-        Events { stream: response.into_body().into_data_stream().boxed(), buffer: Vec::new() }
+        Events {
+            stream: StreamExt::boxed(response.into_body().into_data_stream()),
+            buffer: Vec::new(),
+            patience: PATIENCE,
+        }
     }
 }
 
@@ -282,12 +315,17 @@ impl Answer {
     }
 
     pub fn message(&self) -> String {
-        self.json()["message"].as_str().unwrap_or_default().to_owned()
+        self.json()["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     pub fn warnings(&self) -> Vec<String> {
         let values = self.headers.get_all("warning").iter();
-        values.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
+        values
+            .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
+            .collect()
     }
 }
 
@@ -295,6 +333,8 @@ impl Answer {
 pub struct Events {
     stream: BoxStream<'static, Result<Bytes, axum::Error>>,
     buffer: Vec<u8>,
+    /// Longest wait for one event; to be raised where the clock is paused and jumps.
+    pub patience: Duration,
 }
 
 impl Events {
@@ -305,7 +345,7 @@ impl Events {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let piece = tokio::time::timeout(PATIENCE, self.stream.next()).await;
+            let piece = tokio::time::timeout(self.patience, self.stream.next()).await;
             match piece.expect("an event in time") {
                 Some(piece) => self.buffer.extend_from_slice(&piece.unwrap()),
                 None => {
@@ -329,9 +369,16 @@ impl Events {
 pub fn brief(event: &Value) -> String {
     let metadata = &event["object"]["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let parts =
-        [text(&event["type"]), text(&metadata["name"]), text(&metadata["resourceVersion"])];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    let parts = [
+        text(&event["type"]),
+        text(&metadata["name"]),
+        text(&metadata["resourceVersion"]),
+    ];
+    parts
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A small valid report.
@@ -347,12 +394,19 @@ pub fn report(name: &str) -> Value {
 }
 
 pub fn rv(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 pub fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
-    items.iter().map(|i| i["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    items
+        .iter()
+        .map(|i| i["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// What differs from run to run, replaced.

@@ -1,4 +1,5 @@
 use base64::Engine as _;
+use crds::control::GateState;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -28,27 +29,51 @@ async fn objects_are_ordered_and_whole() {
     server.post(&other, &report("z")).await.expect(201);
     let list = server.get(REPORTS).await.expect(200).json();
     assert_eq!(names(&list), ["a", "b", "c"]);
-    assert_eq!(list["items"][0], server.get(&format!("{REPORTS}/a")).await.json());
+    assert_eq!(
+        list["items"][0],
+        server.get(&format!("{REPORTS}/a")).await.json()
+    );
     let all = server.get(ALL_REPORTS).await.expect(200).json();
     assert_eq!(names(&all), ["z", "a", "b", "c"]);
-    assert!(rv(&all) >= all["items"].as_array().unwrap().iter().map(rv).max().unwrap());
+    assert!(
+        rv(&all)
+            >= all["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(rv)
+                .max()
+                .unwrap()
+    );
 }
 
 #[tokio::test]
 async fn pages_stay_at_their_version() {
     let server = with_reports(&["a", "b", "c", "d", "e"]).await;
-    let first = server.get(&format!("{REPORTS}?limit=2")).await.expect(200).json();
+    let first = server
+        .get(&format!("{REPORTS}?limit=2"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&first), ["a", "b"]);
     assert_eq!(first["metadata"]["remainingItemCount"], 3);
     server.delete(&format!("{REPORTS}/d")).await.expect(200);
     server.created("bb").await;
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let second = server.get(&format!("{REPORTS}?limit=2&continue={token}")).await.expect(200).json();
+    let second = server
+        .get(&format!("{REPORTS}?limit=2&continue={token}"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&second), ["c", "d"]);
     assert_eq!(second["metadata"]["remainingItemCount"], 1);
     assert_eq!(rv(&second), rv(&first));
     let token = second["metadata"]["continue"].as_str().unwrap();
-    let last = server.get(&format!("{REPORTS}?limit=2&continue={token}")).await.expect(200).json();
+    let last = server
+        .get(&format!("{REPORTS}?limit=2&continue={token}"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&last), ["e"]);
     assert_eq!(last["metadata"]["continue"], "");
     assert_eq!(last["metadata"].get("remainingItemCount"), None);
@@ -70,7 +95,10 @@ async fn pages_of_a_selection_and_of_all_namespaces() {
         let page = server.get(&uri).await.expect(200).json();
         seen.extend(names(&page));
         assert_eq!(page["metadata"].get("remainingItemCount"), None);
-        page["metadata"]["continue"].as_str().unwrap().clone_into(&mut token);
+        page["metadata"]["continue"]
+            .as_str()
+            .unwrap()
+            .clone_into(&mut token);
         if token.is_empty() {
             break;
         }
@@ -90,11 +118,22 @@ async fn selectors() {
         ("fieldSelector=metadata.name%3Db", vec!["b"]),
         ("fieldSelector=metadata.name!%3Db", vec!["a", "c"]),
         ("fieldSelector=metadata.namespace%3Dother", vec![]),
-        ("fieldSelector=metadata.name%3Db&labelSelector=app%3Da", vec![]),
+        (
+            "fieldSelector=metadata.name%3Db&labelSelector=app%3Da",
+            vec![],
+        ),
     ] {
-        let list = server.get(&format!("{REPORTS}?{query}")).await.expect(200).json();
+        let list = server
+            .get(&format!("{REPORTS}?{query}"))
+            .await
+            .expect(200)
+            .json();
         assert_eq!(names(&list), expected, "{query}");
-        let all = server.get(&format!("{ALL_REPORTS}?{query}")).await.expect(200).json();
+        let all = server
+            .get(&format!("{ALL_REPORTS}?{query}"))
+            .await
+            .expect(200)
+            .json();
         assert_eq!(names(&all), expected, "{query}");
     }
     let uri = format!("{ALL_REPORTS}?fieldSelector=metadata.namespace%3Ddefault,metadata.name%3Da");
@@ -115,17 +154,34 @@ async fn an_indexed_label_finds_the_same_as_a_scan() {
     }
     let query = "labelSelector=audit.kyverno.io%2Fresource.uid%3Du1";
     for uri in [REPORTS, ALL_REPORTS] {
-        let list = server.get(&format!("{uri}?{query}")).await.expect(200).json();
+        let list = server
+            .get(&format!("{uri}?{query}"))
+            .await
+            .expect(200)
+            .json();
         assert_eq!(names(&list), ["a", "c"]);
     }
-    let page = server.get(&format!("{REPORTS}?{query}&limit=1")).await.expect(200).json();
+    let page = server
+        .get(&format!("{REPORTS}?{query}&limit=1"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&page), ["a"]);
     let token = page["metadata"]["continue"].as_str().unwrap();
-    let next = server.get(&format!("{REPORTS}?{query}&limit=1&continue={token}")).await.json();
+    let next = server
+        .get(&format!("{REPORTS}?{query}&limit=1&continue={token}"))
+        .await
+        .json();
     assert_eq!(names(&next), ["c"]);
     let changed = json!({"metadata": {"labels": {key: "u2"}}});
-    server.merge_patch(&format!("{REPORTS}/a"), &changed).await.expect(200);
-    assert_eq!(names(&server.get(&format!("{REPORTS}?{query}")).await.json()), ["c"]);
+    server
+        .merge_patch(&format!("{REPORTS}/a"), &changed)
+        .await
+        .expect(200);
+    assert_eq!(
+        names(&server.get(&format!("{REPORTS}?{query}")).await.json()),
+        ["c"]
+    );
 }
 
 #[tokio::test]
@@ -140,18 +196,34 @@ async fn versions() {
     let exact = format!("resourceVersion={before}&resourceVersionMatch=Exact");
     let exact = list(exact).await.expect(200).json();
     assert_eq!((names(&exact), rv(&exact)), (vec!["a".to_owned()], before));
-    let legacy = list(format!("resourceVersion={before}&limit=5")).await.expect(200).json();
+    let legacy = list(format!("resourceVersion={before}&limit=5"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&legacy), ["a"]);
     let newer = format!("resourceVersion={before}&resourceVersionMatch=NotOlderThan&limit=1");
     let newer = list(newer).await.expect(200).json();
     assert_eq!(names(&newer), ["a"]);
     assert!(rv(&newer) > before);
-    let any = list("resourceVersion=0&limit=1".to_owned()).await.expect(200).json();
+    let any = list("resourceVersion=0&limit=1".to_owned())
+        .await
+        .expect(200)
+        .json();
     assert_eq!(names(&any), ["a", "b"]);
     tokio::time::pause();
-    for query in ["", "&resourceVersionMatch=Exact", "&resourceVersionMatch=NotOlderThan"] {
-        let answer = list(format!("resourceVersion=999999{query}")).await.expect(504);
-        assert!(answer.message().starts_with("Timeout: Too large resource version: 999999"));
+    for query in [
+        "",
+        "&resourceVersionMatch=Exact",
+        "&resourceVersionMatch=NotOlderThan",
+    ] {
+        let answer = list(format!("resourceVersion=999999{query}"))
+            .await
+            .expect(504);
+        assert!(
+            answer
+                .message()
+                .starts_with("Timeout: Too large resource version: 999999")
+        );
     }
 }
 
@@ -161,44 +233,73 @@ async fn nonsense_is_refused_with_the_reason() {
     let page = server.get(&format!("{REPORTS}?limit=1")).await.json();
     let token = page["metadata"]["continue"].as_str().unwrap();
     for (query, code, words) in [
-        ("limit=abc".to_owned(), 400, "strconv.ParseInt: parsing \"abc\": invalid syntax"),
-        ("continue=nonsense".to_owned(), 400, "continue key is not valid"),
-        (format!("continue={token}&resourceVersion=1"), 400, "specifying resource version"),
-        ("resourceVersion=x".to_owned(), 400, "invalid resource version"),
-        ("resourceVersionMatch=Exact".to_owned(), 422, "forbidden unless resourceVersion"),
-        ("sendInitialEvents=true".to_owned(), 422, "sendInitialEvents is forbidden for list"),
+        (
+            "limit=abc".to_owned(),
+            400,
+            "strconv.ParseInt: parsing \"abc\": invalid syntax",
+        ),
+        (
+            "continue=nonsense".to_owned(),
+            400,
+            "continue key is not valid",
+        ),
+        (
+            format!("continue={token}&resourceVersion=1"),
+            400,
+            "specifying resource version",
+        ),
+        (
+            "resourceVersion=x".to_owned(),
+            400,
+            "invalid resource version",
+        ),
+        (
+            "resourceVersionMatch=Exact".to_owned(),
+            422,
+            "forbidden unless resourceVersion",
+        ),
+        (
+            "sendInitialEvents=true".to_owned(),
+            422,
+            "sendInitialEvents is forbidden for list",
+        ),
     ] {
         let answer = server.get(&format!("{REPORTS}?{query}")).await.expect(code);
-        assert!(answer.message().contains(words), "{query}: {}", answer.message());
+        assert!(
+            answer.message().contains(words),
+            "{query}: {}",
+            answer.message()
+        );
     }
 }
 
 #[tokio::test]
 async fn a_token_of_a_forgotten_version_goes_on_with_the_newest() {
-    let server = with_reports(&["a", "b", "c"]).await;
-    // As the kube-apiserver made it before the switch.
+    let server = Server::start_closed(|_| {}).await;
+    server.store.raise_floor(1000).await.unwrap();
+    server
+        .set_gate("policyreports.wgpolicyk8s.io", GateState::Open)
+        .await;
+    for name in ["a", "b", "c"] {
+        server.created(name).await;
+    }
+    // As the kube-apiserver made it long before the switch.
     let token = base64::engine::general_purpose::URL_SAFE_NO_PAD
-        .encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a\u0000"}"#.replace(":0,", ":1,"));
-    server.set_gate("policyreports.wgpolicyk8s.io", crds::control::GateState::Closed).await;
-    server.set_gate("policyreports.wgpolicyk8s.io", crds::control::GateState::Open).await;
-    let horizon = server.store.resources();
-    let resource = horizon
-        .iter()
-        .find(|r| &*r.def().resource.resource == "policyreports")
-        .unwrap();
-    if resource.horizon() <= 1 {
-        server.store.raise_floor(100).await.unwrap();
-    }
-    let answer = server.get(&format!("{REPORTS}?limit=1&continue={token}")).await;
-    if resource.horizon() <= 1 {
-        answer.expect(200);
-        return;
-    }
-    let expired = answer.expect(410).json();
+        .encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a\u0000"}"#);
+    let uri = format!("{REPORTS}?limit=1&continue={token}");
+    let expired = server.get(&uri).await.expect(410).json();
     assert_eq!(expired["reason"], "Expired");
     let next = expired["metadata"]["continue"].as_str().unwrap();
-    let page = server.get(&format!("{REPORTS}?limit=5&continue={next}")).await.expect(200).json();
-    assert_eq!(names(&page), ["b", "c"]);
+    let uri = format!("{REPORTS}?limit=1&continue={next}");
+    let page = server.get(&uri).await.expect(200).json();
+    assert_eq!(names(&page), ["b"]);
+    assert!(rv(&page) > 1000);
+    let exact = format!("{REPORTS}?resourceVersion=1&resourceVersionMatch=Exact");
+    let gone = server.get(&exact).await.expect(410);
+    assert_eq!(
+        gone.message(),
+        "The resourceVersion for the provided list is too old."
+    );
 }
 
 #[tokio::test]
@@ -206,7 +307,11 @@ async fn metadata_lists_as_the_controllers_ask_for_them() {
     let server = with_reports(&["a", "b"]).await;
     let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    let answer = server.request("GET", ALL_REPORTS).header("accept", accept).send().await;
+    let answer = server
+        .request("GET", ALL_REPORTS)
+        .header("accept", accept)
+        .send()
+        .await;
     let list = answer.expect(200).json();
     assert_eq!(list["kind"], "PartialObjectMetadataList");
     assert_eq!(list["apiVersion"], "meta.k8s.io/v1");
@@ -234,12 +339,26 @@ async fn tables_as_kubectl_asks_for_them() {
         .iter()
         .map(|c| c["name"].as_str().unwrap())
         .collect();
-    assert_eq!(columns, ["Name", "Kind", "Name", "Pass", "Fail", "Warn", "Error", "Skip", "Age"]);
+    assert_eq!(
+        columns,
+        [
+            "Name", "Kind", "Name", "Pass", "Fail", "Warn", "Error", "Skip", "Age"
+        ]
+    );
     let cells = |row: usize| table["rows"][row]["cells"].as_array().unwrap()[..8].to_vec();
-    assert_eq!(Value::from(cells(0)), json!(["a", "Pod", "a", 1, 0, 0, 0, 0]));
+    assert_eq!(
+        Value::from(cells(0)),
+        json!(["a", "Pod", "a", 1, 0, 0, 0, 0])
+    );
     assert_eq!(table["rows"][1]["object"]["kind"], "PartialObjectMetadata");
-    assert_eq!(ask("&includeObject=None").await["rows"][0]["object"], Value::Null);
-    assert_eq!(ask("&includeObject=Object").await["rows"][0]["object"]["kind"], "PolicyReport");
+    assert_eq!(
+        ask("&includeObject=None").await["rows"][0]["object"],
+        Value::Null
+    );
+    assert_eq!(
+        ask("&includeObject=Object").await["rows"][0]["object"]["kind"],
+        "PolicyReport"
+    );
     let yaml = server
         .request("GET", REPORTS)
         .header("accept", "application/yaml")
@@ -276,6 +395,11 @@ async fn head_and_other_methods() {
     let no_name = server.merge_patch(REPORTS, &json!({})).await.expect(400);
     assert_eq!(no_name.message(), "name must be provided");
     for method in ["DELETE", "POST"] {
-        server.request(method, ALL_REPORTS).json(&json!({})).send().await.expect(404);
+        server
+            .request(method, ALL_REPORTS)
+            .json(&json!({}))
+            .send()
+            .await
+            .expect(404);
     }
 }

@@ -27,7 +27,12 @@ async fn generation_counts_what_is_not_metadata() {
 async fn a_no_op_keeps_its_version_and_makes_no_event() {
     let server = Server::start().await;
     let object = server.created("a").await;
-    let mut watch = server.watch(&format!("{REPORTS}?watch=1&resourceVersion={}", rv(&object))).await;
+    let mut watch = server
+        .watch(&format!(
+            "{REPORTS}?watch=1&resourceVersion={}",
+            rv(&object)
+        ))
+        .await;
     let same = server.put(&uri("a"), &object).await.expect(200).json();
     assert_eq!(same, object);
     let mut shuffled = object.clone();
@@ -50,7 +55,10 @@ async fn stale_and_missing_versions() {
     assert_snapshot!(stale.text(), @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on policyreports.wgpolicyk8s.io \"a\": the object has been modified; please apply your changes to the latest version and try again","reason":"Conflict","details":{"name":"a","group":"wgpolicyk8s.io","kind":"policyreports"},"code":409}"#);
     let unversioned = server.put(&uri("a"), &report("a")).await.expect(422);
     assert_snapshot!(unversioned.text(), @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"policyreports.wgpolicyk8s.io \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update","reason":"Invalid","details":{"name":"a","group":"wgpolicyk8s.io","kind":"policyreports","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: 0: must be specified for an update","field":"metadata.resourceVersion"}]},"code":422}"#);
-    server.put(&uri("missing"), &report("missing")).await.expect(404);
+    server
+        .put(&uri("missing"), &report("missing"))
+        .await
+        .expect(404);
 }
 
 #[tokio::test]
@@ -59,7 +67,11 @@ async fn another_object_under_the_name() {
     let mut object = server.created("a").await;
     object["metadata"]["uid"] = json!("another");
     let answer = server.put(&uri("a"), &object).await.expect(409);
-    assert!(answer.message().contains("Precondition failed: UID in precondition: another, UID in object meta: "));
+    assert!(
+        answer
+            .message()
+            .contains("Precondition failed: UID in precondition: another, UID in object meta: ")
+    );
 }
 
 #[tokio::test]
@@ -73,7 +85,11 @@ async fn the_name_must_be_that_of_the_path() {
     );
     object["metadata"].as_object_mut().unwrap().remove("name");
     let answer = server.put(&uri("a"), &object).await.expect(400);
-    assert!(answer.message().contains("was undeterminable: name must be provided"));
+    assert!(
+        answer
+            .message()
+            .contains("was undeterminable: name must be provided")
+    );
 }
 
 #[tokio::test]
@@ -87,12 +103,19 @@ async fn what_an_update_cannot_change() {
     metadata.remove("uid");
     let updated = server.put(&uri("a"), &object).await.expect(200).json();
     for field in ["uid", "creationTimestamp", "name", "namespace"] {
-        assert_eq!(updated["metadata"][field], created["metadata"][field], "{field}");
+        assert_eq!(
+            updated["metadata"][field], created["metadata"][field],
+            "{field}"
+        );
     }
     let mut object = updated;
     object["metadata"]["deletionTimestamp"] = json!("2000-01-01T00:00:00Z");
     let answer = server.put(&uri("a"), &object).await.expect(422);
-    assert!(answer.message().contains("metadata.deletionTimestamp: Invalid value"));
+    assert!(
+        answer
+            .message()
+            .contains("metadata.deletionTimestamp: Invalid value")
+    );
 }
 
 #[tokio::test]
@@ -102,7 +125,11 @@ async fn an_invalid_update_changes_nothing() {
     let mut object = created.clone();
     object["results"][0]["result"] = json!("maybe");
     let answer = server.put(&uri("a"), &object).await.expect(422);
-    assert!(answer.message().contains("results[0].result: Unsupported value: \"maybe\""));
+    assert!(
+        answer
+            .message()
+            .contains("results[0].result: Unsupported value: \"maybe\"")
+    );
     assert_eq!(server.get(&uri("a")).await.json(), created);
 }
 
@@ -115,7 +142,10 @@ async fn managed_fields_stay_as_clients_gave_them() {
     object["metadata"]["managedFields"] = json!([entry]);
     let mut object = server.post(REPORTS, &object).await.expect(201).json();
     assert_eq!(object["metadata"]["managedFields"], json!([entry]));
-    object["metadata"].as_object_mut().unwrap().remove("managedFields");
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("managedFields");
     object["results"] = json!([]);
     let mut object = server.put(&uri("a"), &object).await.expect(200).json();
     assert_eq!(object["metadata"]["managedFields"], json!([entry]));
@@ -130,7 +160,11 @@ async fn a_dry_run_changes_nothing() {
     let created = server.created("a").await;
     let mut object = created.clone();
     object["results"] = json!([]);
-    let answer = server.put(&format!("{}?dryRun=All", uri("a")), &object).await.expect(200).json();
+    let answer = server
+        .put(&format!("{}?dryRun=All", uri("a")), &object)
+        .await
+        .expect(200)
+        .json();
     assert_eq!(answer["metadata"]["generation"], 2);
     assert_eq!(rv(&answer), rv(&created));
     assert_eq!(server.get(&uri("a")).await.json(), created);
@@ -167,12 +201,21 @@ async fn other_versions_and_kinds() {
         object[field] = Value::from(value);
         object
     };
-    let version = server.put(&uri("a"), &with("apiVersion", "wgpolicyk8s.io/v9")).await.expect(400);
+    let version = server
+        .put(&uri("a"), &with("apiVersion", "wgpolicyk8s.io/v9"))
+        .await
+        .expect(400);
     assert_eq!(
         version.message(),
         "the API version in the data (wgpolicyk8s.io/v9) does not match the expected API version \
          (wgpolicyk8s.io/v1alpha2)"
     );
-    let kind = server.put(&uri("a"), &with("kind", "Pod")).await.expect(422);
-    assert!(kind.message().contains("kind: Invalid value: \"Pod\": must be PolicyReport"));
+    let kind = server
+        .put(&uri("a"), &with("kind", "Pod"))
+        .await
+        .expect(422);
+    assert!(
+        kind.message()
+            .contains("kind: Invalid value: \"Pod\": must be PolicyReport")
+    );
 }

@@ -17,7 +17,10 @@ async fn an_object_reads_in_each_version() {
     object["anything"] = json!({"deep": {"unknown": [1, 2.5]}});
     let created = server.post(GADGETS_V1, &object).await.expect(201).json();
     assert_eq!(created["anything"], object["anything"]);
-    let older = server.get(&format!("{GADGETS_V1BETA1}/g")).await.expect(200);
+    let older = server
+        .get(&format!("{GADGETS_V1BETA1}/g"))
+        .await
+        .expect(200);
     assert_eq!(older.warnings().len(), 1, "the version is deprecated");
     let older = older.json();
     assert_eq!(older["apiVersion"], "example.com/v1beta1");
@@ -36,15 +39,34 @@ async fn writes_in_another_version_are_stored_in_the_storage_version() {
     let server = Server::start().await;
     let mut object = gadget("v1beta1", Value::Null);
     object.as_object_mut().unwrap().remove("size");
-    let created = server.post(GADGETS_V1BETA1, &object).await.expect(201).json();
+    let created = server
+        .post(GADGETS_V1BETA1, &object)
+        .await
+        .expect(201)
+        .json();
     assert_eq!(created["size"], 7, "the default of this version");
-    let stored = server.get(&format!("{GADGETS_V1}/g")).await.expect(200).json();
+    let stored = server
+        .get(&format!("{GADGETS_V1}/g"))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(stored["apiVersion"], "example.com/v1");
     assert_eq!(stored["size"], 7);
-    let same = server.put(&format!("{GADGETS_V1BETA1}/g"), &created).await.expect(200).json();
+    let same = server
+        .put(&format!("{GADGETS_V1BETA1}/g"), &created)
+        .await
+        .expect(200)
+        .json();
     assert_eq!(rv(&same), rv(&created), "a no-op in any version");
-    let wrong = server.put(&format!("{GADGETS_V1}/g"), &created).await.expect(400);
-    assert!(wrong.message().contains("does not match the expected API version (example.com/v1)"));
+    let wrong = server
+        .put(&format!("{GADGETS_V1}/g"), &created)
+        .await
+        .expect(400);
+    assert!(
+        wrong
+            .message()
+            .contains("does not match the expected API version (example.com/v1)")
+    );
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crds::control::API_VERSION;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::http::negotiation::{BodyType, body_type};
 use crate::http::{ApiError, RequestContext, StatusCause};
@@ -35,10 +35,10 @@ pub fn read<T: DeserializeOwned>(
             return Err(bad(format!("its {field} is {given}, not {wanted:?}")));
         }
     }
-    let name = value
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let metadata = fields
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    let name = metadata["name"].as_str().unwrap_or_default();
     if !name.is_empty() && name != ctx.info.name {
         return Err(ApiError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",

@@ -75,6 +75,6 @@ fn refused(ctx: &RequestContext, kind: &str, error: crate::store::StoreError) ->
             let cause = StatusCause::new("FieldValueInvalid", field, reason);
             ApiError::invalid(GROUP, kind, name, vec![cause])
         }
-        other => super::failure::store(other),
+        other => super::failure::store(&other),
     }
 }

@@ -215,7 +215,7 @@ mod tests {
         assert!(options.watch && options.allow_watch_bookmarks);
         assert_eq!(options.send_initial_events, Some(true));
         assert_eq!(options.version_match, Some(VersionMatch::NotOlderThan));
-        assert_eq!(options.timeout, Some(Duration::from_secs(300)));
+        assert_eq!(options.timeout, Some(Duration::from_mins(5)));
     }
 
     #[rstest]
@@ -304,11 +304,21 @@ mod tests {
     }
 
     #[rstest]
-    #[case("", Some(None))]
-    #[case("resourceVersion=0", Some(Some(0)))]
-    #[case("resourceVersion=7", Some(Some(7)))]
-    #[case("resourceVersion=x", None)]
-    fn versions_of_get(#[case] query: &str, #[case] expected: Option<Option<u64>>) {
-        assert_eq!(get_version(&Query::parse(query)).ok(), expected);
+    #[case("", None)]
+    #[case("resourceVersion=0", Some(0))]
+    #[case("resourceVersion=7", Some(7))]
+    fn versions_of_get(#[case] query: &str, #[case] expected: Option<u64>) {
+        assert_eq!(get_version(&Query::parse(query)).unwrap(), expected);
+    }
+
+    #[test]
+    fn no_version_of_get() {
+        let error = get_version(&Query::parse("resourceVersion=x")).unwrap_err();
+        assert_eq!(error.code(), 500);
+        assert!(
+            error
+                .to_string()
+                .starts_with("resourceVersion: Invalid value: \"x\": strconv")
+        );
     }
 }

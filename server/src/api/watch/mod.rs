@@ -66,14 +66,13 @@ fn start(scope: &Scope, options: &ListOptions) -> Result<Start, ApiError> {
     let marked = options.allow_watch_bookmarks;
     Ok(match (options.send_initial_events, rv) {
         (Some(true), at_least) => Start::Objects { at_least, marked },
-        (Some(false), rv) => Start::Version(rv),
         // Without a version a watch has always begun with what is there, though nothing marked
         // the end of it.
         (None, None) => Start::Objects {
             at_least: None,
             marked: false,
         },
-        (None, rv) => Start::Version(rv),
+        (Some(false) | None, rv) => Start::Version(rv),
     })
 }
 
@@ -91,7 +90,7 @@ async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError
     };
     match start {
         Start::Objects { at_least, marked } => {
-            api.store.consistent().await.map_err(failure::store)?;
+            api.caught_up().await?;
             if let Some(rv) = at_least {
                 api.store
                     .wait_for_rv(resource, rv)
@@ -123,7 +122,7 @@ async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError
             })
         }
         Start::Version(None) => {
-            api.store.consistent().await.map_err(failure::store)?;
+            api.caught_up().await?;
             let cursor = resource
                 .events_from(resource.current_rv())
                 .map_err(too_old)?;

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 /// Shortest duration of a watch that does not say how long it wants to last; the longest is twice
 /// that, so that watches which began together do not end together.
-const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+const MIN_TIMEOUT: Duration = Duration::from_mins(30);
 /// Interval of bookmarks, lengthened by up to a quarter.
-const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long before its end a watch sends one more bookmark, so that the next one begins up to date.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
@@ -67,15 +67,16 @@ mod tests {
                 "{length:?}"
             );
         }
-        Schedule::new(now, Some(Duration::from_secs(u64::MAX)));
+        let endless = Schedule::new(now, Some(Duration::MAX));
+        assert!(endless.end > now + 2 * MIN_TIMEOUT);
     }
 
     #[test]
     fn bookmarks_each_minute_and_before_the_end() {
         let now = Instant::now();
-        let long = Schedule::new(now, Some(Duration::from_secs(600)));
+        let long = Schedule::new(now, Some(Duration::from_mins(10)));
         let first = long.next_bookmark(now) - now;
-        assert!(first >= Duration::from_secs(60) && first <= Duration::from_secs(75));
+        assert!(first >= Duration::from_mins(1) && first <= Duration::from_secs(75));
         let late = now + Duration::from_secs(570);
         assert_eq!(long.next_bookmark(late), long.end - BEFORE_END);
         let short = Schedule::new(now, Some(Duration::from_secs(1)));
