@@ -7,9 +7,11 @@ CREATE TABLE position (
     -- newest changes.seq
     seq     INTEGER NOT NULL,
     -- newest resourceVersion given to a write, or the floor it was raised to
-    counter INTEGER NOT NULL
+    counter INTEGER NOT NULL,
+    -- bytes of the bodies in changes
+    log_bytes INTEGER NOT NULL
 );
-INSERT INTO position (id, seq, counter) VALUES (1, 0, 1);
+INSERT INTO position (id, seq, counter, log_bytes) VALUES (1, 0, 1, 0);
 
 CREATE TABLE resources (
     -- A reset gives a resource a new id; the rows of the old one are dropped little by little.

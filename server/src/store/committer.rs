@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Observer, StoreError, WriteError, Written,
-    engine::{Commit, Engine, EngineError, Op, OpOutcome},
+    engine::{Commit, Engine, EngineError, Op, OpOutcome, corrupt},
     queue::{Pending, Queue, Work},
     registry::Registry,
     stats::Counters,
@@ -158,11 +158,12 @@ impl Committer {
     async fn tail(&mut self, seq: u64) -> Result<(), EngineError> {
         while self.position.seq < seq {
             let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
-            let Some(last) = page.last().map(|(_, change)| change.seq) else {
-                break;
-            };
-            self.apply(page.into_iter().filter(|(_, c)| c.seq <= seq).collect());
-            self.position.seq = last.min(seq);
+            if page.seq <= self.position.seq {
+                return Err(corrupt(&format!("change {seq}"), "is not in the log"));
+            }
+            let wanted = page.changes.into_iter().filter(|(_, c)| c.seq <= seq);
+            self.apply(wanted.collect());
+            self.position.seq = page.seq.min(seq);
         }
         Ok(())
     }

@@ -121,6 +121,15 @@ pub(crate) struct Loaded {
     pub records: Vec<ResourceRecord>,
 }
 
+/// What [`Engine::tail`] gives.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Changes by resource, in commit order. Listed states that were replaced since are left out.
+    pub changes: Vec<(ResourceId, Change)>,
+    /// The newest change that was looked at; what was asked for where there was none.
+    pub seq: u64,
+}
+
 /// A database. One committer calls the functions that change something, one at a time; the others
 /// are called from anywhere.
 ///
@@ -140,8 +149,8 @@ pub(crate) trait Engine: Log {
         max: usize,
     ) -> Result<Vec<StoredObject>, EngineError>;
 
-    /// At most `max` changes behind `seq`, in order; complete up to the last one.
-    async fn tail(&self, seq: u64, max: usize) -> Result<Vec<(ResourceId, Change)>, EngineError>;
+    /// What at most `max` changes behind `seq` did, in order.
+    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError>;
 
     /// Newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;
@@ -172,10 +181,12 @@ pub(crate) trait Engine: Log {
     /// Raises the counter to `floor` at least.
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError>;
 
-    /// The next changes that are older than `before` and may be dropped, at most `max`.
+    /// The oldest changes that may be dropped, at most `max`: those that were committed by
+    /// `before`, and younger ones as long as the log is larger than `max_bytes`.
     async fn compactable(
         &self,
         before: SystemTime,
+        max_bytes: u64,
         max: usize,
     ) -> Result<Option<Compaction>, EngineError>;
 

@@ -16,7 +16,7 @@ use super::{
     OpenError, StoreError, StoreOptions, StoreStats, Write, WriteError, Written,
     committer::{Committer, unavailable},
     engine::{Engine, Op, OpKind},
-    maintenance,
+    maintenance::{self, History},
     queue::{Pending, Queue},
     registry::Registry,
     sqlite::Sqlite,
@@ -106,7 +106,11 @@ impl Store {
         let store = Self {
             inner: Arc::new(inner),
         };
-        maintenance::start(store.downgrade(), store.inner.stop.clone(), options.history);
+        let history = History {
+            age: options.history,
+            bytes: options.history_bytes,
+        };
+        maintenance::start(store.downgrade(), store.inner.stop.clone(), history);
         Ok(store)
     }
 

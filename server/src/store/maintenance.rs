@@ -13,11 +13,19 @@ use super::{Store, StoreError, committer::unavailable, handle::WeakStore};
 /// Rows dropped in one transaction: few enough that writes do not wait for long.
 const CHUNK: usize = 1000;
 /// Bounds of the pause between rounds.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(20));
+
+/// How much of the past is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct History {
+    pub age: Duration,
+    /// Bytes of JSON.
+    pub bytes: u64,
+}
 
 /// Compacts `store` every now and then until it is closed.
-pub(super) fn start(store: WeakStore, stop: CancellationToken, history: Duration) {
-    let pause = (history / 10).clamp(PAUSE.0, PAUSE.1);
+pub(super) fn start(store: WeakStore, stop: CancellationToken, history: History) {
+    let pause = (history.age / 10).clamp(PAUSE.0, PAUSE.1);
     let rounds = async move {
         loop {
             tokio::time::sleep(pause).await;
@@ -31,26 +39,26 @@ pub(super) fn start(store: WeakStore, stop: CancellationToken, history: Duration
 }
 
 impl Store {
-    /// Drops changes older than `history`, in chunks between which others are served.
+    /// Drops changes beyond `history`, in chunks between which others are served.
     ///
     /// # Errors
     /// When the store does not take the order; what is left is dropped by the next round.
-    pub(crate) async fn compact(&self, history: Duration) -> Result<(), StoreError> {
-        let Some(before) = SystemTime::now().checked_sub(history) else {
+    pub(super) async fn compact(&self, history: History) -> Result<(), StoreError> {
+        let Some(before) = SystemTime::now().checked_sub(history.age) else {
             return Ok(());
         };
-        while self.compact_chunk(before).await? {}
+        while self.compact_chunk(before, history.bytes).await? {}
         while self.collect_chunk().await? {}
         Ok(())
     }
 
     /// Drops one chunk of changes; false when there was nothing to drop.
-    async fn compact_chunk(&self, before: SystemTime) -> Result<bool, StoreError> {
+    async fn compact_chunk(&self, before: SystemTime, max_bytes: u64) -> Result<bool, StoreError> {
         self.order(move |committer| {
             async move {
                 let engine = Arc::clone(&committer.engine);
                 let Some(compaction) = engine
-                    .compactable(before, CHUNK)
+                    .compactable(before, max_bytes, CHUNK)
                     .await
                     .map_err(unavailable)?
                 else {

@@ -14,6 +14,8 @@ pub struct StoreOptions {
     pub path: PathBuf,
     /// How long changes are kept, and so how far back a watch can resume.
     pub history: Duration,
+    /// How large the kept changes may grow before they are dropped earlier, in bytes of JSON.
+    pub history_bytes: u64,
     /// How much of that is kept in memory as well, per resource.
     pub ring: RingLimits,
     /// Bounds of what waits to be committed.
@@ -31,6 +33,7 @@ impl StoreOptions {
         Self {
             path: path.into(),
             history: Duration::from_mins(10),
+            history_bytes: 1 << 30,
             ring: RingLimits::default(),
             queue: QueueLimits::default(),
             indexed_labels: vec![KYVERNO_RESOURCE_UID.to_owned()],

@@ -186,3 +186,118 @@ impl Waiting {
             .clamp(RETRY_AFTER.0, RETRY_AFTER.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        model::{Encoded, ObjectKey, ResourceId},
+        store::engine::OpKind,
+    };
+
+    type Answer = oneshot::Receiver<Result<Written, WriteError>>;
+
+    fn pending(name: &str) -> (Pending, Answer) {
+        let object = Encoded::from_value(json!({"metadata": {"name": name}})).unwrap();
+        let key = ObjectKey::new("ns", name);
+        let op = Op {
+            resource: ResourceId(1),
+            key,
+            kind: OpKind::Create,
+            object,
+        };
+        let (answer, answered) = oneshot::channel();
+        (Pending { op, answer }, answered)
+    }
+
+    fn queue(writes: usize, bytes: usize) -> Queue {
+        Queue::new(QueueLimits {
+            writes,
+            bytes,
+            orders: 1,
+        })
+    }
+
+    fn overloaded(result: Result<(), StoreError>) -> Duration {
+        match result {
+            Err(StoreError::Overloaded { retry_after }) => retry_after,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_until_it_is_drained() {
+        let queue = queue(3, usize::MAX);
+        for name in ["a", "b", "c"] {
+            queue.push(pending(name).0).unwrap();
+        }
+        overloaded(queue.push(pending("d").0));
+        assert_eq!(queue.take().await.unwrap().writes.len(), 3);
+        queue.push(pending("d").0).unwrap();
+        assert_eq!(queue.depth(), (1, pending("d").0.op.object.json.len()));
+    }
+
+    #[tokio::test]
+    async fn bytes_are_bounded_but_one_large_write_always_fits() {
+        let queue = queue(100, 1);
+        queue.push(pending("a").0).unwrap();
+        overloaded(queue.push(pending("b").0));
+        queue.take().await.unwrap();
+        assert_eq!(queue.depth(), (0, 0));
+        queue.push(pending("b").0).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_round_ends_before_the_second_write_of_a_key() {
+        let queue = queue(100, usize::MAX);
+        for name in ["a", "b", "a", "c"] {
+            queue.push(pending(name).0).unwrap();
+        }
+        let names = |work: Work| -> Vec<String> {
+            work.writes
+                .iter()
+                .map(|p| p.op.key.name().to_owned())
+                .collect()
+        };
+        assert_eq!(names(queue.take().await.unwrap()), ["a", "b"]);
+        assert_eq!(names(queue.take().await.unwrap()), ["a", "c"]);
+    }
+
+    #[test]
+    fn the_wait_follows_the_rate_within_bounds() {
+        let queue = queue(100, usize::MAX);
+        let refill = || while queue.push(pending("a").0).is_ok() {};
+        refill();
+        queue.drained(10, Duration::from_secs(1));
+        assert_eq!(
+            overloaded(queue.push(pending("b").0)),
+            Duration::from_secs(10)
+        );
+        (0..50).for_each(|_| queue.drained(1_000_000, Duration::from_secs(1)));
+        assert_eq!(
+            overloaded(queue.push(pending("b").0)),
+            Duration::from_secs(1)
+        );
+        (0..100).for_each(|_| queue.drained(1, Duration::from_mins(1)));
+        assert_eq!(
+            overloaded(queue.push(pending("b").0)),
+            Duration::from_secs(30)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_is_emptied_and_takes_nothing_more() {
+        let queue = queue(100, usize::MAX);
+        queue.push(pending("a").0).unwrap();
+        queue.order(Box::new(|_| Box::pin(async {}))).unwrap();
+        overloaded(queue.order(Box::new(|_| Box::pin(async {}))));
+        queue.close();
+        let refused = queue.push(pending("b").0);
+        assert!(matches!(refused, Err(StoreError::Unavailable { .. })));
+        let work = queue.take().await.unwrap();
+        assert!(work.order.is_some() && work.writes.len() == 1);
+        assert!(queue.take().await.is_none());
+    }
+}

@@ -8,10 +8,12 @@ use zstd::{
     dict::{DecoderDictionary, EncoderDictionary},
 };
 
-/// Level 1 takes half the time of level 3 and, with the dictionary, makes bodies 10 % larger.
-const LEVEL: i32 = 1;
+/// On Kyverno's reports level 3 is as quick as level 1 (some 40 µs for 12 kB) and smaller; level 6
+/// takes three times as long for 18 % less.
+const LEVEL: i32 = 3;
 
-/// Text that nearly every report has, so that the compressor need not learn it from each one.
+/// Text that nearly every report has, so that the compressor need not learn it from each one: a
+/// report of 12 kB takes 1.4 kB with it, and 1.9 kB without.
 /// What comes last is found cheapest.
 const DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
 

@@ -18,21 +18,31 @@ use crate::{
     store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL},
 };
 
-/// The oldest changes, as far as they were committed by `before`.
+/// The oldest changes, as far as they were committed by `before` or the log is too large.
 pub(super) async fn compactable(
     pool: &SqlitePool,
     before: SystemTime,
+    max_bytes: u64,
     max: usize,
 ) -> Result<Option<Compaction>, EngineError> {
-    let rows: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
-        "SELECT seq, resource_id, rv, effect, committed_at FROM changes ORDER BY seq LIMIT ?",
+    let log_bytes: i64 = sqlx::query_scalar("SELECT log_bytes FROM position")
+        .fetch_one(pool)
+        .await?;
+    let rows: Vec<(i64, i64, i64, i64, i64, i64)> = sqlx::query_as(
+        "SELECT seq, resource_id, rv, effect, committed_at, coalesce(octet_length(body), 0)
+         FROM changes ORDER BY seq LIMIT ?",
     )
     .bind(limit(max))
     .fetch_all(pool)
     .await?;
     let before = epoch_millis(before);
+    let mut excess = log_bytes.saturating_sub(i64::try_from(max_bytes).unwrap_or(i64::MAX));
     let mut compaction: Option<(u64, BTreeMap<ResourceId, u64>)> = None;
-    for (seq, id, rv, effect, _) in rows.into_iter().take_while(|row| row.4 <= before) {
+    for (seq, id, rv, effect, committed, bytes) in rows {
+        if committed > before && excess <= 0 {
+            break;
+        }
+        excess = excess.saturating_sub(bytes);
         let (last, horizons) = compaction.get_or_insert_default();
         *last = un_db(seq);
         // State from a listing is no event: its absence is no gap.
@@ -61,6 +71,13 @@ pub(super) async fn compact(
         save(&mut tx, &record).await?;
         tx.records.push(record);
     }
+    let bytes: i64 = sqlx::query_scalar(
+        "SELECT coalesce(sum(octet_length(body)), 0) FROM changes WHERE seq <= ?",
+    )
+    .bind(db(compaction.seq))
+    .fetch_one(&mut *tx)
+    .await?;
+    tx.log_bytes -= bytes;
     sqlx::query("DELETE FROM changes WHERE seq <= ?")
         .bind(db(compaction.seq))
         .execute(&mut *tx)

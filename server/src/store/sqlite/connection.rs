@@ -26,6 +26,9 @@ use crate::{
 /// Pages of 8 KiB hold a typical report, or a few small ones.
 const PAGE_SIZE: u32 = 8192;
 
+/// What a burst of writes leaves of the write-ahead log, in bytes.
+const JOURNAL_SIZE_LIMIT: &str = "67108864";
+
 /// How the writing connection is opened.
 pub(super) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
@@ -36,6 +39,7 @@ pub(super) fn options(path: &Path) -> SqliteConnectOptions {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(Duration::from_secs(5))
+        .pragma("journal_size_limit", JOURNAL_SIZE_LIMIT)
         .disable_statement_logging()
 }
 
@@ -88,6 +92,7 @@ impl Writer {
             connection,
             slot,
             before,
+            log_bytes: 0,
             position: before,
             changes,
             records,
@@ -110,6 +115,8 @@ pub(super) struct Tx {
     connection: SqliteConnection,
     slot: OwnedMutexGuard<Option<SqliteConnection>>,
     before: Position,
+    /// Bytes by which the log grows.
+    pub log_bytes: i64,
     /// Where the sequence will have arrived.
     pub position: Position,
     /// What was changed, for the cache.
@@ -122,10 +129,11 @@ impl Tx {
     /// Commits.
     pub async fn commit<T>(mut self, outcome: T) -> Result<Commit<T>, EngineError> {
         let Position { seq, counter } = self.position;
-        if self.position != self.before {
-            sqlx::query("UPDATE position SET seq = ?, counter = ?")
+        if self.position != self.before || self.log_bytes != 0 {
+            sqlx::query("UPDATE position SET seq = ?, counter = ?, log_bytes = log_bytes + ?")
                 .bind(db(seq))
                 .bind(db(counter))
+                .bind(self.log_bytes)
                 .execute(&mut self.connection)
                 .await?;
         }

@@ -29,11 +29,11 @@ use super::{
     OpenError,
     engine::{
         Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-        Refusal,
+        Refusal, Tail,
     },
 };
 use crate::{
-    cache::{Change, Event, Log, LogError},
+    cache::{Event, Log, LogError},
     model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
 };
 
@@ -125,7 +125,7 @@ impl Engine for Sqlite {
         read::objects(&self.readers, resource, after, max).await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Vec<(ResourceId, Change)>, EngineError> {
+    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
         read::tail(&self.readers, seq, max).await
     }
 
@@ -170,9 +170,10 @@ impl Engine for Sqlite {
     async fn compactable(
         &self,
         before: SystemTime,
+        max_bytes: u64,
         max: usize,
     ) -> Result<Option<Compaction>, EngineError> {
-        compact::compactable(&self.readers, before, max).await
+        compact::compactable(&self.readers, before, max_bytes, max).await
     }
 
     async fn compact(&self, compaction: &Compaction) -> Result<Commit<()>, EngineError> {

@@ -7,9 +7,9 @@ use sqlx::{Row as _, SqliteConnection, sqlite::SqlitePool};
 
 use super::rows::{change, db, key, limit, object, record, un_db};
 use crate::{
-    cache::{Change, Event, Previous, PreviousRef},
+    cache::{Event, Previous, PreviousRef},
     model::{ObjectKey, Position, ResourceId, ResourceRecord, StoredObject},
-    store::engine::{EngineError, Loaded},
+    store::engine::{EngineError, Loaded, Tail},
 };
 
 /// Records and position, of the same moment.
@@ -94,11 +94,7 @@ pub(super) async fn objects(
 ///
 /// The body of a listed state is in `objects`. Where a later change has replaced it there, that
 /// one follows in the log, and the listed state need not be seen any more.
-pub(super) async fn tail(
-    pool: &SqlitePool,
-    seq: u64,
-    max: usize,
-) -> Result<Vec<(ResourceId, Change)>, EngineError> {
+pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail, EngineError> {
     let rows = sqlx::query(
         "SELECT c.seq, c.resource_id, c.rv, c.type, c.effect, c.namespace, c.name, c.as_imported,
                 c.prev_rv, c.prev_labels, coalesce(c.body, o.body) AS body
@@ -111,9 +107,15 @@ pub(super) async fn tail(
     .bind(limit(max))
     .fetch_all(pool)
     .await?;
-    rows.iter()
+    let changes = rows
+        .iter()
         .filter_map(|row| change(row).transpose())
-        .collect()
+        .collect::<Result<_, _>>()?;
+    let last = rows.last().map(|row| row.try_get("seq")).transpose()?;
+    Ok(Tail {
+        changes,
+        seq: last.map_or(seq, un_db),
+    })
 }
 
 /// Events of a resource behind `after`, each with the state before it where the log still has it.

@@ -81,6 +81,7 @@ pub(super) async fn existing_objects(
 /// Logs changes and brings `objects` to the state after them.
 pub(super) async fn write(tx: &mut Tx, logged: Vec<Logged>) -> Result<(), EngineError> {
     log(tx, &logged).await?;
+    tx.log_bytes += logged.iter().map(logged_bytes).sum::<i64>();
 
     // A key may change more than once in an import; its last state counts.
     let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
@@ -96,6 +97,16 @@ pub(super) async fn write(tx: &mut Tx, logged: Vec<Logged>) -> Result<(), Engine
     tx.changes
         .extend(logged.into_iter().map(|l| (l.resource, l.change)));
     Ok(())
+}
+
+/// What a change adds to the log. State from a listing has its body in `objects` only.
+fn logged_bytes(logged: &Logged) -> i64 {
+    match logged.change.effect {
+        Effect::State => 0,
+        Effect::EventAndState | Effect::Event => {
+            i64::try_from(logged.json.len()).unwrap_or(i64::MAX)
+        }
+    }
 }
 
 async fn log(connection: &mut SqliteConnection, logged: &[Logged]) -> Result<(), EngineError> {

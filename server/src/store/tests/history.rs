@@ -7,10 +7,14 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-use super::{Bed, Fixture, Seen, brief, key, seen};
+use super::{
+    Bed, Fixture, Seen, brief,
+    faults::{Fault, FaultyFixture, Trigger},
+    key, seen,
+};
 use crate::{
     cache::{Event, EventType, Previous, Snapshot},
-    store::WriteError,
+    store::{StoreError, WriteError},
 };
 
 #[derive(Clone, Debug)]
@@ -37,6 +41,11 @@ enum Step {
     },
     Reopen,
     Compact,
+    /// A change whose transaction fails, `made` or not.
+    Fault {
+        name: u8,
+        made: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -50,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..50_u16).prop_map(|above| Step::Floor { above }),
         1 => Just(Step::Reopen),
         1 => Just(Step::Compact),
+        2 => (0..6_u8, any::<bool>()).prop_map(|(name, made)| Step::Fault { name, made }),
     ]
 }
 
@@ -69,7 +79,10 @@ struct Model {
 
 impl Model {
     fn take(&mut self, event: &Event) {
-        let seen = seen(event);
+        self.log(seen(event));
+    }
+
+    fn log(&mut self, seen: Seen) {
         assert!(seen.1 > self.counter, "versions only grow");
         self.counter = seen.1;
         let (type_, rv, name, uid, app) = seen.clone();
@@ -106,6 +119,11 @@ pub fn check(fixture: &dyn Fn() -> Box<dyn Fixture>) {
 }
 
 async fn run(fixture: &dyn Fixture, steps: Vec<Step>) {
+    let trigger = Trigger::default();
+    let fixture = &FaultyFixture {
+        inner: fixture,
+        trigger: trigger.clone(),
+    };
     let mut bed = Bed::serving(fixture).await;
     let mut model = Model {
         counter: bed.store.counter(),
@@ -115,11 +133,15 @@ async fn run(fixture: &dyn Fixture, steps: Vec<Step>) {
     for step in steps {
         match step {
             Step::Reopen => bed = bed.reopen(fixture).await,
-            Step::Compact => bed.store.compact(Duration::ZERO).await.unwrap(),
+            Step::Compact => bed.compact(Duration::ZERO).await,
             Step::Floor { above } => {
                 let floor = model.counter + u64::from(above);
                 assert_eq!(bed.store.raise_floor(floor).await.unwrap(), floor);
                 model.counter = floor;
+            }
+            Step::Fault { name, made } => {
+                trigger.arm(if made { Fault::After } else { Fault::Before });
+                fault(&bed, &mut model, &format!("r{name}"), made).await;
             }
             Step::Burst { app } => burst(&bed, &mut model, app).await,
             Step::Create { name } => create(&bed, &mut model, &format!("r{name}")).await,
@@ -190,6 +212,28 @@ async fn delete(bed: &Bed, model: &mut Model, name: &str, stale: bool) {
         (Some(rv), Err(WriteError::Conflict { rv: is, .. })) if stale => assert_eq!(is, rv),
         (Some(_), Ok(written)) if !stale => model.take(&written.event),
         (_, result) => panic!("{result:?}"),
+    }
+}
+
+/// A change whose outcome the store cannot tell; the next transaction finds out.
+async fn fault(bed: &Bed, model: &mut Model, name: &str, made: bool) {
+    let stored = model.state.get(name).cloned();
+    let (rv, uid, _) = stored.clone().unwrap_or_default();
+    let result = bed.update(name, &uid, "fault", Some(rv)).await;
+    assert!(matches!(
+        result,
+        Err(WriteError::Store(StoreError::Unavailable { .. }))
+    ));
+    bed.store.raise_floor(0).await.unwrap();
+    if made && stored.is_some() {
+        let rv = model.counter + 1;
+        model.log((
+            EventType::Modified,
+            rv,
+            name.to_owned(),
+            uid,
+            "fault".to_owned(),
+        ));
     }
 }
 

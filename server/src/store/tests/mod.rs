@@ -2,6 +2,7 @@
 //! and [`mirror`] compare random histories with a model. Each takes a [`Fixture`], so that another
 //! engine joins by naming its own.
 
+mod faults;
 mod history;
 mod mirror;
 mod sqlite;
@@ -12,7 +13,9 @@ use std::{sync::Arc, time::Duration};
 use crds::control::{GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType};
 use serde_json::{Value, json};
 
-use super::{Store, StoreOptions, Write, WriteError, Written, engine::Engine};
+use super::{
+    Store, StoreOptions, Write, WriteError, Written, engine::Engine, maintenance::History,
+};
 use crate::{
     cache::{Cursor, Event, EventType, Resource, RingLimits},
     model::{GroupResource, ObjectKey, ResourceDef, StoredObject},
@@ -146,6 +149,12 @@ impl Bed {
             ..ImportBatch::default()
         };
         self.store.import(&reports(), batch).await
+    }
+
+    /// Drops changes that are older than `age`.
+    pub async fn compact(&self, age: Duration) {
+        let bytes = u64::MAX;
+        self.store.compact(History { age, bytes }).await.unwrap();
     }
 
     /// All events above `rv` up to `last`.
