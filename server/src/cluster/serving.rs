@@ -10,11 +10,14 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::crds::{CrdWatch, Meta};
 use super::definitions::{DefinitionStore, Effective, Served, Sources, effective};
 use crate::definition::ResourceDefinition;
 
+/// How long the catalog waits for the cluster's own CRDs.
+const CATALOG_PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before something that failed is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -89,7 +92,7 @@ impl EffectiveDefinitions {
             groups: &groups_or_those_of(groups.borrow().as_ref(), &last),
             crds: &ByName::new(),
             last: &last,
-            catalog: &catalog,
+            catalog: &ByName::new(),
         }))?;
         let this = Arc::new(Self {
             served: ArcSwap::from_pointee(served),
@@ -107,6 +110,7 @@ impl EffectiveDefinitions {
             prepared: BTreeSet::new(),
             catalog,
             store,
+            started: Instant::now(),
         };
         Ok((this, follower.run(events)))
     }
@@ -132,6 +136,7 @@ struct Follower {
     prepared: BTreeSet<String>,
     catalog: ByName,
     store: Arc<dyn DefinitionStore>,
+    started: Instant,
 }
 
 impl Follower {
@@ -174,11 +179,15 @@ impl Follower {
             settled = false;
         }
         self.remember();
+        // What the cluster has comes before what is compiled in, so it gets time to answer.
+        let patient = !listed && self.started.elapsed() < CATALOG_PATIENCE;
+        settled &= !patient;
+        let none = ByName::new();
         let wanted = effective(&Sources {
             groups: &groups,
             crds: self.crds.definitions(),
             last: &self.last,
-            catalog: &self.catalog,
+            catalog: if patient { &none } else { &self.catalog },
         });
         let definitions = self.prepared(wanted, &mut settled).await;
         self.serve(definitions);
