@@ -39,21 +39,30 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
         .collect()
 }
 
-/// Events for what was done to the certificates.
+/// Events for what was done to the certificates. Each kind has an action of its own: a recorder
+/// takes two events with the same reason and action for one that happened twice.
 #[must_use]
 pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
-    let note = |rotation: &Rotation| match rotation {
-        Rotation::IssueCa(why) => Some(format!("issued a certificate authority: {}", why.as_str())),
-        Rotation::IssueLeaf(why) => Some(format!("issued a serving certificate: {}", why.as_str())),
-        Rotation::DropPrevious => {
-            Some("the previous certificate authority is no longer trusted".to_owned())
-        }
+    let told = |rotation: &Rotation| match rotation {
+        Rotation::IssueCa(why) => Some((
+            "IssueCertificateAuthority",
+            format!("issued a certificate authority: {}", why.as_str()),
+        )),
+        Rotation::IssueLeaf(why) => Some((
+            "IssueServingCertificate",
+            format!("issued a serving certificate: {}", why.as_str()),
+        )),
+        Rotation::DropPrevious => Some((
+            "RetireCertificateAuthority",
+            "the previous certificate authority is no longer trusted".to_owned(),
+        )),
         Rotation::Wait(_) => None,
     };
-    let notes = moves.iter().filter_map(note);
-    notes
-        .map(|note| event(EventType::Normal, reasons::CERTIFICATES_ISSUED, &note))
-        .collect()
+    let issued = |(action, note): (&str, String)| Event {
+        action: action.to_owned(),
+        ..event(EventType::Normal, reasons::CERTIFICATES_ISSUED, &note)
+    };
+    moves.iter().filter_map(told).map(issued).collect()
 }
 
 /// An event of a reconciliation.

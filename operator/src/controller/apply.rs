@@ -11,7 +11,7 @@ use k8s_openapi::{
         authorization::v1::{
             ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
         },
-        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
         rbac::v1::{Role, RoleBinding},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -26,6 +26,7 @@ use tracing::info;
 use super::{
     build::{Children, ServiceAccountRef, control_api_name, operand_binding},
     validate::Validated,
+    workload,
 };
 
 /// How long a binding may take to reach every kube-apiserver's authorizer.
@@ -54,6 +55,12 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// The server's pods could not be read.
+    #[error("cannot read the server's pods: {source}")]
+    Pods {
+        /// Why.
+        source: kube::Error,
+    },
     /// The operator's rights in the target namespace.
     #[error("cannot find out the operator's rights in namespace {namespace}: {source}")]
     Access {
@@ -77,6 +84,7 @@ impl Error {
         match self {
             Self::Apply { source, .. }
             | Self::Orphans { source, .. }
+            | Self::Pods { source }
             | Self::Access { source, .. } => {
                 matches!(source, kube::Error::Api(status) if status.code == 403)
             }
@@ -94,6 +102,8 @@ pub struct Applied {
     pub data: Option<PersistentVolumeClaim>,
     /// The control API.
     pub control_api: APIService,
+    /// The server's pods, read only while the server is not ready.
+    pub pods: Vec<Pod>,
 }
 
 /// Applies every child.
@@ -141,10 +151,16 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     one(&inside(client, &service), &service).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
+    let pods = if workload::is_ready(&deployment) {
+        Vec::new()
+    } else {
+        pods(client, &deployment).await?
+    };
     Ok(Applied {
         deployment,
         data,
         control_api,
+        pods,
     })
 }
 
@@ -164,6 +180,24 @@ where
                 .map_or_else(|| name.clone(), |ns| format!("{ns}/{name}")),
             source,
         })
+}
+
+/// The pods of a Deployment, newest first.
+async fn pods(client: &Client, deployment: &Deployment) -> Result<Vec<Pod>, Error> {
+    let selector = deployment.spec.as_ref().map(|spec| spec.selector.clone());
+    let labels = selector.and_then(|s| s.match_labels).unwrap_or_default();
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let api: Api<Pod> =
+        Api::namespaced(client.clone(), &deployment.namespace().unwrap_or_default());
+    let found = api
+        .list(&ListParams::default().labels(&labels.join(",")))
+        .await;
+    let mut pods = found.map_err(|source| Error::Pods { source })?.items;
+    pods.sort_by_key(|pod| std::cmp::Reverse(pod.creation_timestamp().map(|time| time.0)));
+    Ok(pods)
 }
 
 /// The API of an object's namespace.

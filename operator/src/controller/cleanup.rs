@@ -16,7 +16,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::{
     dereference::{Registered, service_ref},
-    status::deployment_is_ready,
+    workload,
 };
 use crate::{
     migration::{self, GroupStatus, GroupTarget, Phase, Settings},
@@ -78,7 +78,7 @@ pub async fn targets(
     let deployments = Api::<Deployment>::namespaced(client.clone(), namespace);
     // Unreadable counts as not ready: the migration waits and says so.
     let deployment = deployments.get_opt(&names.server()).await.ok().flatten();
-    let server_ready = deployment.as_ref().is_some_and(deployment_is_ready);
+    let server_ready = deployment.as_ref().is_some_and(workload::is_ready);
     let ca_bundle = registered
         .first()
         .map(|r| r.ca_bundle.clone())

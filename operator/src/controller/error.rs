@@ -61,15 +61,20 @@ impl Error {
         }
     }
 
-    /// When to try again. A conflict means that a newer object is on its way to us already.
+    /// Whether the object has changed since it was read. The newer one is on its way to us.
     #[must_use]
-    pub fn retry_after(&self) -> Duration {
-        let conflict = match self {
+    pub fn is_conflict(&self) -> bool {
+        match self {
             Self::Finalizer(finalizer::Error(kube::Error::Api(status)))
             | Self::Status(status::Error(kube::Error::Api(status))) => status.code == 409,
             _ => false,
-        };
-        match (conflict, self.is_forbidden()) {
+        }
+    }
+
+    /// When to try again.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        match (self.is_conflict(), self.is_forbidden()) {
             (true, _) => Duration::from_millis(200),
             (_, true) => Duration::from_secs(30),
             _ => Duration::from_secs(5),

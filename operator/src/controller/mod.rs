@@ -16,6 +16,7 @@ mod run;
 mod status;
 mod validate;
 mod watches;
+mod workload;
 
 use std::{
     collections::HashMap,
@@ -57,6 +58,8 @@ pub use run::{Settings, run};
 
 /// A complete look even when nothing seems to have changed.
 const RESYNC: Duration = Duration::from_mins(5);
+/// How often the server's pods are looked at while they start.
+const STARTING_RESYNC: Duration = Duration::from_secs(5);
 /// How often a deletion looks whether the groups are back.
 const DELETION_RESYNC: Duration = Duration::from_secs(15);
 
@@ -73,6 +76,15 @@ pub struct Context {
     watches: Watches,
     /// Generation, by uid, for which leftovers were removed.
     swept: Mutex<HashMap<String, Option<i64>>>,
+}
+
+impl Context {
+    /// Stops everything that is done on behalf of a `ReportsServer`.
+    fn forget(&self, name: &str) {
+        self.supervisor.forget(name);
+        self.watches.forget(name);
+        self.metrics.forget(name);
+    }
 }
 
 /// One reconciliation.
@@ -119,6 +131,7 @@ async fn reconcile(
     }
     match carry_out(object, &spec, &ctx).await {
         Ok(next) => Ok(Action::requeue(next)),
+        Err(error) if error.is_conflict() => Err(error),
         Err(error) => {
             let failed = State::Failed {
                 message: error.to_string(),
@@ -186,7 +199,12 @@ async fn carry_out(
     .await?;
     let due = certs.next.duration_since(now);
     let due = Duration::try_from(due).unwrap_or_default();
-    Ok(due.clamp(Duration::from_secs(1), RESYNC))
+    let resync = if workload::is_ready(&applied.deployment) {
+        RESYNC
+    } else {
+        STARTING_RESYNC
+    };
+    Ok(due.clamp(Duration::from_secs(1), resync))
 }
 
 /// Leaves everything as it is. A switch under way is brought to its end first: between two of its
@@ -229,9 +247,7 @@ async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> 
             apply::remove_control_api(&ctx.client, &uid).await?;
         }
     }
-    ctx.supervisor.forget(&name);
-    ctx.watches.forget(&name);
-    ctx.metrics.forget(&name);
+    ctx.forget(&name);
     finalizer::set(&ctx.client, object, false).await?;
     info!(name, "let go");
     Ok(Action::await_change())
@@ -301,7 +317,7 @@ async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Resul
 
 /// What each group of the specification should reach.
 fn targets(spec: &Validated, applied: &apply::Applied, ca_bundle: &str) -> Vec<GroupTarget> {
-    let server_ready = status::deployment_is_ready(&applied.deployment);
+    let server_ready = workload::is_ready(&applied.deployment);
     let control_available = dereference::is_available(&applied.control_api);
     let target = |api: &crds::v1alpha1::spec::ApiSpec| GroupTarget {
         group: api.group.clone(),

@@ -1,6 +1,6 @@
 //! Wires the controller to its triggers.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
 use crds::v1alpha1::ReportsServer;
 use futures::{Stream, StreamExt};
@@ -11,8 +11,9 @@ use kube::{
     Api, Client, ResourceExt,
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
-        Controller, WatchStreamExt,
+        Controller, Predicate, PredicateConfig, WatchStreamExt,
         events::Recorder,
+        predicates,
         reflector::{self, ObjectRef, Store},
         watcher,
     },
@@ -57,45 +58,49 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         metrics,
         supervisor,
     } = settings;
-    let objects = Api::<DeserializeGuard<ReportsServer>>::all(client.clone());
-    let controller = Controller::new(objects, watcher::Config::default());
-    let store = controller.store();
-
-    let (api_services, writer) = reflector::store::<APIService>();
-    let changed_api_services = watcher(
-        Api::<APIService>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .reflect(writer)
-    .touched_objects();
-    let namespaces = watcher(
-        Api::<PartialObjectMeta<Namespace>>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .touched_objects();
-
+    let (objects, objects_writer) = reflector::store::<DeserializeGuard<ReportsServer>>();
+    let (api_services, api_services_writer) = reflector::store::<APIService>();
     let (trigger, triggered) = mpsc::channel(TRIGGERS);
     let context = Arc::new(Context {
-        watches: Watches::new(client.clone(), trigger),
-        client,
+        watches: Watches::new(client.clone(), trigger.clone()),
+        client: client.clone(),
         operator,
         server_image,
         recorder,
         metrics,
-        objects: store.clone(),
-        api_services: api_services.clone(),
+        objects: objects.clone(),
+        api_services,
         swept: std::sync::Mutex::default(),
         supervisor: supervisor.clone(),
     });
-    let (for_services, for_namespaces) = (store.clone(), store);
-    controller
+
+    // A status, which is ours, is no reason to look again.
+    let relevant = predicates::generation
+        .combine(predicates::annotations)
+        .combine(predicates::finalizers);
+    let changed = watcher(Api::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .reflect(objects_writer)
+        .inspect(comings_and_goings(context.clone(), trigger))
+        .applied_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let api_services = Api::<APIService>::all(client.clone());
+    let changed_api_services = watcher(api_services, watcher::Config::default())
+        .default_backoff()
+        .reflect(api_services_writer)
+        .touched_objects();
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
+    let changed_namespaces = watcher(namespaces, watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
+
+    let (for_services, for_namespaces) = (objects.clone(), objects.clone());
+    Controller::for_stream(changed, objects)
         .watches_stream(changed_api_services, move |_| all(&for_services))
-        .watches_stream(namespaces, move |namespace| {
+        .watches_stream(changed_namespaces, move |namespace| {
             targeting(&for_namespaces, &namespace)
         })
-        .reconcile_on(tokio_stream(triggered))
+        .reconcile_on(from_channel(triggered))
         .reconcile_on(paced(supervisor.changes()).map(|name| Trigger::new(&name)))
         .graceful_shutdown_on(end)
         .run(reconcile, error_policy, context)
@@ -107,6 +112,45 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
             }
         })
         .await;
+}
+
+type ObjectEvent = watcher::Result<watcher::Event<DeserializeGuard<ReportsServer>>>;
+
+/// When a `ReportsServer` comes or goes, the others look whether they may, or may no longer, claim
+/// their groups. What was done on behalf of one that is gone ends. Called after the cache knows.
+fn comings_and_goings(
+    context: Arc<Context>,
+    trigger: mpsc::Sender<Trigger>,
+) -> impl FnMut(&ObjectEvent) {
+    let mut known = BTreeSet::new();
+    move |event| {
+        let name = match event {
+            Ok(watcher::Event::Apply(object)) => {
+                let name = object.name_any();
+                if !known.insert(name.clone()) {
+                    return;
+                }
+                name
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                let name = object.name_any();
+                known.remove(&name);
+                context.forget(&name);
+                name
+            }
+            _ => return,
+        };
+        for other in all(&context.objects)
+            .into_iter()
+            .filter(|other| other.name != name)
+        {
+            // A full channel is as good: so much is being looked at already, and the rest is
+            // looked at in time.
+            if trigger.try_send(other).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 /// An APIService changed: there are few `ReportsServer`s, and each may hold or want it.
@@ -137,7 +181,7 @@ fn targeting(
         .collect()
 }
 
-fn tokio_stream(receiver: mpsc::Receiver<Trigger>) -> impl Stream<Item = Trigger> {
+fn from_channel(receiver: mpsc::Receiver<Trigger>) -> impl Stream<Item = Trigger> {
     futures::stream::unfold(receiver, |mut receiver| async move {
         receiver.recv().await.map(|trigger| (trigger, receiver))
     })

@@ -184,6 +184,7 @@ fn pod() -> PodSpec {
             }),
             resources: Some(resources()),
             security_context: Some(security::container()),
+            termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
             ..Container::default()
         }],
         ..PodSpec::default()

@@ -194,6 +194,12 @@ pub fn operand() -> Vec<Reasoned> {
         ),
         rule("The server itself.", "apps", &["deployments"], OWN),
         rule(
+            "Says why the server does not start.",
+            "",
+            &["pods"],
+            &["list"],
+        ),
+        rule(
             "The server's right to read its ConfigMap.",
             "rbac.authorization.k8s.io",
             &["roles", "rolebindings"],

@@ -129,6 +129,44 @@ fn the_operator_has_every_right_that_it_hands_out() {
     }
 }
 
+/// What the preflight of a migration asks for is what the installation grants.
+#[test]
+fn the_operator_has_every_right_that_a_migration_asks_for() {
+    let own = |rules: Vec<super::rules::Reasoned>, namespace: Option<&'static str>| {
+        rules
+            .into_iter()
+            .map(move |reasoned| (namespace, reasoned.rule))
+    };
+    let held: Vec<_> = own(super::rules::cluster(), None)
+        .chain(own(super::rules::reports(), None))
+        .chain(own(
+            super::rules::own_namespace(),
+            Some(crate::names::OPERATOR_NAMESPACE),
+        ))
+        .chain(own(super::rules::default_namespace(), Some("default")))
+        .collect();
+    let groups = super::rules::reports()
+        .into_iter()
+        .map(|reasoned| reasoned.rule);
+    for rule in groups {
+        let (group, plurals) = (rule.api_groups.unwrap(), rule.resources.unwrap());
+        let namespace = crate::names::OPERATOR_NAMESPACE;
+        for right in crate::migration::rights::required(&group[0], &plurals, namespace) {
+            let granted = held.iter().any(|(namespace, rule)| {
+                let has = |list: &Option<Vec<String>>, value: &str| {
+                    list.iter().flatten().any(|held| held == value)
+                };
+                (namespace.is_none() || *namespace == right.namespace.as_deref())
+                    && rule.resource_names.is_none()
+                    && has(&rule.api_groups, &right.group)
+                    && has(&rule.resources, &right.resource)
+                    && rule.verbs.iter().any(|verb| verb == right.verb)
+            });
+            assert!(granted, "{right}");
+        }
+    }
+}
+
 #[test]
 fn bindings_refer_to_roles_that_are_installed() {
     let objects = objects();

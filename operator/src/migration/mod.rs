@@ -26,7 +26,7 @@ mod plan;
 mod preflight;
 mod prune;
 mod recover;
-mod rights;
+pub(crate) mod rights;
 mod settle;
 mod soak;
 mod status;

@@ -119,6 +119,8 @@ fn container(spec: &Validated) -> Container {
         }),
         resources: Some(spec.pod.resources.clone().unwrap_or_else(resources)),
         security_context: Some(security::container()),
+        // So that a condition can quote why the server ended.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         volume_mounts: Some(vec![
             mount(DATA_VOLUME, DATA_DIR, false),
             mount(CERT_VOLUME, CERT_DIR, true),

@@ -5,13 +5,13 @@ use crds::v1alpha1::{
     spec::{ApiOwner, ApiSpec},
     status::MigrationPhase,
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 
 use super::{conditions::Finding, migration::phase};
 use crate::{
     certs::Outcome,
-    controller::{apply::Applied, dereference::is_available},
+    controller::{apply::Applied, dereference::is_available, workload},
     migration::{ApiServiceStatus, GroupStatus, ServedBy},
 };
 
@@ -46,16 +46,14 @@ pub fn database(applied: &Applied) -> Finding {
             ),
         );
     }
-    if deployment_is_ready(&applied.deployment) {
+    if workload::is_ready(&applied.deployment) {
         Finding::yes(
             reasons::DATABASE_AVAILABLE,
             "the server has opened the database",
         )
     } else {
-        Finding::no(
-            reasons::DATABASE_UNAVAILABLE,
-            "the server has not opened the database yet",
-        )
+        let why = workload::why_not_ready(&applied.deployment, &applied.pods);
+        Finding::no(reasons::DATABASE_UNAVAILABLE, why)
     }
 }
 
@@ -70,8 +68,11 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 /// Pods ready, and the control API answering through the aggregator.
 pub fn server(applied: &Applied) -> Finding {
     let deployment = &applied.deployment;
-    if !deployment_is_ready(deployment) {
-        return Finding::no(reasons::PODS_NOT_READY, why_not_ready(deployment));
+    if !workload::is_ready(deployment) {
+        return Finding::no(
+            reasons::PODS_NOT_READY,
+            workload::why_not_ready(deployment, &applied.pods),
+        );
     }
     if is_available(&applied.control_api) {
         return Finding::yes(
@@ -93,41 +94,6 @@ pub fn server(applied: &Applied) -> Finding {
             why.map_or_else(String::new, |why| format!(": {why}"))
         ),
     )
-}
-
-/// Whether the pods of the present template serve.
-pub fn deployment_is_ready(deployment: &Deployment) -> bool {
-    let Some(status) = &deployment.status else {
-        return false;
-    };
-    let current = status.observed_generation >= deployment.metadata.generation;
-    let wanted = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.replicas)
-        .unwrap_or(1);
-    current
-        && status.updated_replicas.unwrap_or(0) >= wanted
-        && status.available_replicas.unwrap_or(0) >= wanted
-}
-
-/// The Deployment's own words where it has some.
-fn why_not_ready(deployment: &Deployment) -> String {
-    let status = deployment.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let told = conditions.into_iter().flatten().find(|condition| {
-        let failing = match condition.type_.as_str() {
-            "ReplicaFailure" => condition.status == "True",
-            "Progressing" => condition.status == "False",
-            _ => false,
-        };
-        failing && condition.message.is_some()
-    });
-    let name = deployment.name_any();
-    match told.and_then(|condition| condition.message.as_ref()) {
-        Some(message) => format!("Deployment {name}: {message}"),
-        None => format!("the pods of Deployment {name} are not ready yet"),
-    }
 }
 
 /// Whether every APIService points to where the specification wants it.
@@ -173,10 +139,16 @@ pub fn data_migrated(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
                     without_crd.push(api.group.as_str());
                 }
             }
-            Some((phase, _)) => {
-                return Finding::no(reasons::COPYING, format!("{}: {phase}", api.group));
+            found => {
+                let phase = found.map_or(MigrationPhase::Pending, |(phase, _)| phase);
+                let message = format!("{}: {phase}", api.group);
+                return match phase {
+                    MigrationPhase::Mirroring | MigrationPhase::Verifying => {
+                        Finding::no(reasons::COPYING, message)
+                    }
+                    _ => Finding::no(reasons::PROGRESSING, message),
+                };
             }
-            None => return Finding::no(reasons::COPYING, format!("{}: Pending", api.group)),
         }
     }
     if without_crd.is_empty() {
@@ -228,6 +200,9 @@ pub fn rollback(groups: &[GroupStatus]) -> Finding {
             names(pruned)
         );
         return Finding::yes(reasons::SOURCE_PRUNED, message);
+    }
+    if served.is_empty() {
+        return Finding::yes(reasons::AS_EXPECTED, "no API group has been taken over");
     }
     Finding::yes(reasons::AS_EXPECTED, "set owner: CRD to go back")
 }

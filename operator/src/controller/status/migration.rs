@@ -141,6 +141,8 @@ fn entry(
         MigrationPhase::Completed | MigrationPhase::RolledBack
     );
     let same = before.filter(|before| before.phase == phase);
+    // What the operator cannot read again is kept, but not beyond the switch it belongs to.
+    let known = before.filter(|before| before.switched_at == group.switched_at.map(time));
     let sum = |of: fn(&migration::ResourceProgress) -> Option<u64>| -> Option<i64> {
         let parts: Vec<u64> = group.resources.iter().filter_map(of).collect();
         (!parts.is_empty()).then(|| count(parts.iter().sum()))
@@ -157,12 +159,23 @@ fn entry(
         total: sum(|resource| resource.total),
         copied: sum(|resource| Some(resource.copied)),
         verified: sum(|resource| Some(resource.verified)),
-        pruned: group.pruned.as_ref().map(|pruned| count(pruned.objects)),
-        left_in_etcd: group.pruned.as_ref().map(|pruned| count(pruned.left)),
+        pruned: group
+            .pruned
+            .as_ref()
+            .map(|pruned| count(pruned.objects))
+            .or_else(|| known.and_then(|known| known.pruned)),
+        left_in_etcd: group
+            .pruned
+            .as_ref()
+            .map(|pruned| count(pruned.left))
+            .or_else(|| known.and_then(|known| known.left_in_etcd)),
         started_at: started.or_else(|| under_way.then(|| time(now))),
         switched_at: group.switched_at.map(time),
-        held_milliseconds: before.and_then(|before| before.held_milliseconds),
-        prune_after: before.and_then(|before| before.prune_after.clone()),
+        held_milliseconds: group
+            .held_milliseconds
+            .map(count)
+            .or_else(|| known.and_then(|known| known.held_milliseconds)),
+        prune_after: group.prune_due.map(time),
         pruned_at: group.pruned_at.map(time),
         completed_at: same
             .and_then(|same| same.completed_at.clone())
@@ -173,7 +186,7 @@ fn entry(
         } else {
             SideDoor::Closed
         }),
-        rollback: Some(RollbackStatus {
+        rollback: (phase != MigrationPhase::Pending).then(|| RollbackStatus {
             available: group.crds_present,
             reason: (!group.crds_present).then(|| reasons::CRD_MISSING.to_owned()),
             stale_since: group.switched_at.map(time),

@@ -30,10 +30,9 @@ use super::{
     apply::Applied,
     image,
     validate::{Refusal, Storage, Validated},
+    workload,
 };
 use crate::{certs, migration::GroupStatus};
-
-pub use components::deployment_is_ready;
 
 /// How far the reconciliation came.
 pub enum State<'a> {
@@ -130,14 +129,13 @@ fn summarize(
             let message = "the API groups are given back to their CRDs".to_owned();
             Finding::no(reasons::DELETING, problem(groups).unwrap_or(message))
         }
-        (None, State::Failed { message, .. }) => {
-            Finding::no(reasons::APPLY_FAILED, message.clone())
-        }
+        (None, State::Failed { message, .. }) => failed(conditions, message),
         (None, State::Applied { .. } | State::Refused(_)) => ready(conditions, object, groups),
     };
     // Waiting for the user is neither progress nor failure.
     let resting = [reasons::SUSPENDED, reasons::AWAITING_APPROVAL].contains(&ready.reason);
-    let done = ready.is == conditions::Is::True;
+    let failing = matches!(state, State::Failed { .. });
+    let done = ready.is == conditions::Is::True && !failing;
     if let Some((reason, message)) = &stalled {
         conditions.set(types::STALLED, Finding::yes(reason, message.clone()));
     } else {
@@ -148,7 +146,17 @@ fn summarize(
     } else {
         conditions.set(
             types::RECONCILING,
-            Finding::yes(ready.reason, ready.message.clone()),
+            Finding::yes(
+                if failing {
+                    reasons::APPLY_FAILED
+                } else {
+                    ready.reason
+                },
+                match state {
+                    State::Failed { message, .. } => message.clone(),
+                    _ => ready.message.clone(),
+                },
+            ),
         );
     }
     conditions.set(types::READY, ready);
@@ -178,6 +186,18 @@ fn problem(groups: &[GroupStatus]) -> Option<String> {
         let problem = group.problem.as_ref()?;
         Some(format!("{}: {}", group.group, problem.message))
     })
+}
+
+/// A step that is tried again says nothing about what is served, so a `Ready` that is true stays.
+fn failed(conditions: &Conditions, message: &str) -> Finding {
+    if conditions.is_true(types::READY) {
+        Finding::yes(
+            reasons::SERVING,
+            "served as before; see Reconciling for what has failed",
+        )
+    } else {
+        Finding::no(reasons::APPLY_FAILED, message)
+    }
 }
 
 /// Suspending changes nothing about what is served, so `Ready` keeps its value.
@@ -258,7 +278,7 @@ fn describe(
     certs: &certs::Outcome,
 ) {
     let deployment = applied.deployment.status.clone().unwrap_or_default();
-    let ready = deployment_is_ready(&applied.deployment);
+    let ready = workload::is_ready(&applied.deployment);
     let version = image::version(&spec.pod.image);
     status.versions = Some(VersionsStatus {
         operator: Some(env!("CARGO_PKG_VERSION").to_owned()),

@@ -37,6 +37,7 @@ fn applied(ready: bool, available: bool, bound: bool) -> Applied {
                 "readyReplicas": count, "availableReplicas": count},
         })))
         .unwrap(),
+        pods: Vec::new(),
         data: serde_json::from_value(object(json!({
             "metadata": {"name": "simple-data", "namespace": "target"},
             "status": {"phase": if bound { "Bound" } else { "Pending" }},
@@ -260,6 +261,27 @@ fn suspending_keeps_ready_and_says_so() {
         object.status.unwrap().migration,
         "what was reached stays shown"
     );
+}
+
+#[test]
+fn a_failed_step_does_not_make_unready_what_is_served() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let state = State::Failed {
+        message: "cannot apply".into(),
+        forbidden: false,
+    };
+    let status = compute(&object, &state, &groups, at(9));
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::SERVING))
+    );
+    assert_eq!(
+        condition(&status, types::RECONCILING),
+        Some(("True", reasons::APPLY_FAILED))
+    );
+    assert_eq!(kstatus(&status, 3), "InProgress");
 }
 
 #[rstest]

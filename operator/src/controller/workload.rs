@@ -1,0 +1,179 @@
+//! Whether the server's pods serve, and if not, why: in the words of whoever knows best.
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ContainerStatus, Pod},
+};
+use kube::ResourceExt;
+
+/// Whether the pods of the present template serve.
+#[must_use]
+pub fn is_ready(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else {
+        return false;
+    };
+    let current = status.observed_generation >= deployment.metadata.generation;
+    let wanted = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    current
+        && status.updated_replicas.unwrap_or(0) >= wanted
+        && status.available_replicas.unwrap_or(0) >= wanted
+}
+
+/// Why not: a container's last words, else what keeps a pod from its node, else what the
+/// Deployment says.
+#[must_use]
+pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
+    let name = deployment.name_any();
+    pods.iter()
+        .find_map(container_trouble)
+        .or_else(|| pods.iter().find_map(scheduling_trouble))
+        .or_else(|| deployment_trouble(deployment))
+        .unwrap_or_else(|| format!("the pods of Deployment {name} are not ready yet"))
+}
+
+fn container_trouble(pod: &Pod) -> Option<String> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let told = statuses.iter().find_map(trouble)?;
+    Some(format!("pod {}: {told}", pod.name_any()))
+}
+
+fn trouble(container: &ContainerStatus) -> Option<String> {
+    let state = container.state.as_ref();
+    let ended = state
+        .and_then(|state| state.terminated.as_ref())
+        .or_else(|| {
+            container
+                .last_state
+                .as_ref()
+                .and_then(|last| last.terminated.as_ref())
+        });
+    let waiting = state.and_then(|state| state.waiting.as_ref());
+    // Pulling and creating are the ordinary course.
+    let stuck = waiting.and_then(|waiting| waiting.reason.as_deref());
+    let stuck =
+        stuck.filter(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing");
+    if let Some(ended) = ended.filter(|ended| ended.exit_code != 0) {
+        let words = ended
+            .message
+            .as_deref()
+            .map(str::trim)
+            .filter(|words| !words.is_empty());
+        let reason = ended.reason.as_deref().unwrap_or("Error");
+        return Some(format!(
+            "container {} ended with code {}: {}",
+            container.name,
+            ended.exit_code,
+            words.unwrap_or(reason)
+        ));
+    }
+    let message = waiting
+        .and_then(|waiting| waiting.message.as_deref())
+        .unwrap_or_default();
+    stuck.map(|reason| format!("container {} waits: {reason}: {message}", container.name))
+}
+
+fn scheduling_trouble(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled")?;
+    let message = scheduled
+        .message
+        .as_deref()
+        .filter(|_| scheduled.status == "False")?;
+    Some(format!("pod {}: {message}", pod.name_any()))
+}
+
+fn deployment_trouble(deployment: &Deployment) -> Option<String> {
+    let conditions = deployment.status.as_ref()?.conditions.as_ref()?;
+    let told = conditions
+        .iter()
+        .find(|condition| match condition.type_.as_str() {
+            "ReplicaFailure" => condition.status == "True",
+            "Progressing" => condition.status == "False",
+            _ => false,
+        })?;
+    Some(format!(
+        "Deployment {}: {}",
+        deployment.name_any(),
+        told.message.as_deref()?
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(status: Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
+    }
+
+    fn container(state: Value) -> Value {
+        let mut status = json!({"name": "server", "image": "", "imageID": "", "ready": false, "restartCount": 1});
+        status
+            .as_object_mut()
+            .unwrap()
+            .extend(state.as_object().unwrap().clone());
+        json!({"containerStatuses": [status]})
+    }
+
+    #[rstest]
+    #[case::crash(
+        container(json!({
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            "lastState": {"terminated": {"exitCode": 1, "message": "cannot open the database\n"}},
+        })),
+        "pod p: container server ended with code 1: cannot open the database"
+    )]
+    #[case::killed(
+        container(json!({"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}})),
+        "pod p: container server ended with code 137: OOMKilled"
+    )]
+    #[case::image(
+        container(json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}})),
+        "pod p: container server waits: ImagePullBackOff: no such"
+    )]
+    #[case::node(
+        json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]}),
+        "pod p: no node"
+    )]
+    #[case::quota(json!({}), "Deployment d: exceeded quota")]
+    #[case::starting(
+        container(json!({"state": {"waiting": {"reason": "ContainerCreating"}}})),
+        "Deployment d: exceeded quota"
+    )]
+    fn the_one_who_knows_best_is_quoted(#[case] status: Value, #[case] expected: &str) {
+        let deployment = serde_json::from_value(json!({
+            "metadata": {"name": "d"},
+            "status": {"conditions": [
+                {"type": "Available", "status": "False", "message": "minimum"},
+                {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"},
+            ]},
+        }))
+        .unwrap();
+        assert_eq!(why_not_ready(&deployment, &[pod(status)]), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"observedGeneration": 2, "updatedReplicas": 1, "availableReplicas": 1}), true)]
+    #[case::old_template(json!({"observedGeneration": 1, "updatedReplicas": 1,
+        "availableReplicas": 1}), false)]
+    #[case::old_pod(json!({"observedGeneration": 2, "availableReplicas": 1}), false)]
+    #[case::nothing(Value::Null, false)]
+    fn only_pods_of_the_present_template_count(#[case] status: Value, #[case] expected: bool) {
+        let deployment = serde_json::from_value(json!({
+            "metadata": {"name": "d", "generation": 2},
+            "spec": {"replicas": 1, "selector": {}, "template": {}},
+            "status": status,
+        }))
+        .unwrap();
+        assert_eq!(is_ready(&deployment), expected);
+    }
+}
