@@ -19,6 +19,7 @@ use crate::cluster::{
 use crate::config::Config;
 use crate::definition::ResourceDefinition;
 use crate::http::{Check, Health, Limits, Pipeline, Server};
+use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreOptions};
 use crate::telemetry::{Metrics, StoreCollector};
@@ -124,6 +125,7 @@ async fn serve(
         () = wait_for(&cluster) => {}
         () = shutdown.requested.cancelled() => return Ok(()),
     }
+    background.spawn(sweep(store.clone(), cluster.namespaces.clone(), metrics));
     let health = health(shutdown, &cluster, certificates);
     let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
     let server = Server::bind(config.bind_address, tls, pipeline).await?;
@@ -219,6 +221,20 @@ async fn wait_for(cluster: &Cluster) {
              remembers. Check the network and the RBAC of the server's ServiceAccount",
             CLUSTER_WAIT.as_secs()
         );
+    }
+}
+
+/// Deletes what namespaces left behind; begins when all namespaces are known.
+fn sweep(
+    store: Store,
+    namespaces: Arc<Namespaces>,
+    metrics: &Metrics,
+) -> impl Future<Output = ()> + Send + use<> {
+    let counters = SweepMetrics::default();
+    metrics.register(|registry| counters.register(registry));
+    async move {
+        namespaces.ready().await;
+        sweep::run(store, namespaces, counters).await;
     }
 }
 

@@ -9,6 +9,7 @@ mod managed_fields;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod sweep;
 pub mod update;
 pub mod validate;
 

@@ -11,6 +11,7 @@ mod get;
 mod harness;
 mod list;
 mod patch;
+mod sweep;
 mod update;
 mod versions;
 mod watch;
