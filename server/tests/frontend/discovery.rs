@@ -57,6 +57,43 @@ async fn legacy_discovery_is_plain(#[case] path: &str, #[case] kind: &str) {
     }
 }
 
+#[tokio::test]
+async fn openapi_is_found_by_its_index_and_kept_by_its_hash() {
+    let server = start(Options::default()).await;
+    let mut proxy = server.proxy().await;
+    let index = proxy.send(as_user("/openapi/v3", "bob")).await.json();
+    let url = index["paths"]["apis/wgpolicyk8s.io/v1alpha2"]["serverRelativeURL"]
+        .as_str()
+        .unwrap();
+    assert!(
+        url.starts_with("/openapi/v3/apis/wgpolicyk8s.io/v1alpha2?hash="),
+        "{url}"
+    );
+    let answer = proxy.send(as_user(url, "bob")).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(answer.header("cache-control"), "public, immutable");
+    assert!(
+        answer.header("expires").ends_with(" GMT"),
+        "{:?}",
+        answer.headers
+    );
+    assert_eq!(answer.header("vary"), "Accept");
+    // A hash of yesterday is answered with today's document, which must not be kept for ever.
+    let old = "/openapi/v3/apis/wgpolicyk8s.io/v1alpha2?hash=OLD";
+    let stale = proxy.send(as_user(old, "bob")).await;
+    assert_eq!((stale.status, stale.body), (StatusCode::OK, answer.body));
+    assert_eq!(stale.headers.get("cache-control"), None);
+    let protobuf = [
+        ("x-remote-user", "bob"),
+        (
+            "accept",
+            "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+        ),
+    ];
+    let answer = proxy.send(request(url, &protobuf)).await;
+    assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE);
+}
+
 #[rstest]
 #[case("/")]
 #[case("/openapi/v2")]
