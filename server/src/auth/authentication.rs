@@ -3,19 +3,71 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls_pki_types::CertificateDer;
 
-use super::front_proxy::FrontProxyConfig;
+use super::front_proxy::{FrontProxyConfig, PeerError};
 use super::review::ReviewError;
 use super::token::{TokenAuthenticator, bearer};
 use super::user::{AUTHENTICATED, UserInfo};
 
+/// How long the outcome of checking a connection's certificate is reused: checking signatures for
+/// each of hundreds of requests a second would cost more than the rest of their authentication.
+const VERDICT_TTL: Duration = Duration::from_secs(10);
+
 /// Certificates that a client showed in the handshake, leaf first; empty for most clients.
 #[derive(Clone, Debug, Default)]
-pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+pub struct PeerCertificates {
+    chain: Arc<[CertificateDer<'static>]>,
+    verdict: Arc<ArcSwapOption<Verdict>>,
+}
+
+/// What was found about a connection's certificate.
+#[derive(Debug)]
+struct Verdict {
+    /// Under which configuration.
+    config: Arc<FrontProxyConfig>,
+    /// When, since 1970.
+    at: Duration,
+    outcome: Result<(), PeerError>,
+}
+
+impl PeerCertificates {
+    /// The certificates of one connection.
+    #[must_use]
+    pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        Self {
+            chain: chain.into(),
+            verdict: Arc::default(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+
+    /// Whether they are a front proxy's, under `config` at the time `now`.
+    fn verify(&self, config: &Arc<FrontProxyConfig>, now: Duration) -> Result<(), PeerError> {
+        if let Some(verdict) = self.verdict.load().as_deref()
+            && Arc::ptr_eq(&verdict.config, config)
+            && now
+                .checked_sub(verdict.at)
+                .is_some_and(|age| age < VERDICT_TTL)
+        {
+            return verdict.outcome.clone();
+        }
+        let outcome = config.verify(&self.chain, now);
+        let verdict = Verdict {
+            config: config.clone(),
+            at: now,
+            outcome: outcome.clone(),
+        };
+        self.verdict.store(Some(Arc::new(verdict)));
+        outcome
+    }
+}
 
 /// How an identity was proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +129,7 @@ impl Authenticator {
         headers: &mut HeaderMap,
     ) -> Result<Authentication, AuthenticationError> {
         let config = self.front_proxy.load_full();
-        if !peer.0.is_empty() && !config.is_loaded() {
+        if !peer.is_empty() && !config.is_loaded() {
             return Err(AuthenticationError::NotReady);
         }
         let proxied = from_front_proxy(&config, peer, headers, now());
@@ -106,16 +158,15 @@ impl Authenticator {
 
 /// The user named by a front proxy; `None` when the client shows no certificate or names nobody.
 fn from_front_proxy(
-    config: &FrontProxyConfig,
+    config: &Arc<FrontProxyConfig>,
     peer: &PeerCertificates,
     headers: &HeaderMap,
     now: Duration,
 ) -> Result<Option<UserInfo>, String> {
-    if peer.0.is_empty() || !config.is_enabled() {
+    if peer.is_empty() || !config.is_enabled() {
         return Ok(None);
     }
-    config
-        .verify(&peer.0, now)
+    peer.verify(config, now)
         .and_then(|()| config.user(headers))
         .map_err(|error| error.to_string())
 }

@@ -173,7 +173,7 @@ impl Connections {
         drain: CancellationToken,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let peer = PeerCertificates(chain.iter().map(|c| c.clone().into_owned()).collect());
+        let peer = PeerCertificates::new(chain.iter().map(|c| c.clone().into_owned()).collect());
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let (pipeline, peer) = (self.pipeline.clone(), peer.clone());
             async move { Ok::<_, Infallible>(pipeline.answer(peer, request.map(Body::new)).await) }

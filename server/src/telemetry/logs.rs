@@ -21,7 +21,7 @@ pub enum LogError {
     Installed(#[from] TryInitError),
 }
 
-/// Logs from here on, at `level` (a level or a `tracing` filter).
+/// Logs from here on, at `level` (a level or a `tracing` filter); panics too.
 ///
 /// # Errors
 /// When the level cannot be read or a logger is there already.
@@ -39,5 +39,9 @@ pub fn install(level: &str) -> Result<(), LogError> {
         .with_writer(io::stderr)
         .finish()
         .try_init()?;
+    std::panic::set_hook(Box::new(|panic| {
+        let trace = std::backtrace::Backtrace::force_capture();
+        tracing::error!(%panic, %trace, "panic: please report it as a bug");
+    }));
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! `encoding/json` escapes `<`, `>`, `&`, U+2028 and U+2029 in strings, prints integral floats
 //! without a fraction and ends a document with a line feed; clients that compare bytes see it.
 
+mod yaml;
+
 use std::io;
 
 use serde::Serialize;
@@ -14,9 +16,6 @@ pub enum EncodingError {
     /// A value has no JSON form.
     #[error("cannot encode as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// A value has no YAML form.
-    #[error("cannot encode as YAML: {0}")]
-    Yaml(#[from] serde_yaml::Error),
 }
 
 /// Compact JSON without the final line feed.
@@ -57,11 +56,13 @@ pub fn to_json_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Encod
 /// YAML with sorted keys, as `sigs.k8s.io/yaml` writes it.
 ///
 /// # Errors
-/// When `value` has no JSON or YAML form.
+/// As [`to_json`].
 pub fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodingError> {
     // By way of a JSON value, whose maps are sorted.
     let value = serde_json::to_value(value)?;
-    Ok(serde_yaml::to_string(&value)?.into_bytes())
+    let mut out = Vec::with_capacity(512);
+    yaml::write(&mut out, &value)?;
+    Ok(out)
 }
 
 /// Writes tokens as `encoding/json` does, layout as the inner formatter.

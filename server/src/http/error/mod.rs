@@ -3,9 +3,12 @@
 //! Source: `k8s.io/apimachinery/pkg/api/errors` (constructors) and
 //! `k8s.io/apiserver/pkg/endpoints/handlers/responsewriters` (forbidden, plain 404).
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
-use super::status::{Status, StatusCause, StatusDetails, reason};
+use crate::http::status::{Status, StatusCause, StatusDetails, reason};
 
 /// Largest request body in bytes, as in the kube-apiserver.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;

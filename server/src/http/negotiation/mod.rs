@@ -1,0 +1,177 @@
+//! Which form an answer takes, and which form a body has.
+//!
+//! Follows `k8s.io/apiserver/pkg/endpoints/handlers/negotiation` and `goautoneg`: the clauses of
+//! `Accept` are tried in the order of their quality, the first that fits an offered media type and
+//! asks for an allowed transformation wins.
+
+mod body;
+mod clause;
+mod discovery;
+#[cfg(test)]
+mod tests;
+
+use http::HeaderMap;
+use http::header::{ACCEPT, USER_AGENT};
+
+use super::error::ApiError;
+use super::request_info::Query;
+use clause::clauses;
+
+pub use body::{BodyType, body_type};
+pub use discovery::{DiscoveryForm, accept_discovery};
+
+/// Encodings of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MediaType {
+    /// `application/json`
+    #[default]
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+impl MediaType {
+    /// Every encoding, preferred first.
+    pub const ALL: [Self; 2] = [Self::Json, Self::Yaml];
+
+    /// The name in `Content-Type`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// Version of `meta.k8s.io` in which a transformed answer is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MetaVersion {
+    /// `v1`
+    V1,
+    /// `v1beta1`
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// What the client wants made of the object (`as=` in `Accept`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Transform {
+    /// The object itself.
+    #[default]
+    None,
+    /// A `Table`, for kubectl.
+    Table(MetaVersion),
+    /// The metadata of one object, or of each object in a watch.
+    PartialObjectMetadata(MetaVersion),
+    /// The metadata of a list.
+    PartialObjectMetadataList(MetaVersion),
+}
+
+/// What an endpoint can answer with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Objects and lists: JSON or YAML, whole or transformed.
+    Objects,
+    /// A watch: JSON only, because YAML has no framing; whole or transformed.
+    Watch,
+    /// `Status` and other objects without transformation: JSON or YAML.
+    Plain,
+}
+
+/// The form that was agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Encoding.
+    pub media_type: MediaType,
+    /// What to make of the object.
+    pub transform: Transform,
+    /// Indent JSON.
+    pub pretty: bool,
+    /// The client asked for the media type with `stream=watch`; a watch says it back.
+    pub stream: bool,
+}
+
+impl Accepted {
+    /// The value of `Content-Type`.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match (self.media_type, self.stream) {
+            (MediaType::Json, true) => "application/json;stream=watch",
+            (media_type, _) => media_type.as_str(),
+        }
+    }
+}
+
+/// Agrees on the form of an answer.
+///
+/// # Errors
+/// 406 with the offered media types when nothing that the client accepts is offered.
+pub fn accept(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Accepted, ApiError> {
+    let offered = match offer {
+        Offer::Objects | Offer::Plain => &MediaType::ALL[..],
+        Offer::Watch => &[MediaType::Json][..],
+    };
+    let header = joined(headers, &ACCEPT);
+    let mut accepted = if header.is_empty() {
+        Accepted::default()
+    } else {
+        clauses(&header)
+            .iter()
+            .find_map(|clause| offered.iter().find_map(|mt| clause.agree(*mt, offer)))
+            .ok_or_else(|| {
+                ApiError::not_acceptable(&offered.iter().map(|mt| mt.as_str()).collect::<Vec<_>>())
+            })?
+    };
+    accepted.pretty = accepted.pretty || wants_pretty(headers, query);
+    Ok(accepted)
+}
+
+/// The form of an error: what the client accepts, else JSON.
+#[must_use]
+pub fn accept_error(headers: &HeaderMap, query: &Query) -> Accepted {
+    accept(headers, query, Offer::Plain).unwrap_or_default()
+}
+
+/// Whether JSON shall be indented: `?pretty=`, else for browsers and command line tools.
+fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+    if let Some(value) = query.get("pretty").filter(|value| !value.is_empty()) {
+        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    let agent = headers
+        .get(USER_AGENT)
+        .map_or(&b""[..], http::HeaderValue::as_bytes);
+    [&b"curl"[..], b"Wget", b"Mozilla/5.0"]
+        .iter()
+        .any(|start| agent.starts_with(start))
+}
+
+/// All values of a header as one list.
+pub(crate) fn joined(headers: &HeaderMap, name: &http::HeaderName) -> String {
+    let values: Vec<_> = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .collect();
+    values.join(",")
+}
+
+/// Whether the client takes JSON as it is.
+#[must_use]
+pub fn accepts_json(headers: &HeaderMap) -> bool {
+    let header = joined(headers, &ACCEPT);
+    header.is_empty()
+        || clauses(&header)
+            .iter()
+            .any(|clause| clause.matches(MediaType::Json))
+}
