@@ -77,7 +77,7 @@ fn main() -> anyhow::Result<()> {
         })?;
     let Cli { command, options } = Cli::parse();
     let Command::Run = command.unwrap_or(Command::Run);
-    let filter = EnvFilter::try_new(&options.log_level)
+    let filter = EnvFilter::try_new(log_directives(&options.log_level))
         .with_context(|| format!("--log-level {} is not a level", options.log_level))?;
     tracing_subscriber::fmt()
         .json()
@@ -89,6 +89,15 @@ fn main() -> anyhow::Result<()> {
         .context("cannot start the runtime")?
         .block_on(run(options))
         .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
+}
+
+/// A plain level leaves out what the HTTP client logs of each answer that is an error: whoever asked
+/// logs it, with what it means.
+fn log_directives(level: &str) -> String {
+    if level.contains(['=', ',']) {
+        return level.to_owned();
+    }
+    format!("{level},kube_client::client::builder=off")
 }
 
 async fn run(options: Options) -> anyhow::Result<()> {

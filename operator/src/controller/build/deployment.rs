@@ -6,9 +6,9 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
         core::v1::{
-            Container, ContainerPort, HTTPGetAction, LocalObjectReference, PodSecurityContext,
-            PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, Volume,
-            VolumeMount,
+            Container, ContainerPort, EnvVar, HTTPGetAction, LocalObjectReference,
+            PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
+            SecretVolumeSource, Volume, VolumeMount,
         },
     },
     apimachinery::pkg::{
@@ -95,6 +95,13 @@ fn container(spec: &Validated) -> Container {
         image: Some(spec.pod.image.clone()),
         image_pull_policy: Some(spec.pod.pull_policy.as_str().to_owned()),
         args: Some(args(spec)),
+        // The root file system is read-only, and SQLite puts the journals of large statements into
+        // temporary files: without a place for them it fails with "disk I/O error" (6410).
+        env: Some(vec![EnvVar {
+            name: "SQLITE_TMPDIR".to_owned(),
+            value: Some(DATA_DIR.to_owned()),
+            ..EnvVar::default()
+        }]),
         ports: Some(vec![ContainerPort {
             name: Some(PORT_NAME.to_owned()),
             container_port: CONTAINER_PORT,
@@ -135,6 +142,8 @@ fn args(spec: &Validated) -> Vec<String> {
         format!("--config-map={}/{}", spec.namespace, spec.names.config()),
         format!("--database={DATA_DIR}/reports.db"),
         format!("--log-level={}", spec.pod.log_level.as_flag()),
+        // The delay lets clients move to another replica; with one, it would only prolong the gap.
+        "--shutdown-delay=0s".to_owned(),
         format!("--tls-cert-file={CERT_DIR}/tls.crt"),
         format!("--tls-private-key-file={CERT_DIR}/tls.key"),
     ]

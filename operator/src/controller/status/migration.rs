@@ -157,7 +157,7 @@ fn entry(
         step: group.step.map(|step| step.as_str().to_owned()),
         message: (!message.is_empty()).then(|| bounded(message)),
         total: sum(|resource| resource.total),
-        copied: sum(|resource| Some(resource.copied)),
+        copied: sum(|resource| Some(copied(resource))),
         verified: sum(|resource| Some(resource.verified)),
         pruned: group
             .pruned
@@ -203,12 +203,19 @@ fn resources(group: &GroupStatus) -> impl Iterator<Item = ResourceMigrationStatu
             resource: resource.resource.clone(),
             version: resource.version.clone(),
             total: resource.total.map(count),
-            copied: Some(count(resource.copied)),
+            copied: Some(count(copied(resource))),
             verified: Some(count(resource.verified)),
             source_resource_version: (!resource.source_resource_version.is_empty())
                 .then(|| resource.source_resource_version.clone()),
             ..ResourceMigrationStatus::default()
         })
+}
+
+/// Reports in the copy. The migration counts events too, of which one report may have several.
+fn copied(resource: &migration::ResourceProgress) -> u64 {
+    resource
+        .total
+        .map_or(resource.copied, |total| total.min(resource.copied))
 }
 
 fn count(value: u64) -> i64 {
