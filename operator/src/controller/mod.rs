@@ -6,11 +6,13 @@
 mod apply;
 mod build;
 mod cleanup;
+mod deletion;
 mod dereference;
 mod error;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
+mod forward;
 mod image;
 mod run;
 mod status;
@@ -20,7 +22,7 @@ mod workload;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -36,18 +38,18 @@ use kube::{
         reflector::Store,
     },
 };
-use tracing::{info, warn};
+use tracing::warn;
 
 use self::{
     dereference::Registered,
     status::State,
-    validate::{Claim, Facts, Validated},
+    validate::{Claim, Facts},
     watches::Watches,
 };
 use crate::{
-    certs, events,
+    events,
     metrics::Metrics,
-    migration::{self, GroupTarget, Owner, Phase, Supervisor},
+    migration::{Owner, Phase, Supervisor},
 };
 
 #[cfg(test)]
@@ -58,10 +60,6 @@ pub use run::{Settings, run};
 
 /// A complete look even when nothing seems to have changed.
 const RESYNC: Duration = Duration::from_mins(5);
-/// How often the server's pods are looked at while they start.
-const STARTING_RESYNC: Duration = Duration::from_secs(5);
-/// How often a deletion looks whether the groups are back.
-const DELETION_RESYNC: Duration = Duration::from_secs(15);
 
 /// What reconciliations share.
 pub struct Context {
@@ -87,7 +85,7 @@ impl Context {
     }
 }
 
-/// One reconciliation.
+/// One reconciliation. What goes wrong is told in the status before it is tried again.
 async fn reconcile(
     object: Arc<DeserializeGuard<ReportsServer>>,
     ctx: Arc<Context>,
@@ -102,109 +100,51 @@ async fn reconcile(
         Ok(object) => object,
         Err(invalid) => {
             let name = invalid.metadata.name.clone().unwrap_or_default();
-            return Err(Error::Unreadable {
-                name,
-                error: invalid.error.clone(),
-            });
+            let error = invalid.error.clone();
+            return Err(Error::Unreadable { name, error });
         }
     };
-    if object.meta().deletion_timestamp.is_some() {
-        return delete(object, &ctx).await;
+    let result = Box::pin(attempt(object, &ctx)).await;
+    if let Err(error) = &result
+        && !error.is_conflict()
+    {
+        let message = error.to_string();
+        let failed = State::Failed {
+            message,
+            forbidden: error.is_forbidden(),
+        };
+        report(object, &ctx, &failed).await?;
     }
-    // dereference, validate (client required for the first)
+    result
+}
+
+async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
+    if object.meta().deletion_timestamp.is_some() {
+        return deletion::delete(object, ctx).await;
+    }
+    // dereference (client required)
     let namespace = dereference::namespace(&ctx.client, &object.spec.target_namespace).await?;
+    // validate (no client required)
     let claims = claims(&ctx.objects);
+    let default_image = &ctx.server_image;
     let facts = Facts {
         namespace,
         claims: &claims,
-        default_image: &ctx.server_image,
+        default_image,
     };
     let spec = match validate::validate(object, &facts) {
         Ok(spec) => spec,
         Err(refusal) => {
-            report(object, &ctx, &State::Refused(&refusal)).await?;
+            report(object, ctx, &State::Refused(&refusal)).await?;
             return Ok(Action::requeue(RESYNC));
         }
     };
     if object.spec.suspend == Some(true) {
-        return suspend(object, &ctx).await;
+        return suspend(object, ctx).await;
     }
-    match carry_out(object, &spec, &ctx).await {
-        Ok(next) => Ok(Action::requeue(next)),
-        Err(error) if error.is_conflict() => Err(error),
-        Err(error) => {
-            let failed = State::Failed {
-                message: error.to_string(),
-                forbidden: error.is_forbidden(),
-            };
-            report(object, &ctx, &failed).await?;
-            Err(error)
-        }
-    }
-}
-
-/// Builds and applies the children, hands the groups to the migration, writes the status. Returns
-/// when to look again at the latest.
-async fn carry_out(
-    object: &ReportsServer,
-    spec: &Validated,
-    ctx: &Context,
-) -> Result<Duration, Error> {
-    let now = Timestamp::now();
-    // dereference what lies in the target namespace (client required)
-    let material = match dereference::material(&ctx.client, spec).await {
-        Err(error) if error.is_forbidden() => {
-            apply::gain_access(&ctx.client, spec, &ctx.operator).await?;
-            dereference::material(&ctx.client, spec).await?
-        }
-        read => read?,
-    };
-    ctx.watches.ensure(&spec.names, &spec.namespace);
-    // build (no client required)
-    let registered = registered(object, ctx);
-    let published: Vec<Vec<u8>> = registered.iter().map(|r| r.ca_bundle.clone()).collect();
-    let name = spec.names.instance();
-    let certs = certs::reconcile(name, now, material, &published, &spec.certs)?;
-    let children = build::build(spec, &certs.material, &ctx.operator);
-    // apply (client required)
-    let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
-    sweep(object, spec, ctx).await?;
-    let about = object.object_ref(&());
-    events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
-    // The finalizer comes before the first group is touched, and goes after the last is back.
-    let targets = targets(spec, &applied, &certs.material.bundle());
-    let held = targets
-        .iter()
-        .any(|target| target.owner == migration::ApiOwner::Server)
-        || registered
-            .iter()
-            .any(|registered| registered.group != crds::control::GROUP)
-        || ctx
-            .supervisor
-            .status(name)
-            .iter()
-            .any(|group| group.phase == Phase::RollingBack);
-    finalizer::set(&ctx.client, object, held).await?;
-    ctx.supervisor.ensure(&owner(object), targets);
-    // status (client required)
-    report(
-        object,
-        ctx,
-        &State::Applied {
-            spec,
-            applied: &applied,
-            certs: &certs,
-        },
-    )
-    .await?;
-    let due = certs.next.duration_since(now);
-    let due = Duration::try_from(due).unwrap_or_default();
-    let resync = if workload::is_ready(&applied.deployment) {
-        RESYNC
-    } else {
-        STARTING_RESYNC
-    };
-    Ok(due.clamp(Duration::from_secs(1), resync))
+    forward::carry_out(object, &spec, ctx)
+        .await
+        .map(Action::requeue)
 }
 
 /// Leaves everything as it is. A switch under way is brought to its end first: between two of its
@@ -220,57 +160,6 @@ async fn suspend(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
         ctx.supervisor.forget(&name);
     }
     Ok(Action::requeue(RESYNC))
-}
-
-/// Gives the groups back and lets the object go.
-async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
-    let name = object.name_any();
-    let registered = registered(object, ctx);
-    let groups = ctx.supervisor.status(&name);
-    let plan = if finalizer::is_set(object) {
-        cleanup::plan(object, &registered, &groups)
-    } else {
-        cleanup::Plan::LetGo
-    };
-    match plan {
-        cleanup::Plan::Restore(restore) => {
-            let control = control_available(ctx);
-            let targets =
-                cleanup::targets(&ctx.client, object, &restore, &registered, control).await;
-            ctx.supervisor.ensure(&owner(object), targets);
-            report(object, ctx, &State::Deleting).await?;
-            return Ok(Action::requeue(DELETION_RESYNC));
-        }
-        cleanup::Plan::Orphan => cut_loose(object, ctx).await?,
-        cleanup::Plan::LetGo => {
-            let uid = object.uid().unwrap_or_default();
-            apply::remove_control_api(&ctx.client, &uid).await?;
-        }
-    }
-    ctx.forget(&name);
-    finalizer::set(&ctx.client, object, false).await?;
-    info!(name, "let go");
-    Ok(Action::await_change())
-}
-
-/// Applies the children without an owner, so that they stay when the object is gone.
-async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
-    let namespace = dereference::namespace(&ctx.client, &object.spec.target_namespace).await?;
-    let facts = Facts {
-        namespace,
-        claims: &[],
-        default_image: &ctx.server_image,
-    };
-    let spec =
-        validate::validate(object, &facts).map_err(|refusal| Error::Orphan(refusal.message))?;
-    let material = dereference::material(&ctx.client, &spec).await?;
-    let spec = Validated {
-        owner: None,
-        ..spec
-    };
-    let children = build::build(&spec, &material, &ctx.operator);
-    Box::pin(apply::apply(&ctx.client, children)).await?;
-    Ok(())
 }
 
 /// Computes the status, writes it if it changed, and tells what changed.
@@ -292,61 +181,11 @@ async fn report(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Res
     Ok(())
 }
 
-/// Removes leftovers once a generation.
-async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Result<(), Error> {
-    let generation = object.meta().generation;
-    let swept = |ctx: &Context| {
-        let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.get(&spec.uid) == Some(&generation)
-    };
-    if swept(ctx) {
-        return Ok(());
-    }
-    let gone = apply::remove_orphans(&ctx.client, spec).await?;
-    if !gone.is_empty() {
-        info!(
-            name = spec.names.instance(),
-            ?gone,
-            "removed what is no longer needed"
-        );
-    }
-    let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-    swept.insert(spec.uid.clone(), generation);
-    Ok(())
-}
-
-/// What each group of the specification should reach.
-fn targets(spec: &Validated, applied: &apply::Applied, ca_bundle: &str) -> Vec<GroupTarget> {
-    let server_ready = workload::is_ready(&applied.deployment);
-    let control_available = dereference::is_available(&applied.control_api);
-    let target = |api: &crds::v1alpha1::spec::ApiSpec| GroupTarget {
-        group: api.group.clone(),
-        owner: match api.owner {
-            crds::v1alpha1::spec::ApiOwner::Server => migration::ApiOwner::Server,
-            crds::v1alpha1::spec::ApiOwner::Crd => migration::ApiOwner::Crd,
-        },
-        service: dereference::service_ref(&spec.namespace, spec.names.server()),
-        ca_bundle: ca_bundle.as_bytes().to_vec(),
-        server_ready,
-        control_available,
-        persistent: matches!(spec.storage, validate::Storage::Claim { .. }),
-        settings: spec.migration.clone(),
-    };
-    spec.apis.iter().map(target).collect()
-}
-
 fn registered(object: &ReportsServer, ctx: &Context) -> Vec<Registered> {
     let server = crate::names::Names::new(object.name_any()).server();
     let service = dereference::service_ref(&object.spec.target_namespace, server);
     let all = ctx.api_services.state();
     dereference::registered(all.iter().map(AsRef::as_ref), &service)
-}
-
-fn control_available(ctx: &Context) -> bool {
-    let found = ctx
-        .api_services
-        .find(|object| object.name_any() == control_api_name());
-    found.is_some_and(|object| dereference::is_available(&object))
 }
 
 fn claims(objects: &Store<DeserializeGuard<ReportsServer>>) -> Vec<Claim> {

@@ -111,11 +111,11 @@ mod tests {
 
     use super::*;
 
-    fn pod(status: Value) -> Pod {
+    fn pod(status: &Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
     }
 
-    fn container(state: Value) -> Value {
+    fn container(state: &Value) -> Value {
         let mut status = json!({"name": "server", "image": "", "imageID": "", "ready": false, "restartCount": 1});
         status
             .as_object_mut()
@@ -126,18 +126,18 @@ mod tests {
 
     #[rstest]
     #[case::crash(
-        container(json!({
+        container(&json!({
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
             "lastState": {"terminated": {"exitCode": 1, "message": "cannot open the database\n"}},
         })),
         "pod p: container server ended with code 1: cannot open the database"
     )]
     #[case::killed(
-        container(json!({"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}})),
+        container(&json!({"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}})),
         "pod p: container server ended with code 137: OOMKilled"
     )]
     #[case::image(
-        container(json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}})),
+        container(&json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}})),
         "pod p: container server waits: ImagePullBackOff: no such"
     )]
     #[case::node(
@@ -146,7 +146,7 @@ mod tests {
     )]
     #[case::quota(json!({}), "Deployment d: exceeded quota")]
     #[case::starting(
-        container(json!({"state": {"waiting": {"reason": "ContainerCreating"}}})),
+        container(&json!({"state": {"waiting": {"reason": "ContainerCreating"}}})),
         "Deployment d: exceeded quota"
     )]
     fn the_one_who_knows_best_is_quoted(#[case] status: Value, #[case] expected: &str) {
@@ -158,7 +158,7 @@ mod tests {
             ]},
         }))
         .unwrap();
-        assert_eq!(why_not_ready(&deployment, &[pod(status)]), expected);
+        assert_eq!(why_not_ready(&deployment, &[pod(&status)]), expected);
     }
 
     #[rstest]

@@ -1,0 +1,134 @@
+//! Carries a valid specification out.
+
+use std::{sync::PoisonError, time::Duration};
+
+use crds::v1alpha1::{
+    ReportsServer,
+    spec::{ApiOwner, ApiSpec},
+};
+use jiff::Timestamp;
+use kube::Resource;
+use tracing::info;
+
+use super::{
+    Context, Error, RESYNC,
+    apply::{self, Applied},
+    build, dereference, finalizer, owner, registered, report,
+    status::State,
+    validate::{Storage, Validated},
+    workload,
+};
+use crate::{
+    certs, events,
+    migration::{self, GroupTarget, Phase},
+};
+
+/// How often the server's pods are looked at while they start.
+const STARTING_RESYNC: Duration = Duration::from_secs(5);
+
+/// Builds and applies the children, hands the groups to the migration, writes the status. Returns
+/// when to look again at the latest.
+pub async fn carry_out(
+    object: &ReportsServer,
+    spec: &Validated,
+    ctx: &Context,
+) -> Result<Duration, Error> {
+    let now = Timestamp::now();
+    // dereference what lies in the target namespace (client required)
+    let material = match dereference::material(&ctx.client, spec).await {
+        Err(error) if error.is_forbidden() => {
+            apply::gain_access(&ctx.client, spec, &ctx.operator).await?;
+            dereference::material(&ctx.client, spec).await?
+        }
+        read => read?,
+    };
+    ctx.watches.ensure(&spec.names, &spec.namespace);
+    // build (no client required)
+    let registered = registered(object, ctx);
+    let published: Vec<Vec<u8>> = registered.iter().map(|r| r.ca_bundle.clone()).collect();
+    let name = spec.names.instance();
+    let certs = certs::reconcile(name, now, material, &published, &spec.certs)?;
+    let children = build::build(spec, &certs.material, &ctx.operator);
+    // apply (client required)
+    let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
+    sweep(object, spec, ctx).await?;
+    let about = object.object_ref(&());
+    events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
+    // The finalizer comes before the first group is touched, and goes after the last is back.
+    let targets = targets(spec, &applied, &certs.material.bundle());
+    let held = targets
+        .iter()
+        .any(|target| target.owner == migration::ApiOwner::Server)
+        || registered
+            .iter()
+            .any(|registered| registered.group != crds::control::GROUP)
+        || ctx
+            .supervisor
+            .status(name)
+            .iter()
+            .any(|group| group.phase == Phase::RollingBack);
+    finalizer::set(&ctx.client, object, held).await?;
+    ctx.supervisor.ensure(&owner(object), targets);
+    // status (client required)
+    report(
+        object,
+        ctx,
+        &State::Applied {
+            spec,
+            applied: &applied,
+            certs: &certs,
+        },
+    )
+    .await?;
+    let due = certs.next.duration_since(now);
+    let due = Duration::try_from(due).unwrap_or_default();
+    let resync = if workload::is_ready(&applied.deployment) {
+        RESYNC
+    } else {
+        STARTING_RESYNC
+    };
+    Ok(due.clamp(Duration::from_secs(1), resync))
+}
+
+/// Removes leftovers once a generation.
+async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Result<(), Error> {
+    let generation = object.meta().generation;
+    let swept = |ctx: &Context| {
+        let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        swept.get(&spec.uid) == Some(&generation)
+    };
+    if swept(ctx) {
+        return Ok(());
+    }
+    let gone = apply::remove_orphans(&ctx.client, spec).await?;
+    if !gone.is_empty() {
+        info!(
+            name = spec.names.instance(),
+            ?gone,
+            "removed what is no longer needed"
+        );
+    }
+    let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
+    swept.insert(spec.uid.clone(), generation);
+    Ok(())
+}
+
+/// What each group of the specification should reach.
+fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTarget> {
+    let server_ready = workload::is_ready(&applied.deployment);
+    let control_available = dereference::is_available(&applied.control_api);
+    let target = |api: &ApiSpec| GroupTarget {
+        group: api.group.clone(),
+        owner: match api.owner {
+            ApiOwner::Server => migration::ApiOwner::Server,
+            ApiOwner::Crd => migration::ApiOwner::Crd,
+        },
+        service: dereference::service_ref(&spec.namespace, spec.names.server()),
+        ca_bundle: ca_bundle.as_bytes().to_vec(),
+        server_ready,
+        control_available,
+        persistent: matches!(spec.storage, Storage::Claim { .. }),
+        settings: spec.migration.clone(),
+    };
+    spec.apis.iter().map(target).collect()
+}
