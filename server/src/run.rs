@@ -94,7 +94,7 @@ async fn open_store(config: &Config, metrics: &Metrics) -> anyhow::Result<Store>
     options.observer = Arc::new(metrics.commits.clone());
     let store = Store::open(options)
         .await
-        .with_context(|| format!("cannot open the database {}", config.database.display()))?;
+        .with_context(|| format!("database {}", config.database.display()))?;
     metrics.register_collector(Box::new(StoreCollector::new(store.clone())));
     Ok(store)
 }
