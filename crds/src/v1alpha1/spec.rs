@@ -41,7 +41,6 @@ use super::status::ReportsServerStatus;
     shortname = "rsrv",
     status = "ReportsServerStatus",
     derive = "PartialEq",
-    cel,
     doc = "ReportsServer takes policy reports out of etcd: it runs an aggregated API server with a database of its own, copies the existing reports into it, lets it answer for the report APIs, and can give them back.",
     validation = Rule::new("self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')")
         .message("name must be a DNS label that starts with a letter, of at most 40 characters: the children are named after it"),
