@@ -58,23 +58,23 @@ async fn forged_headers_without_a_certificate_are_ignored() {
 
 #[derive(Clone, Copy)]
 enum Wrong {
-    OtherCa,
-    OtherName,
-    OtherUsage,
+    Ca,
+    Name,
+    Usage,
 }
 
 #[rstest]
-#[case(Wrong::OtherCa)]
-#[case(Wrong::OtherName)]
-#[case(Wrong::OtherUsage)]
+#[case(Wrong::Ca)]
+#[case(Wrong::Name)]
+#[case(Wrong::Usage)]
 #[tokio::test]
 async fn other_certificates_prove_nothing(#[case] wrong: Wrong) {
     let server = start(Options::default()).await;
     let ca = &server.pki.front_proxy;
     let leaf = match wrong {
-        Wrong::OtherCa => Ca::new("front-proxy").client("front-proxy-client"),
-        Wrong::OtherName => ca.client("kubelet"),
-        Wrong::OtherUsage => ca.issue("front-proxy-client", ExtendedKeyUsagePurpose::ServerAuth),
+        Wrong::Ca => Ca::new("front-proxy").client("front-proxy-client"),
+        Wrong::Name => ca.client("kubelet"),
+        Wrong::Usage => ca.issue("front-proxy-client", ExtendedKeyUsagePurpose::ServerAuth),
     };
     // The handshake goes through: a client with a token may show whatever certificate it has.
     let mut client = server.connect(Some(&leaf)).await;

@@ -149,11 +149,11 @@ async fn the_clusters_crds_are_served_and_remembered() {
     following.definitions.synced().await;
     following.until(&[(POLR, SchemaSource::Crd)]).await;
     let polr = format!("{POLR}.{GROUP}");
-    assert_eq!(*following.store.prepared.lock().unwrap(), [polr.clone()]);
+    assert_eq!(*following.store.prepared.lock().unwrap(), [polr.as_str()]);
     let saved = BTreeMap::from([(GROUP.to_owned(), vec![polr.clone()])]);
     assert_eq!(*following.store.saved.lock().unwrap(), saved);
     // Another group's CRD is not even read.
-    assert_eq!(cluster.reads(CRDS), [polr.clone()]);
+    assert_eq!(cluster.reads(CRDS), [polr.as_str()]);
     // A new CRD of the group is served, a deleted one still is.
     cluster.put(CRDS, crd(GROUP, CPOLR, 1));
     following

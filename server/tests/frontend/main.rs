@@ -2,6 +2,8 @@
 //! authentication, authorization, limits, discovery, and the end of the service. The cluster is
 //! played by a service of the test.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // as in unit tests; helpers too
+
 mod authentication;
 mod authorization;
 mod certificates;
