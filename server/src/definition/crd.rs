@@ -8,6 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 use super::{Column, ResourceDefinition, SIDE_DOOR_VERSION, VersionDefinition, compare_versions};
+use crate::openapi::object_meta_description;
 use crate::schema::Structural;
 use crate::table::Printer;
 
@@ -193,9 +194,7 @@ fn age() -> Column {
         name: "Age".to_owned(),
         type_: "date".to_owned(),
         format: String::new(),
-        description: "CreationTimestamp is a timestamp representing the server time when this \
-                      object was created."
-            .to_owned(),
+        description: object_meta_description("creationTimestamp").to_owned(),
         priority: 0,
         json_path: ".metadata.creationTimestamp".to_owned(),
     }

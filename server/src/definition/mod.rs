@@ -5,6 +5,8 @@
 //! everything that counts.
 
 mod crd;
+#[cfg(test)]
+mod tests;
 mod version;
 
 use std::sync::Arc;

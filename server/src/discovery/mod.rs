@@ -8,6 +8,8 @@
 mod aggregated;
 mod legacy;
 mod resource;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

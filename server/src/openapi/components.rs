@@ -1,5 +1,7 @@
 //! The schemas of `meta/v1`, taken from `k8s-openapi`, which has them from Kubernetes itself.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     DeleteOptions, ListMeta, ObjectMeta, Patch, Status,
 };
@@ -26,6 +28,18 @@ pub(super) fn meta() -> Map<String, Value> {
         extension.add(&mut schemas);
     }
     schemas
+}
+
+/// What Kubernetes says about a field of ObjectMeta; empty for fields it does not have.
+pub fn object_meta_description(field: &str) -> &'static str {
+    static OBJECT_META: LazyLock<Value> = LazyLock::new(|| {
+        meta()
+            .remove(&format!("{META}.ObjectMeta"))
+            .unwrap_or_default()
+    });
+    OBJECT_META["properties"][field]["description"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// What Kubernetes says about a schema beyond OpenAPI, and `k8s-openapi` does not keep.

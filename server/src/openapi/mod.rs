@@ -13,9 +13,12 @@ mod components;
 mod kinds;
 mod parameters;
 mod paths;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
+pub use components::object_meta_description;
 use serde_json::{Map, Value, json};
 
 use crate::definition::{ResourceDefinition, VersionDefinition};

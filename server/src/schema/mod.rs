@@ -13,6 +13,8 @@ mod format;
 mod names;
 mod object_meta;
 mod structural;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use coerce::{CoerceError, Malformed};

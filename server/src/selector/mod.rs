@@ -4,6 +4,8 @@ mod field;
 mod label;
 mod lexer;
 mod parser;
+#[cfg(test)]
+mod tests;
 
 pub use field::FieldSelector;
 pub use label::{LabelSelector, Labels, Operator, Requirement};

@@ -80,7 +80,7 @@ fn bracket_step(text: &str) -> Parsed<(Step, &str)> {
         // As in the kube-apiserver, the key is read like a field behind a dot.
         return match field(key) {
             (name, "") if !name.is_empty() => Ok((Step::Field(name), rest)),
-            _ => Err("dots in a key must be escaped with a backslash"),
+            _ => Err("a backslash must stand before special characters of a key"),
         };
     }
     let (inside, rest) = text.split_once(']').ok_or("a bracket is not closed")?;

@@ -5,6 +5,8 @@ mod jsonpath;
 mod jsonpath_parser;
 mod metadata;
 mod printer;
+#[cfg(test)]
+mod tests;
 
 pub use duration::human_duration;
 pub use jsonpath::JsonPath;

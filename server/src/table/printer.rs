@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{JsonPath, JsonPathError, MetaVersion, human_duration, partial_metadata};
 use crate::definition::Column;
+use crate::openapi::object_meta_description;
 
 /// How much of each object a row carries: the `includeObject` parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,20 +61,19 @@ enum ColumnType {
     Date,
 }
 
-/// Description of the built-in first column.
-const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating \
-    resources, although some resources may allow a client to request the generation of an \
-    appropriate name automatically. Name is primarily intended for creation idempotence and \
-    configuration definition. Cannot be updated. More info: \
-    https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-
 impl Printer {
     /// A printer of the built-in `Name` and the given columns.
     ///
     /// # Errors
     /// When the path of a column cannot be used.
     pub fn new(columns: &[Column]) -> Result<Self, JsonPathError> {
-        let mut definitions = vec![definition("Name", "string", "name", NAME_DESCRIPTION, 0)];
+        let mut definitions = vec![definition(
+            "Name",
+            "string",
+            "name",
+            object_meta_description("name"),
+            0,
+        )];
         let mut paths = Vec::with_capacity(columns.len());
         for column in columns {
             paths.push((

@@ -77,11 +77,11 @@ fn judge(fields: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldErr
 fn judge_metadata(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     if let Some(name) = metadata.get("name").and_then(Value::as_str) {
         let reason = match name {
-            "." | ".." => Some(format!("must not be '{name}'")),
+            "." | ".." => Some(format!("may not be '{name}'")),
             name => ["/", "%"]
                 .into_iter()
                 .find(|part| name.contains(part))
-                .map(|part| format!("must not contain '{part}'")),
+                .map(|part| format!("may not contain '{part}'")),
         };
         if let Some(reason) = reason {
             errors.push(FieldError::invalid(
