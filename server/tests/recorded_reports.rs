@@ -1,6 +1,12 @@
 //! The vendors' CRDs and the reports that were recorded with them, where that data is present:
 //! `$REPORTS_DATA`, else `../shared/data` beside the workspace. In CI it has to be.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};

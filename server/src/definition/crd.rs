@@ -1,5 +1,6 @@
 //! Reading a CustomResourceDefinition.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -165,7 +166,7 @@ fn deprecation_warning(
         .min_by(|a, b| compare_versions(&a.name, &b.name));
     let mut warning = format!("{group}/{} {kind} is deprecated", version.name);
     if let Some(better) = better {
-        warning.push_str(&format!("; use {group}/{} {kind}", better.name));
+        let _ = write!(warning, "; use {group}/{} {kind}", better.name);
     }
     Some(warning)
 }

@@ -1,4 +1,4 @@
-//! The aggregated form: one APIGroupDiscoveryList for everything.
+//! The aggregated form: one `APIGroupDiscoveryList` for everything.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The unaggregated forms: APIGroupList, APIGroup and APIResourceList.
+//! The unaggregated forms: `APIGroupList`, `APIGroup` and `APIResourceList`.
 
 use serde_json::{Value, json};
 

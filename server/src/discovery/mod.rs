@@ -25,11 +25,11 @@ pub struct Discovery {
     pub aggregated_v2: Document,
     /// `/apis` as `apidiscovery.k8s.io/v2beta1`, for kube-apiservers before 1.30.
     pub aggregated_v2beta1: Document,
-    /// `/apis` as an APIGroupList.
+    /// `/apis` as an `APIGroupList`.
     pub groups: Document,
-    /// `/apis/<group>` as an APIGroup, by group.
+    /// `/apis/<group>` as an `APIGroup`, by group.
     pub group: BTreeMap<String, Document>,
-    /// `/apis/<group>/<version>` as an APIResourceList, by group and version.
+    /// `/apis/<group>/<version>` as an `APIResourceList`, by group and version.
     pub resources: BTreeMap<(String, String), Document>,
 }
 

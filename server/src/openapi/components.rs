@@ -31,6 +31,7 @@ pub(super) fn meta() -> Map<String, Value> {
 }
 
 /// What Kubernetes says about a field of ObjectMeta; empty for fields it does not have.
+#[must_use]
 pub fn object_meta_description(field: &str) -> &'static str {
     static OBJECT_META: LazyLock<Value> = LazyLock::new(|| {
         meta()

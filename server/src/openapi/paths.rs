@@ -128,9 +128,10 @@ fn all_namespaces(resource: &Resource<'_>) -> Value {
 }
 
 fn item(resource: &Resource<'_>, operations: &[Operation], mut shared: Vec<Value>) -> Value {
-    let scope = match resource.definition.namespaced {
-        true => "Namespaced",
-        false => "",
+    let scope = if resource.definition.namespaced {
+        "Namespaced"
+    } else {
+        ""
     };
     shared.push(parameters::pretty());
     let mut item = Map::new();
@@ -229,9 +230,10 @@ fn identifier(name: &str, mut capitalize: bool) -> String {
     let mut identifier = String::new();
     for (index, c) in name.char_indices() {
         if c.is_alphabetic() || c == '_' || (index != 0 && c.is_numeric()) {
-            match std::mem::take(&mut capitalize) {
-                true => identifier.extend(c.to_uppercase()),
-                false => identifier.push(c),
+            if std::mem::take(&mut capitalize) {
+                identifier.extend(c.to_uppercase());
+            } else {
+                identifier.push(c);
             }
         } else {
             capitalize = true;

@@ -159,8 +159,8 @@ fn lists_over_all_namespaces_have_their_parameters_at_the_path() {
 #[test]
 fn patches_declare_what_kubectl_looks_for() {
     let document = document("reports.kyverno.io", "v1");
-    let path = "/apis/reports.kyverno.io/v1/clusterephemeralreports/{name}";
-    let patch = &document["paths"][path]["patch"];
+    let item = "/apis/reports.kyverno.io/v1/clusterephemeralreports/{name}";
+    let patch = &document["paths"][item]["patch"];
     let names: BTreeSet<&str> = patch["parameters"]
         .as_array()
         .unwrap()

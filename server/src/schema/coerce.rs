@@ -1,10 +1,15 @@
 //! Bringing an object into the shape of its schema, as `schemaCoercingDecoder` of
 //! `k8s.io/apiextensions-apiserver` does.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use super::object_meta;
 use super::structural::{Additional, Structural};
+
+/// Most unknown fields outside of metadata that are named; all of them are pruned.
+pub const MAX_UNKNOWN: usize = 1000;
 
 /// What becomes of metadata fields whose values have the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +127,7 @@ struct Pruner {
 
 impl Pruner {
     /// Runs `work` with `segment` behind the path.
-    fn within(&mut self, segment: Segment<'_>, work: impl FnOnce(&mut Self)) {
+    fn within(&mut self, segment: &Segment<'_>, work: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         match segment {
             Segment::Key(key) => {
@@ -131,16 +136,20 @@ impl Pruner {
                 }
                 self.path.push_str(key);
             }
-            Segment::Index(index) => self.path.push_str(&format!("[{index}]")),
+            Segment::Index(index) => {
+                let _ = write!(self.path, "[{index}]");
+            }
         }
         work(self);
         self.path.truncate(length);
     }
 
     fn record(&mut self, key: &str) {
-        self.within(Segment::Key(key), |pruner| {
-            pruner.unknown.push(pruner.path.clone())
-        });
+        if self.unknown.len() < MAX_UNKNOWN {
+            self.within(&Segment::Key(key), |pruner| {
+                pruner.unknown.push(pruner.path.clone());
+            });
+        }
     }
 
     fn prune(&mut self, value: &mut Value, schema: Option<&Structural>) {
@@ -150,16 +159,21 @@ impl Pruner {
             }
             (Value::Object(fields), None) => {
                 let given = std::mem::take(fields);
-                given.keys().for_each(|key| self.record(key));
+                for key in given.keys() {
+                    self.record(key);
+                }
             }
             (Value::Array(items), schema) => {
                 // Below a list that keeps unknown fields, items of no object type do so as well.
                 let preserve = schema.is_some_and(|schema| schema.preserve_unknown);
                 let schema = schema.and_then(|schema| schema.items.as_deref());
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.within(Segment::Index(index), |pruner| match preserve {
-                        true => pruner.prune_known(item, schema),
-                        false => pruner.prune(item, schema),
+                    self.within(&Segment::Index(index), |pruner| {
+                        if preserve {
+                            pruner.prune_known(item, schema);
+                        } else {
+                            pruner.prune(item, schema);
+                        }
                     });
                 }
             }
@@ -178,18 +192,20 @@ impl Pruner {
                 return true;
             }
             if let Some(property) = schema.properties.get(key) {
-                self.within(Segment::Key(key), |pruner| {
-                    pruner.prune(value, Some(property))
+                self.within(&Segment::Key(key), |pruner| {
+                    pruner.prune(value, Some(property));
                 });
                 return true;
             }
             match (&schema.additional, schema.preserve_unknown) {
                 (Additional::Schema(below), _) => {
-                    self.within(Segment::Key(key), |pruner| pruner.prune(value, Some(below)));
+                    self.within(&Segment::Key(key), |pruner| {
+                        pruner.prune(value, Some(below));
+                    });
                     true
                 }
                 (Additional::Any, _) => {
-                    self.within(Segment::Key(key), |pruner| pruner.prune(value, None));
+                    self.within(&Segment::Key(key), |pruner| pruner.prune(value, None));
                     true
                 }
                 (Additional::Unspecified, true) => true,
@@ -216,14 +232,14 @@ impl Pruner {
                         (None, Additional::Any) => None,
                         (None, Additional::Unspecified) => continue,
                     };
-                    self.within(Segment::Key(key), |pruner| pruner.prune(value, below));
+                    self.within(&Segment::Key(key), |pruner| pruner.prune(value, below));
                 }
             }
             Value::Array(items) => {
                 let below = schema.items.as_deref();
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.within(Segment::Index(index), |pruner| {
-                        pruner.prune_known(item, below)
+                    self.within(&Segment::Index(index), |pruner| {
+                        pruner.prune_known(item, below);
                     });
                 }
             }
@@ -251,7 +267,9 @@ fn prune_nulls(value: &mut Value, schema: Option<&Structural>) {
         }),
         Value::Array(items) => {
             let below = schema.and_then(|schema| schema.items.as_deref());
-            items.iter_mut().for_each(|item| prune_nulls(item, below));
+            for item in items {
+                prune_nulls(item, below);
+            }
         }
         _ => {}
     }
@@ -329,8 +347,9 @@ impl Embedded {
 }
 
 fn join(path: &str, key: &str) -> String {
-    match path.is_empty() {
-        true => key.to_owned(),
-        false => format!("{path}.{key}"),
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
     }
 }

@@ -1,6 +1,6 @@
 //! Reading a request body, strictly enough to tell what the client may not have meant.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -88,7 +88,9 @@ impl Track {
                     path.push('.');
                     path.push_str(key);
                 }
-                Segment::Index(index) => path.push_str(&format!("[{index}]")),
+                Segment::Index(index) => {
+                    let _ = write!(path, "[{index}]");
+                }
             }
         }
         if !path.is_empty() {
@@ -352,20 +354,16 @@ mod tests {
         let mut body = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
         for level in 1..12 {
             let below = level - 1;
-            body.push_str(&format!(
-                "a{level}: &a{level} [{}]\n",
-                vec![format!("*a{below}"); 9].join(",")
-            ));
+            let items = vec![format!("*a{below}"); 9].join(",");
+            writeln!(body, "a{level}: &a{level} [{items}]").unwrap();
         }
         assert!(decode(body.as_bytes(), Encoding::Yaml).is_err());
     }
 
     #[test]
     fn the_list_of_duplicates_is_bounded() {
-        let fields: String = (0..500)
-            .map(|n| format!("\"k{n}\":0,\"k{n}\":1,"))
-            .collect();
-        let body = format!("{{{}\"end\":0}}", fields);
+        let fields: Vec<String> = (0..500).map(|n| format!("\"k{n}\":0,\"k{n}\":1")).collect();
+        let body = format!("{{{}}}", fields.join(","));
         assert_eq!(
             decode(body.as_bytes(), Encoding::Json)
                 .unwrap()

@@ -33,7 +33,9 @@ impl Structural {
             }
             Value::Array(items) => {
                 if let Some(below) = &self.items {
-                    items.iter_mut().for_each(|item| below.default_item(item));
+                    for item in items {
+                        below.default_item(item);
+                    }
                 }
             }
             _ => {}

@@ -1,6 +1,6 @@
 //! Errors that name a field, in the words of the kube-apiserver.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -119,9 +119,10 @@ impl FieldError {
         supported: &[S],
     ) -> Self {
         let quoted: Vec<String> = supported.iter().map(|s| quote(s.as_ref())).collect();
-        let detail = match quoted.is_empty() {
-            true => String::new(),
-            false => format!("supported values: {}", quoted.join(", ")),
+        let detail = if quoted.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", quoted.join(", "))
         };
         Self::new(
             field,
@@ -208,7 +209,7 @@ pub fn quote(text: &str) -> String {
             '\t' => quoted.push_str("\\t"),
             '\u{b}' => quoted.push_str("\\v"),
             c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                quoted.push_str(&format!("\\x{:02x}", c as u32));
+                let _ = write!(quoted, "\\x{:02x}", c as u32);
             }
             c => quoted.push(c),
         }

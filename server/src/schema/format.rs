@@ -169,7 +169,7 @@ fn is_base64(text: &str) -> bool {
         _ => return false,
     };
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && body.len() + padding == text.len()
         && body
             .bytes()
@@ -226,9 +226,10 @@ fn is_hostname(text: &str) -> bool {
 }
 
 fn is_ip(text: &str) -> bool {
-    match text.contains(':') {
-        true => is_ipv6(text),
-        false => is_ipv4(text),
+    if text.contains(':') {
+        is_ipv6(text)
+    } else {
+        is_ipv4(text)
     }
 }
 

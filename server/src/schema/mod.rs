@@ -17,7 +17,7 @@ mod structural;
 mod tests;
 mod validate;
 
-pub use coerce::{CoerceError, Malformed};
+pub use coerce::{CoerceError, MAX_UNKNOWN, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode};
 pub use error::{FieldError, FieldErrorKind, quote};
 pub use names::{

@@ -90,9 +90,10 @@ pub fn dns_label_errors(text: &str) -> Vec<String> {
         errors.push(too_long(LABEL_MAX));
     }
     if !is_dns_label(text) {
-        errors.push(match is_dns_subdomain(text) {
-            true => "must not contain dots".to_owned(),
-            false => rule(DNS_LABEL_RULE, DNS_LABEL, &["my-name", "123-abc"]),
+        errors.push(if is_dns_subdomain(text) {
+            "must not contain dots".to_owned()
+        } else {
+            rule(DNS_LABEL_RULE, DNS_LABEL, &["my-name", "123-abc"])
         });
     }
     errors

@@ -17,6 +17,10 @@ use super::format::Format;
 /// (`x-kubernetes-validations`) are refused when the schema is read: no report API has them, and a
 /// schema whose rules were passed over would let objects in that the kube-apiserver refuses.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the schema of its own"
+)]
 pub struct Structural {
     pub(super) types: Types,
     pub(super) nullable: bool,
@@ -185,9 +189,10 @@ impl Place {
     }
 
     fn field(&self, segment: &str) -> String {
-        match self.path.is_empty() {
-            true => segment.to_owned(),
-            false => format!("{}.{segment}", self.path),
+        if self.path.is_empty() {
+            segment.to_owned()
+        } else {
+            format!("{}.{segment}", self.path)
         }
     }
 

@@ -33,9 +33,10 @@ pub(super) fn scan(text: &str) -> Vec<Item> {
         let Some(first) = rest.chars().next() else {
             break;
         };
-        let (item, length) = match is_special(first) {
-            true => symbol(rest),
-            false => word(rest),
+        let (item, length) = if is_special(first) {
+            symbol(rest)
+        } else {
+            word(rest)
         };
         items.push(item);
         rest = &rest[length..];

@@ -239,8 +239,9 @@ fn requirement(key: String, operator: Operator, values: BTreeSet<String>) -> Par
 
 fn check_key(key: &str, field: &str) -> Parsed<()> {
     let reasons = qualified_name_errors(key);
-    match reasons.is_empty() {
-        true => Ok(()),
-        false => Err(FieldError::invalid(field, key, reasons.join("; ")).to_string()),
+    if reasons.is_empty() {
+        Ok(())
+    } else {
+        Err(FieldError::invalid(field, key, reasons.join("; ")).to_string())
     }
 }

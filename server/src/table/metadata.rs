@@ -1,6 +1,6 @@
 //! Objects reduced to their metadata.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The version of `meta.k8s.io` that a client asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,21 +23,24 @@ impl MetaVersion {
     }
 }
 
-/// A PartialObjectMetadata of an object.
+/// A `PartialObjectMetadata` of an object.
 #[must_use]
-pub fn partial_metadata(object: Value, version: MetaVersion) -> Value {
-    let metadata = match object {
+pub fn partial_metadata(whole: Value, version: MetaVersion) -> Value {
+    let metadata = match whole {
         Value::Object(mut fields) => fields.remove("metadata"),
         _ => None,
     };
-    json!({
-        "apiVersion": version.api_version(),
-        "kind": "PartialObjectMetadata",
-        "metadata": metadata.unwrap_or_else(|| Value::Object(Map::new())),
-    })
+    object([
+        ("apiVersion", version.api_version().into()),
+        ("kind", "PartialObjectMetadata".into()),
+        (
+            "metadata",
+            metadata.unwrap_or_else(|| Value::Object(Map::new())),
+        ),
+    ])
 }
 
-/// A PartialObjectMetadataList; `metadata` is that of the list it stands for.
+/// A `PartialObjectMetadataList`; `metadata` is that of the list it stands for.
 #[must_use]
 pub fn partial_metadata_list(
     metadata: Value,
@@ -48,10 +51,20 @@ pub fn partial_metadata_list(
         .into_iter()
         .map(|object| partial_metadata(object, version))
         .collect();
-    json!({
-        "apiVersion": version.api_version(),
-        "kind": "PartialObjectMetadataList",
-        "metadata": metadata,
-        "items": items,
-    })
+    object([
+        ("apiVersion", version.api_version().into()),
+        ("kind", "PartialObjectMetadataList".into()),
+        ("metadata", metadata),
+        ("items", items.into()),
+    ])
+}
+
+/// An object of these fields, which are moved and not copied as `json!` would.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(
+        fields
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    )
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::metadata::object;
 use super::{JsonPath, JsonPathError, MetaVersion, human_duration, partial_metadata};
 use crate::definition::Column;
 use crate::openapi::object_meta_description;
@@ -82,9 +83,10 @@ impl Printer {
             ));
             let path = &column.json_path;
             let made = format!("Custom resource definition column (in JSONPath format): {path}");
-            let description = match column.description.is_empty() {
-                true => &made,
-                false => &column.description,
+            let description = if column.description.is_empty() {
+                &made
+            } else {
+                &column.description
             };
             definitions.push(definition(
                 &column.name,
@@ -116,19 +118,19 @@ impl Printer {
         } else {
             Value::Null
         };
-        json!({
-            "apiVersion": version.api_version(),
-            "kind": "Table",
-            "metadata": metadata,
-            "columnDefinitions": definitions,
-            "rows": rows,
-        })
+        object([
+            ("apiVersion", version.api_version().into()),
+            ("kind", "Table".into()),
+            ("metadata", metadata),
+            ("columnDefinitions", definitions),
+            ("rows", rows.into()),
+        ])
     }
 
     /// The row of an object.
     #[must_use]
-    pub fn row(&self, object: Value, options: &RowOptions) -> Value {
-        let name = object
+    pub fn row(&self, report: Value, options: &RowOptions) -> Value {
+        let name = report
             .pointer("/metadata/name")
             .and_then(Value::as_str)
             .unwrap_or_default();
@@ -137,17 +139,17 @@ impl Printer {
         cells.extend(
             self.columns
                 .iter()
-                .map(|(type_, path)| match path.first(&object) {
+                .map(|(type_, path)| match path.first(&report) {
                     Some(value) => type_.cell(value, options.now),
                     None => Value::Null,
                 }),
         );
-        let object = match options.include {
+        let included = match options.include {
             IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial_metadata(object, options.version),
-            IncludeObject::Object => object,
+            IncludeObject::Metadata => partial_metadata(report, options.version),
+            IncludeObject::Object => report,
         };
-        json!({ "cells": cells, "object": object })
+        object([("cells", cells.into()), ("object", included)])
     }
 }
 
@@ -181,8 +183,7 @@ impl ColumnType {
                 (None, Some(float)) => truncate(float),
                 (None, None) => Value::Null,
             },
-            (Self::Number, Value::Number(_)) => value.clone(),
-            (Self::Boolean, Value::Bool(_)) => value.clone(),
+            (Self::Number, Value::Number(_)) | (Self::Boolean, Value::Bool(_)) => value.clone(),
             (Self::Date, Value::String(text)) => Value::String(age(text, now)),
             _ => Value::Null,
         }

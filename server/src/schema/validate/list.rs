@@ -34,7 +34,7 @@ fn walk(schema: &Structural, value: &Value, path: &Path<'_>, errors: &mut Vec<Fi
         Value::Array(items) => {
             match &schema.list_type {
                 ListType::Atomic => {}
-                ListType::Set => duplicates(items.iter().cloned().collect(), path, errors),
+                ListType::Set => duplicates(items.clone(), path, errors),
                 ListType::Map(keys) => map_errors(items, keys, path, errors),
             }
             if let Some(below) = &schema.items {

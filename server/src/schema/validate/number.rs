@@ -210,7 +210,7 @@ pub(super) fn is_nearly_whole(number: f64) -> bool {
         return false;
     }
     let distance = (number - number.trunc()).abs();
-    number == number.trunc() || distance < EPSILON || 1.0 - distance < EPSILON
+    distance < EPSILON || 1.0 - distance < EPSILON
 }
 
 /// Go's conversion to int64.

@@ -53,9 +53,10 @@ impl<'a> Path<'a> {
 
     /// The field of an error: `<nil>` at the root, as Go prints a path that is nil.
     pub fn to_field(self) -> String {
-        match self.is_root() {
-            true => "<nil>".to_owned(),
-            false => self.to_string(),
+        if self.is_root() {
+            "<nil>".to_owned()
+        } else {
+            self.to_string()
         }
     }
 }

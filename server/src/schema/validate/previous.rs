@@ -32,9 +32,10 @@ impl<'a> Previous<'a> {
     /// The former self of a field for judging it. `apiVersion` and `kind` of the object itself have
     /// none: they are converted before they are compared.
     pub fn field(self, name: &str, path: &Path<'_>) -> Option<Self> {
-        match path.is_root() && matches!(name, "apiVersion" | "kind") {
-            true => None,
-            false => self.property(name),
+        if path.is_root() && matches!(name, "apiVersion" | "kind") {
+            None
+        } else {
+            self.property(name)
         }
     }
 

@@ -283,8 +283,8 @@ fn type_of(value: &Value) -> &'static str {
 impl Types {
     fn admit(self, value: &Value) -> bool {
         match (self, value) {
-            (Self::Any, _) => true,
-            (Self::One(Type::Object), Value::Object(_))
+            (Self::Any, _)
+            | (Self::One(Type::Object), Value::Object(_))
             | (Self::One(Type::Array), Value::Array(_))
             | (Self::One(Type::String) | Self::IntOrString, Value::String(_))
             | (Self::One(Type::Number), Value::Number(_))
