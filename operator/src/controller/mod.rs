@@ -38,11 +38,12 @@ use kube::{
         reflector::Store,
     },
 };
+use tokio::sync::watch;
 use tracing::warn;
 
 use self::{
     dereference::Registered,
-    status::State,
+    status::{State, Written},
     validate::{Claim, Facts},
     watches::Watches,
 };
@@ -71,6 +72,8 @@ pub struct Context {
     supervisor: Supervisor,
     objects: Store<DeserializeGuard<ReportsServer>>,
     api_services: Store<APIService>,
+    /// Whether `api_services` holds what the cluster does.
+    cached: watch::Receiver<bool>,
     watches: Watches,
     /// Generation, by uid, for which leftovers were removed.
     swept: Mutex<HashMap<String, Option<i64>>>,
@@ -92,7 +95,7 @@ async fn reconcile(
 ) -> Result<Action, Error> {
     // Which APIServices point to a server decides about trust and about letting go: an empty cache
     // must not be taken for an answer. It never fills when the process is about to end.
-    if ctx.api_services.wait_until_ready().await.is_err() {
+    if ctx.cached.clone().wait_for(|cached| *cached).await.is_err() {
         return Ok(Action::await_change());
     }
     let _measurement = ctx.metrics.measure();
@@ -164,20 +167,24 @@ async fn suspend(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
 
 /// Computes the status, writes it if it changed, and tells what changed.
 async fn report(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Result<(), Error> {
-    let groups = ctx.supervisor.status(&object.name_any());
+    let name = object.name_any();
+    let groups = ctx.supervisor.status(&name);
     let status = status::compute(object, state, &groups, Timestamp::now());
+    match status::write(&ctx.client, object, &status).await? {
+        Written::Gone => {
+            ctx.forget(&name);
+            return Ok(());
+        }
+        Written::Changed => {
+            let before = object.status.as_ref().map(|status| &status.conditions[..]);
+            let changes = events::transitions(before.unwrap_or_default(), &status.conditions);
+            events::publish(&ctx.recorder, &object.object_ref(&()), changes).await;
+        }
+        Written::Unchanged => {}
+    }
     let expiry = status.tls.as_ref().and_then(|tls| tls.not_after.as_ref());
     let expiry = expiry.map(|time| time.0.as_second());
-    ctx.metrics
-        .observe(&object.name_any(), &status.conditions, expiry);
-    if status::write(&ctx.client, object, &status).await? {
-        let before = object
-            .status
-            .as_ref()
-            .map(|status| status.conditions.as_slice());
-        let changes = events::transitions(before.unwrap_or_default(), &status.conditions);
-        events::publish(&ctx.recorder, &object.object_ref(&()), changes).await;
-    }
+    ctx.metrics.observe(&name, &status.conditions, expiry);
     Ok(())
 }
 

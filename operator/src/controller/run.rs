@@ -11,15 +11,18 @@ use kube::{
     Api, Client, ResourceExt,
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
-        Controller, Predicate, PredicateConfig, WatchStreamExt,
+        Controller, Predicate, PredicateConfig, WatchStreamExt, controller,
         events::Recorder,
         predicates,
         reflector::{self, ObjectRef, Store},
         watcher,
     },
 };
-use tokio::{sync::mpsc, time::MissedTickBehavior};
-use tracing::debug;
+use tokio::{
+    sync::{mpsc, watch},
+    time::MissedTickBehavior,
+};
+use tracing::warn;
 
 use super::{
     Context, ServiceAccountRef, error_policy, reconcile,
@@ -69,6 +72,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         recorder,
         metrics,
         objects: objects.clone(),
+        cached: once_ready(api_services.clone()),
         api_services,
         swept: std::sync::Mutex::default(),
         supervisor: supervisor.clone(),
@@ -105,13 +109,28 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         .graceful_shutdown_on(end)
         .run(reconcile, error_policy, context)
         .for_each(|result| async {
-            // Errors of reconciliations are handled by the error policy; what is left are
-            // requests for objects that are gone by now.
-            if let Err(error) = result {
-                debug!(%error, "controller");
+            match result {
+                // Those are handled by the error policy; these are gone by now.
+                Ok(_)
+                | Err(
+                    controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
+                ) => {}
+                Err(error) => warn!(%error, "a watch broke off; it is opened again"),
             }
         })
         .await;
+}
+
+/// Tells when a cache is filled. `Store::wait_until_ready` must not be awaited by several tasks: it
+/// wakes only the one that asked last (a oneshot channel holds one waker), the others never.
+fn once_ready(store: Store<APIService>) -> watch::Receiver<bool> {
+    let (filled, cached) = watch::channel(false);
+    tokio::spawn(async move {
+        if store.wait_until_ready().await.is_ok() {
+            filled.send_replace(true);
+        }
+    });
+    cached
 }
 
 type ObjectEvent = watcher::Result<watcher::Event<DeserializeGuard<ReportsServer>>>;

@@ -329,7 +329,18 @@ fn selector(spec: &Validated) -> String {
 #[error("cannot write the status: {0}")]
 pub struct Error(#[from] pub kube::Error);
 
-/// Writes the status if it differs from the one that was read. True if it was written.
+/// What became of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It is as it was.
+    Unchanged,
+    /// It was written.
+    Changed,
+    /// The object is gone.
+    Gone,
+}
+
+/// Writes the status if it differs from the one that was read.
 ///
 /// # Errors
 /// If the kube-apiserver refuses it.
@@ -337,9 +348,9 @@ pub async fn write(
     client: &Client,
     object: &ReportsServer,
     status: &ReportsServerStatus,
-) -> Result<bool, Error> {
+) -> Result<Written, Error> {
     if object.status.as_ref() == Some(status) {
-        return Ok(false);
+        return Ok(Written::Unchanged);
     }
     // The uid keeps this from reaching a new object of the same name.
     let body = json!({
@@ -350,7 +361,10 @@ pub async fn write(
     });
     let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
     let api = Api::<ReportsServer>::all(client.clone());
-    api.patch_status(&object.name_any(), &params, &Patch::Apply(&body))
-        .await?;
-    Ok(true)
+    let name = object.name_any();
+    match api.patch_status(&name, &params, &Patch::Apply(&body)).await {
+        Ok(_) => Ok(Written::Changed),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::Gone),
+        Err(error) => Err(error.into()),
+    }
 }
