@@ -53,12 +53,12 @@ fn a_start_that_fails_says_why(#[case] broken: &str, #[case] expected: &str) {
     let command = server(directory.path());
     std::fs::write(directory.path().join(broken), "nonsense: [").unwrap();
     let (code, stderr) = failure(command);
-    let last = stderr.lines().last().unwrap();
     assert_eq!(code, 1, "{stderr}");
-    assert!(
-        last.starts_with("reports-server: ") && last.contains(expected),
-        "{stderr}"
-    );
+    let last_words = stderr
+        .lines()
+        .find(|line| line.starts_with("reports-server: "))
+        .unwrap();
+    assert!(last_words.contains(expected), "{stderr}");
 }
 
 #[rstest]

@@ -35,6 +35,13 @@ impl Health {
         Self { ready }
     }
 
+    /// Whether a request is for one of the endpoints of health.
+    #[must_use]
+    pub fn is_endpoint(info: &RequestInfo) -> bool {
+        let first = info.path.trim_matches('/').split('/').next();
+        matches!(first, Some("livez" | "healthz" | "readyz"))
+    }
+
     /// Answers a health request: `/<endpoint>[/<check>]` with `?verbose` and `?exclude=`. `None`
     /// for any other path.
     #[must_use]

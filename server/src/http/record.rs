@@ -7,6 +7,7 @@ use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 
+use super::health::Health;
 use super::pipeline::{SERVER_HEADER, guarded};
 use super::request_info::RequestInfo;
 use crate::cluster::Served;
@@ -22,6 +23,8 @@ pub(super) struct Seen {
     user_agent: String,
     started: Instant,
     is_watch: bool,
+    /// Health checks log what fails themselves, and are made every few seconds.
+    is_health: bool,
 }
 
 impl Seen {
@@ -40,6 +43,7 @@ impl Seen {
             user_agent: agent.unwrap_or_default().to_owned(),
             started,
             is_watch: info.is_long_running(),
+            is_health: Health::is_endpoint(info),
         }
     }
 
@@ -60,7 +64,7 @@ impl Seen {
     fn log(&self, code: u16, elapsed: Duration) {
         let (request, agent) = (self.method_path.as_str(), self.user_agent.as_str());
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        if code >= 500 {
+        if code >= 500 && !self.is_health {
             tracing::warn!(request, code, ms, agent, "request failed");
         } else if elapsed > SLOW && !self.is_watch {
             tracing::info!(request, code, ms, agent, "slow request");
