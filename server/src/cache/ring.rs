@@ -96,3 +96,75 @@ impl Ring {
 fn weight(event: &Event) -> usize {
     size_of::<Event>() + event.object.memory()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        cache::{EventType, Previous},
+        model::{Encoded, ObjectKey},
+    };
+
+    fn event(rv: u64) -> Arc<Event> {
+        let object = Encoded::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+        let object = Arc::new(object.into_object(ObjectKey::new("ns", "n"), rv, false));
+        Arc::new(Event::new(EventType::Added, rv, object, Previous::None))
+    }
+
+    fn versions(events: &[Arc<Event>]) -> Vec<u64> {
+        events.iter().map(|e| e.rv()).collect()
+    }
+
+    #[test]
+    fn the_oldest_events_leave_and_the_floor_follows() {
+        let mut ring = Ring::new(
+            RingLimits {
+                events: 3,
+                bytes: usize::MAX,
+            },
+            10,
+        );
+        assert_eq!((ring.floor(), ring.newest()), (10, 10));
+        for rv in [12, 15, 16, 20, 21] {
+            ring.push(event(rv));
+        }
+        assert_eq!((ring.floor(), ring.newest(), ring.len()), (15, 21, 3));
+        assert_eq!(versions(&ring.after(15, 10)), [16, 20, 21]);
+        assert_eq!(versions(&ring.after(17, 1)), [20]);
+        assert!(ring.after(21, 10).is_empty());
+    }
+
+    #[test]
+    fn bytes_are_bounded_as_well() {
+        let bytes = 2 * weight(&event(1));
+        let mut ring = Ring::new(RingLimits { events: 100, bytes }, 0);
+        (1..=5).for_each(|rv| ring.push(event(rv)));
+        assert_eq!((ring.floor(), ring.len(), ring.bytes()), (3, 2, bytes));
+    }
+
+    #[test]
+    fn encodings_are_shared_while_an_event_is_young() {
+        let mut ring = Ring::new(RingLimits::default(), 0);
+        ring.push(event(1));
+        let first = Arc::clone(&ring.after(0, 1)[0]);
+        let encode = |text: &'static str| first.frame("v1", || Ok::<_, ()>(Bytes::from(text)));
+        assert_eq!(encode("a").unwrap(), "a");
+        assert_eq!(encode("b").unwrap(), "a", "the first encoding serves all");
+        assert_eq!(
+            first.frame("v2", || Err(())),
+            Err(()),
+            "each form has its own"
+        );
+        for rv in 2.. {
+            ring.push(event(rv));
+            if rv > YOUNG as u64 {
+                break;
+            }
+        }
+        assert_eq!(encode("c").unwrap(), "c", "an old event keeps none");
+        assert_eq!(encode("d").unwrap(), "d");
+    }
+}

@@ -53,16 +53,16 @@ const RING: RingLimits = RingLimits {
 
 impl Bed {
     pub async fn open(fixture: &dyn Fixture) -> Self {
-        Self::open_with(fixture, RING).await
+        Self::on(fixture.open().await).await
     }
 
-    pub async fn open_with(fixture: &dyn Fixture, ring: RingLimits) -> Self {
+    pub async fn on(engine: Arc<dyn Engine>) -> Self {
         let options = StoreOptions {
-            ring,
+            ring: RING,
             indexed_labels: vec!["app".to_owned()],
             ..StoreOptions::new("unused")
         };
-        let store = Store::start(fixture.open().await, options).await.unwrap();
+        let store = Store::start(engine, options).await.unwrap();
         let reports = store.ensure_resource(def()).await.unwrap();
         Self { store, reports }
     }

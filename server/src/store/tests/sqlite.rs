@@ -1,12 +1,16 @@
 //! SQLite takes part in the suite, and in what only it has to do.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, mpsc},
+};
 
 use sqlx::{Connection as _, Row as _, SqliteConnection};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-use super::{Bed, Fixture, report, suite};
-use crate::store::{OpenError, Store, StoreOptions, engine::Engine, sqlite::Sqlite};
+use super::{Bed, Fixture, key, report, reports, suite};
+use crate::store::{OpenError, Store, StoreOptions, Write, engine::Engine, sqlite::Sqlite};
 
 struct File {
     dir: TempDir,
@@ -112,6 +116,62 @@ async fn a_copy_of_the_files_holds_every_acknowledged_write() {
     assert_eq!(other.store.counter(), bed.store.counter());
     bed.close().await;
     other.close().await;
+}
+
+/// Creates reports until the runtime is gone; notes each that was acknowledged.
+async fn create_for_ever(store: Store, writer: usize, acknowledged: mpsc::Sender<(String, u64)>) {
+    for i in 0.. {
+        let name = format!("w{writer}-{i}");
+        let write = Write::Create {
+            key: key(&name),
+            object: report(&name, "u", "a"),
+        };
+        let written = store.write(&reports(), write).await.unwrap();
+        if acknowledged.send((name, written.event.rv())).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_dies_amid_writes_keeps_what_it_acknowledged() {
+    let file = File::new();
+    let (sender, acknowledged) = mpsc::channel();
+    let runtime = Runtime::new().unwrap();
+    let bed = runtime.block_on(Bed::serving(&file));
+    for writer in 0..8 {
+        runtime.spawn(create_for_ever(bed.store.clone(), writer, sender.clone()));
+    }
+    drop(sender);
+    let mut writes: Vec<(String, u64)> = acknowledged.iter().take(200).collect();
+    // Nothing is finished: every task, the committer as well, ends where it is.
+    runtime.shutdown_background();
+    drop(bed);
+    writes.extend(acknowledged);
+
+    Runtime::new().unwrap().block_on(async {
+        let bed = loop {
+            match Sqlite::open(&file.path()).await {
+                Ok(engine) => break Bed::on(Arc::new(engine)).await,
+                // The tasks of the other runtime may take a moment to be dropped.
+                Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        for (name, rv) in &writes {
+            assert_eq!(
+                bed.reports.get(&key(name)).map(|o| o.rv),
+                Some(*rv),
+                "{name}"
+            );
+        }
+        let (first, last) = (bed.reports.horizon(), bed.store.counter());
+        let events = bed.events(first, last).await;
+        let versions: Vec<u64> = events.iter().map(|e| e.rv()).collect();
+        assert_eq!(versions, (first + 1..=last).collect::<Vec<_>>());
+        assert_eq!(bed.reports.snapshot().len(), versions.len());
+        bed.close().await;
+    });
 }
 
 #[tokio::test]
