@@ -21,7 +21,7 @@ use crate::{
 /// Changes that are read at a time to catch up.
 const TAIL_PAGE: usize = 500;
 /// Objects that are read at a time to fill the cache.
-const OBJECTS_PAGE: usize = 2000;
+const OBJECTS_PAGE: usize = 500;
 /// What clients are told to wait while the database does not work.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
