@@ -7,7 +7,7 @@ use super::structural::{Additional, Structural};
 impl Structural {
     /// Fills in the schema's defaults for what is missing, and for nulls that are not nullable.
     pub fn default_values(&self, object: &mut Value) {
-        if !self.has_defaults {
+        if !self.needs.defaults {
             return;
         }
         match object {

@@ -12,16 +12,18 @@ mod error;
 mod format;
 mod names;
 mod object_meta;
+mod prune;
 mod structural;
 #[cfg(test)]
 mod tests;
 mod validate;
 
-pub use coerce::{CoerceError, MAX_UNKNOWN, Malformed};
+pub use coerce::{CoerceError, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode};
 pub use error::{FieldError, FieldErrorKind, quote};
 pub use names::{
     dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
 };
+pub use prune::MAX_UNKNOWN;
 pub use structural::{SchemaError, Structural};
 pub use validate::MAX_ERRORS;

@@ -15,6 +15,9 @@ pub(super) fn errors(schema: &Structural, object: &Value) -> Vec<FieldError> {
 }
 
 fn walk(schema: &Structural, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if !schema.needs.embedded {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             if schema.embedded {

@@ -17,6 +17,9 @@ pub(super) fn errors(schema: &Structural, object: &Value) -> Vec<FieldError> {
 }
 
 fn walk(schema: &Structural, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if !schema.needs.unique_items {
+        return;
+    }
     if errors.len() >= MAX_ERRORS {
         return;
     }

@@ -1,4 +1,4 @@
-//! The structural schema as a tree that is ready to work with.
+//! Reading an `openAPIV3Schema`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,168 +6,19 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use regex::Regex;
-use serde_json::Value;
 
-use super::format::Format;
-
-/// A structural schema, or a part of one below a property, `items` or a logical junctor.
-///
-/// Made from an `openAPIV3Schema` by [`Structural::parse`]. Equality of behaviour with
-/// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` 1.36 is the measure. Rules in CEL
-/// (`x-kubernetes-validations`) are refused when the schema is read: no report API has them, and a
-/// schema whose rules were passed over would let objects in that the kube-apiserver refuses.
-#[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a field of the schema of its own"
-)]
-pub struct Structural {
-    pub(super) types: Types,
-    pub(super) nullable: bool,
-    pub(super) default: Option<Value>,
-    pub(super) properties: BTreeMap<String, Structural>,
-    pub(super) additional: Additional,
-    pub(super) items: Option<Box<Structural>>,
-    pub(super) preserve_unknown: bool,
-    pub(super) embedded: bool,
-    pub(super) list_type: ListType,
-    pub(super) map_atomic: bool,
-    pub(super) rules: Rules,
-    pub(super) has_defaults: bool,
-}
-
-/// What may stand under keys that are no properties.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Additional {
-    /// Nothing was said: such keys are unknown fields.
-    #[default]
-    Unspecified,
-    /// `additionalProperties: true`: the keys are known, what lies below them is not.
-    Any,
-    /// `additionalProperties: {…}`.
-    Schema(Box<Structural>),
-}
-
-/// The JSON types that are allowed; none given means all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Types {
-    #[default]
-    Any,
-    One(Type),
-    /// `x-kubernetes-int-or-string`.
-    IntOrString,
-}
-
-/// The JSON types of OpenAPI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
-    Object,
-    Array,
-    String,
-    Integer,
-    Number,
-    Boolean,
-}
-
-/// `x-kubernetes-list-type` with its keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum ListType {
-    #[default]
-    Atomic,
-    Set,
-    Map(Vec<String>),
-}
-
-/// Everything that restricts values without shaping the tree.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rules {
-    pub format: Option<Format>,
-    pub enumeration: Vec<Value>,
-    pub maximum: Option<Bound>,
-    pub minimum: Option<Bound>,
-    pub multiple_of: Option<f64>,
-    pub pattern: Option<Regex>,
-    pub max_length: Option<i64>,
-    pub min_length: Option<i64>,
-    pub max_items: Option<i64>,
-    pub min_items: Option<i64>,
-    pub unique_items: bool,
-    pub max_properties: Option<i64>,
-    pub min_properties: Option<i64>,
-    pub required: Vec<String>,
-    pub all_of: Vec<Structural>,
-    pub any_of: Vec<Structural>,
-    pub one_of: Vec<Structural>,
-    pub not: Option<Box<Structural>>,
-}
-
-/// A numeric bound.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bound {
-    pub value: f64,
-    pub exclusive: bool,
-}
-
-/// Why an `openAPIV3Schema` cannot be used; `field` is a path below it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct SchemaError {
-    /// Path below the `openAPIV3Schema`; empty for the schema itself.
-    pub field: String,
-    /// What is wrong with it, as a sentence without a full stop.
-    pub reason: String,
-}
-
-impl Structural {
-    /// Reads an `openAPIV3Schema`.
-    ///
-    /// # Errors
-    /// Names the first field that makes the schema non-structural or that needs something this
-    /// server does not do.
-    pub fn parse(schema: &JSONSchemaProps) -> Result<Self, SchemaError> {
-        let parsed = parse(schema, &Place::root())?;
-        if parsed.types != Types::One(Type::Object) {
-            return Err(error("type", "must be object at the root"));
-        }
-        if !matches!(parsed.additional, Additional::Unspecified) {
-            return Err(error(
-                "additionalProperties",
-                "must not be used at the root",
-            ));
-        }
-        Ok(parsed)
-    }
-
-    /// The schema of what stands under `key` of an object, if anything is said about it.
-    pub(super) fn below(&self, key: &str) -> Option<&Self> {
-        self.properties.get(key).or(match &self.additional {
-            Additional::Schema(schema) => Some(schema),
-            Additional::Any | Additional::Unspecified => None,
-        })
-    }
-
-    /// Whether the tree knows a value to fill in somewhere; most do not, and then need no walk.
-    #[must_use]
-    pub fn has_defaults(&self) -> bool {
-        self.has_defaults
-    }
-
-    /// Whether the map is owned as a whole in server-side apply (`x-kubernetes-map-type: atomic`).
-    #[must_use]
-    pub fn is_atomic_map(&self) -> bool {
-        self.map_atomic
-    }
-}
+use super::super::format::Format;
+use super::{Additional, Bound, ListType, Needs, Rules, SchemaError, Structural, Type, Types};
 
 /// Where in a schema a part stands.
-struct Place {
+pub(super) struct Place {
     path: String,
     /// Below `allOf`, `anyOf`, `oneOf` or `not`, where only value validations are allowed.
     nested: bool,
 }
 
 impl Place {
-    fn root() -> Self {
+    pub fn root() -> Self {
         Self {
             path: String::new(),
             nested: false,
@@ -197,18 +48,12 @@ impl Place {
     }
 
     fn refuse<T>(&self, segment: &str, reason: &str) -> Result<T, SchemaError> {
-        Err(error(self.field(segment), reason))
+        Err(SchemaError::new(self.field(segment), reason))
     }
 }
 
-fn error(field: impl Into<String>, reason: impl Into<String>) -> SchemaError {
-    SchemaError {
-        field: field.into(),
-        reason: reason.into(),
-    }
-}
-
-fn parse(schema: &JSONSchemaProps, place: &Place) -> Result<Structural, SchemaError> {
+/// A schema and all below it.
+pub(super) fn schema(schema: &JSONSchemaProps, place: &Place) -> Result<Structural, SchemaError> {
     refuse_unsupported(schema, place)?;
     if place.nested {
         refuse_in_junctor(schema, place)?;
@@ -225,7 +70,7 @@ fn parse(schema: &JSONSchemaProps, place: &Place) -> Result<Structural, SchemaEr
         list_type: list_type(schema, place)?,
         map_atomic: schema.x_kubernetes_map_type.as_deref() == Some("atomic"),
         rules: rules(schema, place)?,
-        has_defaults: false,
+        needs: Needs::default(),
     };
     let untyped = parsed.types == Types::Any && !parsed.preserve_unknown;
     if untyped && !place.nested {
@@ -240,17 +85,30 @@ fn parse(schema: &JSONSchemaProps, place: &Place) -> Result<Structural, SchemaEr
             "must be object if x-kubernetes-embedded-resource is true",
         );
     }
-    parsed.has_defaults = parsed.default.is_some()
-        || parsed
-            .items
-            .as_ref()
-            .is_some_and(|items| items.has_defaults)
-        || parsed
-            .properties
-            .values()
-            .any(|property| property.has_defaults)
-        || matches!(&parsed.additional, Additional::Schema(schema) if schema.has_defaults);
+    parsed.needs = needs(&parsed);
     Ok(parsed)
+}
+
+fn needs(schema: &Structural) -> Needs {
+    let own = Needs {
+        defaults: schema.default.is_some(),
+        embedded: schema.embedded,
+        unique_items: schema.list_type != ListType::Atomic,
+    };
+    let additional = match &schema.additional {
+        Additional::Schema(below) => Some(&**below),
+        Additional::Any | Additional::Unspecified => None,
+    };
+    schema
+        .properties
+        .values()
+        .chain(schema.items.as_deref())
+        .chain(additional)
+        .fold(own, |needs, below| Needs {
+            defaults: needs.defaults || below.needs.defaults,
+            embedded: needs.embedded || below.needs.embedded,
+            unique_items: needs.unique_items || below.needs.unique_items,
+        })
 }
 
 /// Refuses what `apiextensions.k8s.io/v1` forbids and what this server does not evaluate.
@@ -363,7 +221,7 @@ fn properties(
         .iter()
         .map(|(name, property)| {
             let child = place.child(&format!("properties[{name}]"));
-            Ok((name.clone(), parse(property, &child)?))
+            Ok((name.clone(), self::schema(property, &child)?))
         })
         .collect()
 }
@@ -372,7 +230,7 @@ fn additional(schema: &JSONSchemaProps, place: &Place) -> Result<Additional, Sch
     Ok(match &schema.additional_properties {
         None | Some(JSONSchemaPropsOrBool::Bool(false)) => Additional::Unspecified,
         Some(JSONSchemaPropsOrBool::Bool(true)) => Additional::Any,
-        Some(JSONSchemaPropsOrBool::Schema(below)) => Additional::Schema(Box::new(parse(
+        Some(JSONSchemaPropsOrBool::Schema(below)) => Additional::Schema(Box::new(self::schema(
             below,
             &place.child("additionalProperties"),
         )?)),
@@ -383,7 +241,7 @@ fn items(schema: &JSONSchemaProps, place: &Place) -> Result<Option<Box<Structura
     Ok(match &schema.items {
         None => None,
         Some(JSONSchemaPropsOrArray::Schema(below)) => {
-            Some(Box::new(parse(below, &place.child("items"))?))
+            Some(Box::new(self::schema(below, &place.child("items"))?))
         }
         Some(JSONSchemaPropsOrArray::Schemas(_)) => {
             return place.refuse("items", "must be a schema object and not an array");
@@ -413,7 +271,7 @@ fn rules(schema: &JSONSchemaProps, place: &Place) -> Result<Rules, SchemaError> 
     let pattern = match schema.pattern.as_deref() {
         None | Some("") => None,
         Some(text) => Some(Regex::new(text).map_err(|err| {
-            error(
+            SchemaError::new(
                 place.field("pattern"),
                 format!("must be a valid regular expression: {err}"),
             )
@@ -450,7 +308,7 @@ fn rules(schema: &JSONSchemaProps, place: &Place) -> Result<Rules, SchemaError> 
         one_of: junctor(schema.one_of.as_deref(), "oneOf", schema, place)?,
         not: match &schema.not {
             None => None,
-            Some(below) => Some(Box::new(parse(below, &place.junctor("not"))?)),
+            Some(below) => Some(Box::new(self::schema(below, &place.junctor("not"))?)),
         },
     })
 }
@@ -459,7 +317,7 @@ fn format(schema: &JSONSchemaProps, place: &Place) -> Result<Option<Format>, Sch
     match schema.format.as_deref() {
         None | Some("") => Ok(None),
         Some(name) => Format::of(name, types(schema, place)?)
-            .map_err(|reason| error(place.field("format"), reason)),
+            .map_err(|reason| SchemaError::new(place.field("format"), reason)),
     }
 }
 
@@ -490,7 +348,7 @@ fn junctor(
             if branch.type_.is_some() && !place.nested && !int_or_string {
                 return below.refuse("type", "must be empty to be structural");
             }
-            parse(branch, &below)
+            self::schema(branch, &below)
         })
         .collect()
 }
