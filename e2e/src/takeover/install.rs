@@ -58,7 +58,8 @@ pub async fn reports_server(line: &Takeover) -> Result<(), TakeoverError> {
                 "targetNamespace": TARGET_NAMESPACE,
                 "apis": apis,
                 "database": {"mode": "Embedded"},
-                "migration": {"soak": "5s", "source": {"policy": "Prune", "after": "24h"}},
+                "migration": {"soak": "5s", "maxRequestsPerSecond": 200,
+                    "source": {"policy": "Prune", "after": "24h"}},
             }},
     ]});
     line.cluster

@@ -89,7 +89,7 @@ impl fmt::Display for Outcome {
         )?;
         row(
             f,
-            "kube-apiserver memory",
+            "kube-apiserver live heap",
             mib(before.apiserver_bytes),
             mib(after.apiserver_bytes),
         )?;

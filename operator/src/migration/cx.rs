@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;
 
@@ -133,13 +134,21 @@ impl Cx {
         let recorder = self.deps.recorder.clone();
         let reference = self.owner.reference();
         let note: String = note.chars().take(MAX_NOTE).collect();
+        // A recorder takes two events that differ in nothing but the note for one that happened
+        // twice; what happens to one group is not what happens to another.
+        let group = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("APIGroup".to_owned()),
+            name: Some(self.target.group.clone()),
+            ..ObjectReference::default()
+        };
         tokio::spawn(async move {
             let event = Event {
                 type_,
                 reason,
                 note: Some(note),
                 action: ACTION.to_owned(),
-                secondary: None,
+                secondary: Some(group),
             };
             let published = recorder.publish(&event, &reference);
             match tokio::time::timeout(EVENT_TIMEOUT, published).await {
