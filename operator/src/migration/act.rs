@@ -100,7 +100,13 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
     match action {
         Action::CloseGates => gates(GateState::Closed).boxed().await?,
         Action::Register => cx.step(step, register(cx, o)).boxed().await?,
-        Action::Mirror => cx.step(step, live.mirror(cx, o)).boxed().await?,
+        Action::Mirror => {
+            if live.running.is_empty() {
+                // The decision to copy is what the preflight comes to.
+                cx.step(StepName::Preflight, async { Ok::<_, ActError>(()) }).await?;
+            }
+            cx.step(step, live.mirror(cx, o)).boxed().await?;
+        }
         Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
         Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
         Action::Reopen => cx.step(step, gates(GateState::Open)).boxed().await?,

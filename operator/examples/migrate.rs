@@ -1,0 +1,116 @@
+//! Moves one API group, or gives it back, without the rest of the operator: for tests on a
+//! control plane without nodes, and to look at a migration by hand.
+//!
+//! Prints a line for every change of the status and ends with 0 once the goal is reached. It
+//! expects a Service that leads to a running `reports-server`, and the control API's APIService.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use clap::Parser;
+use futures::StreamExt;
+use kube::runtime::events::{Recorder, Reporter};
+use prometheus_client::registry::Registry;
+use reports_server_operator::migration::{
+    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, ServiceRef, Settings,
+    SourcePolicy, Supervisor,
+};
+
+#[derive(Parser)]
+struct Args {
+    /// API group.
+    #[arg(long)]
+    group: String,
+    /// Give the group back to its CRDs.
+    #[arg(long)]
+    back: bool,
+    /// Namespace of the Service.
+    #[arg(long, default_value = "reports-server")]
+    namespace: String,
+    /// Name of the Service.
+    #[arg(long, default_value = "reports-server")]
+    service: String,
+    /// CA bundle of the server (PEM).
+    #[arg(long)]
+    ca: PathBuf,
+    /// Length of the soak in seconds.
+    #[arg(long, default_value_t = 1)]
+    soak: u64,
+    /// Keep the copies in etcd.
+    #[arg(long)]
+    keep: bool,
+    /// Objects a page.
+    #[arg(long, default_value_t = 250)]
+    page_size: u32,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        anyhow::bail!("another TLS provider is installed");
+    }
+    tracing_subscriber::fmt().with_env_filter("info").with_writer(std::io::stderr).init();
+    let args = Args::parse();
+    let config = kube::Config::infer().await.context("no kubeconfig")?;
+    let client = kube::Client::try_from(config.clone()).context("no client")?;
+    let supervisor = Supervisor::new(Deps {
+        recorder: Recorder::new(client.clone(), Reporter::from("migrate")),
+        client,
+        config,
+        metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        namespace: "default".to_owned(),
+    });
+    let owner = Owner {
+        name: "migrate".to_owned(),
+        uid: "migrate".to_owned(),
+        api_version: "reports-server.io/v1alpha1".to_owned(),
+        kind: "ReportsServer".to_owned(),
+    };
+    supervisor.ensure(&owner, vec![target(&args)?]);
+    let mut changes = Box::pin(supervisor.changes());
+    let mut last = String::new();
+    while changes.next().await.is_some() {
+        for status in supervisor.status(&owner.name) {
+            let line = describe(&status);
+            if line != last {
+                println!("{line}");
+                last = line;
+            }
+            let goal = if args.back { Phase::RolledBack } else { Phase::Completed };
+            if status.phase == goal {
+                println!("{status:?}");
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn target(args: &Args) -> anyhow::Result<GroupTarget> {
+    let after = Duration::ZERO;
+    Ok(GroupTarget {
+        group: args.group.clone(),
+        owner: if args.back { ApiOwner::Crd } else { ApiOwner::Server },
+        service: ServiceRef {
+            namespace: args.namespace.clone(),
+            name: args.service.clone(),
+            port: 443,
+        },
+        ca_bundle: std::fs::read(&args.ca).context("cannot read the CA bundle")?,
+        server_ready: true,
+        control_available: true,
+        persistent: true,
+        settings: Settings {
+            page_size: args.page_size,
+            soak: Duration::from_secs(args.soak),
+            source: if args.keep { SourcePolicy::Keep } else { SourcePolicy::Prune { after } },
+            ..Settings::default()
+        },
+    })
+}
+
+fn describe(status: &GroupStatus) -> String {
+    let step = status.step.map_or("-", |s| s.as_str());
+    let problem = status.problem.as_ref().map_or("", |p| p.reason);
+    format!("{} {} {step} {problem} {}", status.group, status.phase.as_str(), status.message)
+}
