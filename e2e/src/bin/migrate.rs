@@ -1,10 +1,10 @@
-//! Moves one API group, or gives it back, without the rest of the operator: for tests on a
+//! Moves API groups, or gives them back, without the rest of the operator: for tests on a
 //! control plane without nodes, and to look at a migration by hand.
 //!
 //! Prints a line for every change of the status and ends with 0 once the goal is reached. It
 //! expects a Service that leads to a running `reports-server`, and the control API's APIService.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use clap::Parser;
@@ -18,10 +18,10 @@ use reports_server_operator::migration::{
 
 #[derive(Parser)]
 struct Args {
-    /// API group.
-    #[arg(long)]
-    group: String,
-    /// Give the group back to its CRDs.
+    /// API groups.
+    #[arg(long, required = true)]
+    group: Vec<String>,
+    /// Give the groups back to their CRDs.
     #[arg(long)]
     back: bool,
     /// Namespace of the Service.
@@ -46,10 +46,16 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
         anyhow::bail!("another TLS provider is installed");
     }
-    tracing_subscriber::fmt().with_env_filter("info").with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
     let args = Args::parse();
     let config = kube::Config::infer().await.context("no kubeconfig")?;
     let client = kube::Client::try_from(config.clone()).context("no client")?;
@@ -66,31 +72,39 @@ async fn main() -> anyhow::Result<()> {
         api_version: "reports-server.io/v1alpha1".to_owned(),
         kind: "ReportsServer".to_owned(),
     };
-    supervisor.ensure(&owner, vec![target(&args)?]);
+    let targets = args.group.iter().map(|group| target(&args, group));
+    supervisor.ensure(&owner, targets.collect::<anyhow::Result<_>>()?);
+    let goal = if args.back {
+        Phase::RolledBack
+    } else {
+        Phase::Completed
+    };
     let mut changes = Box::pin(supervisor.changes());
-    let mut last = String::new();
+    let mut said = BTreeSet::new();
     while changes.next().await.is_some() {
-        for status in supervisor.status(&owner.name) {
-            let line = describe(&status);
-            if line != last {
+        let all = supervisor.status(&owner.name);
+        for line in all.iter().map(describe) {
+            if said.insert(line.clone()) {
                 println!("{line}");
-                last = line;
             }
-            let goal = if args.back { Phase::RolledBack } else { Phase::Completed };
-            if status.phase == goal {
-                println!("{status:?}");
-                return Ok(());
-            }
+        }
+        if all.iter().all(|status| status.phase == goal) {
+            println!("{all:?}");
+            return Ok(());
         }
     }
     Ok(())
 }
 
-fn target(args: &Args) -> anyhow::Result<GroupTarget> {
+fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
     let after = Duration::ZERO;
     Ok(GroupTarget {
-        group: args.group.clone(),
-        owner: if args.back { ApiOwner::Crd } else { ApiOwner::Server },
+        group: group.to_owned(),
+        owner: if args.back {
+            ApiOwner::Crd
+        } else {
+            ApiOwner::Server
+        },
         service: ServiceRef {
             namespace: args.namespace.clone(),
             name: args.service.clone(),
@@ -103,7 +117,11 @@ fn target(args: &Args) -> anyhow::Result<GroupTarget> {
         settings: Settings {
             page_size: args.page_size,
             soak: Duration::from_secs(args.soak),
-            source: if args.keep { SourcePolicy::Keep } else { SourcePolicy::Prune { after } },
+            source: if args.keep {
+                SourcePolicy::Keep
+            } else {
+                SourcePolicy::Prune { after }
+            },
             ..Settings::default()
         },
     })
@@ -112,5 +130,10 @@ fn target(args: &Args) -> anyhow::Result<GroupTarget> {
 fn describe(status: &GroupStatus) -> String {
     let step = status.step.map_or("-", |s| s.as_str());
     let problem = status.problem.as_ref().map_or("", |p| p.reason);
-    format!("{} {} {step} {problem} {}", status.group, status.phase.as_str(), status.message)
+    format!(
+        "{} {} {step} {problem} {}",
+        status.group,
+        status.phase.as_str(),
+        status.message
+    )
 }

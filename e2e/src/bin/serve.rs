@@ -1,0 +1,18 @@
+//! `reports-server` as it is, built with the tests that start it on a control plane without nodes.
+
+use anyhow::Context;
+use clap::Parser;
+use reports_server::{config::Config, run, telemetry};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        anyhow::bail!("another TLS provider is installed");
+    }
+    let config = Config::parse();
+    telemetry::install_logs(&config.log_level).context("check --log-level")?;
+    run::run(config).await
+}
