@@ -23,7 +23,7 @@ const PORT: u16 = 8443;
 const REPORTS: usize = 300;
 const LIMIT: Duration = Duration::from_secs(180);
 /// Points drawn in a run that is not full.
-const DRAWN: usize = 3;
+const DRAWN: usize = 2;
 const FORWARD: [&str; 10] = [
     "Preflight",
     "Mirror",
@@ -267,7 +267,7 @@ async fn an_operator_that_dies_after_any_step_loses_nothing() {
         assert_eq!(bench.contents().await, before, "{point}: given back");
     }
 
-    for point in drawn(&BACK, 2) {
+    for point in drawn(&BACK, 1) {
         bench.migrate(None, &["--keep"]).await;
         let before = bench.contents().await;
         let deaths = bench.migrate(Some(point), &["--back"]).await;

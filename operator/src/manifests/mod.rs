@@ -2,7 +2,7 @@
 
 mod objects;
 mod render;
-mod rules;
+pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 

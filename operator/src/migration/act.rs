@@ -103,7 +103,8 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Mirror => {
             if live.running.is_empty() {
                 // The decision to copy is what the preflight comes to.
-                cx.step(StepName::Preflight, async { Ok::<_, ActError>(()) }).await?;
+                cx.step(StepName::Preflight, async { Ok::<_, ActError>(()) })
+                    .await?;
             }
             cx.step(step, live.mirror(cx, o)).boxed().await?;
         }
@@ -166,7 +167,7 @@ async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     }
     let why = breach.to_string();
     let note = format!("{}: given back to the CRDs: {why}", cx.target.group);
-    cx.event(EventType::Warning, reasons::SOAK_FAILED.to_owned(), note);
+    cx.event(EventType::Warning, reasons::SOAK_FAILED, &note);
     let key = notes::reverted(&cx.target.group);
     cx.notes
         .set(&key, Some(&why))
@@ -182,13 +183,13 @@ async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     );
     if pruned.left > 0 {
         let names = pruned.left_names.join(", ");
-        note.push_str(&format!("; {} left there: {names}", pruned.left));
+        note = format!("{note}; {} left there: {names}", pruned.left);
     }
     let type_ = if pruned.left > 0 {
         EventType::Warning
     } else {
         EventType::Normal
     };
-    cx.event(type_, reasons::PRUNED.to_owned(), note);
+    cx.event(type_, reasons::PRUNED, &note);
     Ok(())
 }

@@ -9,12 +9,13 @@ use tokio::sync::watch;
 use super::{
     act,
     cx::Cx,
+    endpoints,
     live::Live,
     observe,
-    observed::Observed,
+    observed::{Crd, Observed, Resource},
     plan::{self, Action, Decision},
     rights,
-    status::{ApiServiceStatus, GroupStatus, Phase, Problem, ServedBy},
+    status::{ApiServiceStatus, GroupStatus, Phase, Problem, ResourceProgress, ServedBy},
     supervisor::{Changes, Deps},
     target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
 };
@@ -66,13 +67,14 @@ pub(super) async fn run(
     report: Report,
 ) {
     let first = target.borrow_and_update().clone();
-    let mut cx = match Cx::new(deps, owner, first, report) {
-        Ok(cx) => cx,
-        Err((error, report)) => {
+    let client = match endpoints::client(deps.config.clone()) {
+        Ok(client) => client,
+        Err(error) => {
             // The configuration is that of the process; nothing but a restart changes it.
+            let message = error.to_string();
             let problem = Problem {
                 reason: reasons::PROGRESSING,
-                message: error.to_string(),
+                message,
                 stalled: true,
             };
             report.update(|status| status.problem = Some(problem));
@@ -80,6 +82,7 @@ pub(super) async fn run(
             return;
         }
     };
+    let mut cx = Cx::new(deps, client, owner, first, report);
     let mut live = Live::default();
     let mut entitled = false;
     let mut backoff = BACKOFF.0;
@@ -98,9 +101,8 @@ pub(super) async fn run(
                 pause
             }
         };
-        match tokio::time::timeout(pause, target.changed()).await {
-            Ok(Err(_)) => return,
-            Ok(Ok(())) | Err(_) => {}
+        if let Ok(Err(_)) = tokio::time::timeout(pause, target.changed()).await {
+            return;
         }
     }
 }
@@ -128,14 +130,15 @@ async fn turn(
                 act::act(cx, &o, live, action).await
             };
             result.map_err(|e| failed(cx, action, &e))?;
-            cx.report.update(|status| {
-                status.problem = None;
-                status.message = format!("{} is done", action.step());
-            });
+            cx.report.update(|status| status.problem = None);
             Ok(Duration::ZERO)
         }
-        Decision::Wait { step, problem } => {
-            cx.show(step, step.phase());
+        Decision::Wait {
+            step,
+            phase,
+            problem,
+        } => {
+            cx.show(step, phase);
             let pause = if problem.stalled { STALLED } else { WAIT };
             cx.report.update(|status| {
                 status.message.clone_from(&problem.message);
@@ -201,7 +204,7 @@ async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget
 /// What the observation says, for the status.
 fn publish(cx: &Cx, o: &Observed) {
     let api_services = o.versions.iter().map(|v| ApiServiceStatus {
-        name: apiservice::name(&cx.target.group, &v.version),
+        name: apiservice::name(&cx.target.group, &v.name),
         uid: v.api_service.as_ref().and_then(|a| a.metadata.uid.clone()),
         served_by: match v.holder {
             Holder::Absent => ServedBy::Absent,
@@ -228,7 +231,23 @@ fn publish(cx: &Cx, o: &Observed) {
         status.prune_due = prune_due;
         status.door_open = o.door_open();
         status.crds_present = o.has_crds();
+        if o.all_ours() && status.resources.is_empty() {
+            // A process that did not do the copying: what is stored now stands for it.
+            status.resources = o.crds().map(|(r, crd)| stored_progress(r, crd)).collect();
+        }
     });
+}
+
+fn stored_progress(resource: &Resource, crd: &Crd) -> ResourceProgress {
+    let stored = &resource.stored.status;
+    ResourceProgress {
+        version: crd.read_version().unwrap_or_default().to_owned(),
+        resource: resource.plural().to_owned(),
+        total: None,
+        copied: stored.objects,
+        verified: if stored.settled { stored.objects } else { 0 },
+        source_resource_version: stored.mirrored_resource_version.clone(),
+    }
 }
 
 async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {

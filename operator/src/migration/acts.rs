@@ -45,10 +45,10 @@ pub async fn patch_json<T: serde::de::DeserializeOwned>(
     let mut attempt = 1;
     loop {
         let current: T = retry(PATIENCE, || wire.get(path)).await?.json()?;
-        let Some(patch) = build(&current) else {
+        let Some(operations) = build(&current) else {
             return Ok(());
         };
-        let body = serde_json::to_vec(&patch).map_err(|e| WireError::Build {
+        let body = serde_json::to_vec(&operations).map_err(|e| WireError::Build {
             path: path.to_owned(),
             message: e.to_string(),
         })?;
@@ -88,7 +88,7 @@ pub async fn take_over(
     let annotations = &annotations;
     let each = o.versions.iter().map(|v| {
         async move {
-            let name = apiservice::name(&cx.target.group, &v.version);
+            let name = apiservice::name(&cx.target.group, &v.name);
             let build = |current: &APIService| {
                 (apiservice::holder(Some(current), service) != Holder::Ours)
                     .then(|| apiservice::takeover_patch(current, service, bundle, annotations))
@@ -107,7 +107,7 @@ pub async fn take_over(
 pub async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     take_over(cx, o, &BTreeMap::new()).await?;
     for version in &o.versions {
-        let path = api_service_path(&apiservice::name(&cx.target.group, &version.version));
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
         let build = |current: &APIService| {
             apiservice::is_outdated(current, &cx.target.service, &cx.target.ca_bundle).then(|| {
                 apiservice::refresh_patch(current, &cx.target.service, &cx.target.ca_bundle)
@@ -128,7 +128,7 @@ pub async fn annotate(
     notes: &BTreeMap<String, String>,
 ) -> Result<(), WireError> {
     for version in o.versions.iter().filter(|v| v.holder == Holder::Ours) {
-        let path = api_service_path(&apiservice::name(&cx.target.group, &version.version));
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
         let build = |current: &APIService| Some(apiservice::annotate_patch(current, notes));
         patch_json(&cx.wire, &path, build).await?;
     }
@@ -147,7 +147,7 @@ pub async fn register(
     let mut annotations = notes.clone();
     annotations.insert(ANNOTATION_CLAIMED_BY.to_owned(), cx.owner.name.clone());
     for version in o.versions.iter().filter(|v| v.holder == Holder::Absent) {
-        let (group, version) = (cx.target.group.as_str(), version.version.as_str());
+        let (group, version) = (cx.target.group.as_str(), version.name.as_str());
         let bundle = &cx.target.ca_bundle;
         let object =
             apiservice::registration(group, version, &cx.target.service, bundle, &annotations);
@@ -178,7 +178,7 @@ pub async fn register(
 pub async fn release(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     let each = o.versions.iter().map(|v| {
         async move {
-            let path = api_service_path(&apiservice::name(&cx.target.group, &v.version));
+            let path = api_service_path(&apiservice::name(&cx.target.group, &v.name));
             release_one(cx, &path).await
         }
         .boxed()

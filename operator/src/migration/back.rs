@@ -32,7 +32,7 @@ const AHEAD: u64 = 200;
 /// Writers that burn revisions.
 const BURNERS: u64 = 8;
 /// How long the CRDs are waited for at every kube-apiserver.
-const CONFIRM: Duration = Duration::from_secs(60);
+const CONFIRM: Duration = Duration::from_mins(1);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(20);
 /// What the door is opened for.

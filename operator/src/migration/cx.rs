@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::{
     actor::Report,
     control::Control,
-    endpoints::{self, EndpointsError},
     fault::{Faults, Side},
     notes::NoteBook,
     pages::Pacer,
@@ -45,21 +44,17 @@ pub struct Cx {
 
 impl Cx {
     /// A context for `target`.
-    ///
-    /// # Errors
-    /// When no client can be made from the configuration; the report comes back to tell.
+    /// `client` must not try again by itself.
+    #[must_use]
     pub fn new(
         deps: Deps,
+        client: kube::Client,
         owner: Owner,
         target: GroupTarget,
         report: Report,
-    ) -> Result<Self, (EndpointsError, Report)> {
-        let client = match endpoints::client(deps.config.clone()) {
-            Ok(client) => client,
-            Err(error) => return Err((error, report)),
-        };
+    ) -> Self {
         let wire = Wire::new(client.clone());
-        Ok(Self {
+        Self {
             control: Control::new(wire.clone()),
             notes: NoteBook::new(client.clone(), &deps.namespace),
             pacer: Arc::new(Pacer::new(target.settings.max_requests_per_second)),
@@ -70,7 +65,7 @@ impl Cx {
             report,
             client,
             wire,
-        })
+        }
     }
 
     /// Takes a new target over.
@@ -97,8 +92,8 @@ impl Cx {
         self.deps.metrics.step_started(group, step);
         self.event(
             EventType::Normal,
-            format!("{step}Started"),
-            format!("{group}: {step} started"),
+            &format!("{step}Started"),
+            &format!("{group}: {}", step.describe()),
         );
         let begun = Instant::now();
         let result = run.await;
@@ -109,13 +104,13 @@ impl Cx {
                 tracing::info!(group, %step, ?took, "step finished");
                 self.deps.metrics.step_finished(group, step, took);
                 let note = format!("{group}: {step} finished in {} ms", took.as_millis());
-                self.event(EventType::Normal, format!("{step}Finished"), note);
+                self.event(EventType::Normal, &format!("{step}Finished"), &note);
             }
             Err(error) => {
                 tracing::warn!(group, %step, ?took, %error, "step failed");
                 self.deps.metrics.step_failed(group, step);
                 let note = format!("{group}: {error}");
-                self.event(EventType::Warning, format!("{step}Failed"), note);
+                self.event(EventType::Warning, &format!("{step}Failed"), &note);
             }
         }
         result
@@ -126,11 +121,13 @@ impl Cx {
         self.report.update(|status| {
             status.step = Some(step);
             status.phase = phase;
+            step.describe().clone_into(&mut status.message);
         });
     }
 
     /// Publishes an event in the background: a step never waits for one.
-    pub fn event(&self, type_: EventType, reason: String, note: String) {
+    pub fn event(&self, type_: EventType, reason: &str, note: &str) {
+        let reason = reason.to_owned();
         let recorder = self.deps.recorder.clone();
         let reference = self.owner.reference();
         let note: String = note.chars().take(MAX_NOTE).collect();
@@ -154,7 +151,7 @@ impl Cx {
             match tokio::time::timeout(EVENT_TIMEOUT, published).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, reason = event.reason, "event not published")
+                    tracing::warn!(%error, reason = event.reason, "event not published");
                 }
                 Err(_) => tracing::warn!(reason = event.reason, "event not published in time"),
             }

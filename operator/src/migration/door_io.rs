@@ -19,7 +19,7 @@ use super::{
 use crds::names::FIELD_MANAGER;
 
 /// How long a door is waited for: a CRD with many objects re-initializes its storage first.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Pause between two looks at a door that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Path of policies and bindings.

@@ -164,9 +164,12 @@ fn addresses(slices: &[EndpointSlice]) -> Vec<String> {
                 .iter()
                 .filter(ready)
                 .flat_map(|e| e.addresses.clone());
-            let authority = move |host: String| match host.contains(':') {
-                true => format!("[{host}]:{port}"),
-                false => format!("{host}:{port}"),
+            let authority = move |host: String| {
+                if host.contains(':') {
+                    format!("[{host}]:{port}")
+                } else {
+                    format!("{host}:{port}")
+                }
             };
             hosts.map(authority).collect::<Vec<_>>()
         })

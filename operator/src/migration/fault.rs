@@ -2,7 +2,7 @@
 //!
 //! `REPORTS_SERVER_OPERATOR_FAULT` holds one point or several with commas between them:
 //! `SwitchPatch` aborts after that step, `before:SwitchPatch` before it; the names are those of
-//! [`StepName`]. That a point has fired is written to the notes ConfigMap (key `fault.<point>`,
+//! [`StepName`]. That a point has fired is written to the notes' `ConfigMap` (key `fault.<point>`,
 //! `:` written as `_`) before the abort, so the restarted process, whose environment is the same,
 //! goes on. Unset, which is the normal case, nothing is asked and nothing is written.
 

@@ -1,4 +1,4 @@
-//! The little that has to be remembered and is nowhere to be read off, in a ConfigMap in the
+//! The little that has to be remembered and is nowhere to be read off, in a `ConfigMap` in the
 //! operator's namespace: why a group was given back, and which fault points have fired.
 
 use http::Method;
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::wire::{Wire, WireError};
 
-/// Name of the ConfigMap.
+/// Name of the `ConfigMap`.
 pub const NAME: &str = "reports-server-operator-notes";
 
-/// The ConfigMap.
+/// The `ConfigMap`.
 #[derive(Clone)]
 pub struct NoteBook {
     api: Api<ConfigMap>,
@@ -76,7 +76,7 @@ impl NoteBook {
     }
 }
 
-/// Makes `count` etcd revisions that mean nothing: writes to a ConfigMap of our own, one for each
+/// Makes `count` etcd revisions that mean nothing: writes to a `ConfigMap` of our own, one for each
 /// `burner`, deleted at the end.
 ///
 /// # Errors
@@ -96,14 +96,12 @@ pub async fn burn(wire: &Wire, namespace: &str, burner: u64, count: u64) -> Resu
         Err(e) => return Err(e),
     }
     for n in 0..count {
-        let patch = json!({"data": {"burnt": n.to_string()}})
-            .to_string()
-            .into_bytes();
+        let change = json!({"data": {"burnt": n.to_string()}});
         wire.call(
             Method::PATCH,
             &path,
             "application/merge-patch+json",
-            Some(patch),
+            Some(change.to_string().into_bytes()),
         )
         .await?;
     }

@@ -191,7 +191,7 @@ fn versions(
                     apiservice::is_outdated(a, &target.service, &target.ca_bundle)
                 });
             Version {
-                version,
+                name: version,
                 api_service,
                 holder,
                 outdated,
@@ -201,10 +201,7 @@ fn versions(
 }
 
 fn strangers(others: &[Crd], versions: &[Version]) -> Vec<String> {
-    let shares = |crd: &&Crd| {
-        crd.served()
-            .any(|v| versions.iter().any(|w| w.version == v))
-    };
+    let shares = |crd: &&Crd| crd.served().any(|v| versions.iter().any(|w| w.name == v));
     others
         .iter()
         .filter(shares)

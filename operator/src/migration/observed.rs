@@ -127,7 +127,7 @@ impl Resource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version {
     /// Its name.
-    pub version: String,
+    pub name: String,
     /// Its APIService.
     pub api_service: Option<APIService>,
     /// Who answers.
@@ -242,7 +242,7 @@ impl Observed {
             lines.insert(format!("resource {} {uid}", resource.name()));
         }
         for version in &self.versions {
-            lines.insert(format!("version {}", version.version));
+            lines.insert(format!("version {}", version.name));
         }
         let service = &target.service;
         lines.insert(format!(

@@ -13,7 +13,7 @@ use super::{
 
 /// How long one page is tried: a CRD that is re-initializing its storage answers 429 for up to
 /// 12 s at 18,000 objects, longer at more.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Namespace (empty for cluster-scoped kinds) and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,6 +23,8 @@ pub enum Decision {
     Wait {
         /// The step that waits.
         step: StepName,
+        /// The phase to show.
+        phase: Phase,
         /// Reason and message.
         problem: Problem,
     },
@@ -94,10 +96,9 @@ impl Action {
             Self::Mirror => StepName::Mirror,
             Self::Verify => StepName::Verify,
             Self::Switch(SwitchFrom::Hold) => StepName::SwitchHold,
-            Self::Switch(SwitchFrom::Patch) => StepName::SwitchPatch,
+            Self::Switch(SwitchFrom::Patch) | Self::Retake => StepName::SwitchPatch,
             Self::Switch(SwitchFrom::Confirm) => StepName::SwitchConfirm,
             Self::Reopen => StepName::SwitchOpen,
-            Self::Retake => StepName::SwitchPatch,
             Self::Settle => StepName::SwitchSettle,
             Self::CloseDoor => StepName::CloseDoor,
             Self::Refresh => StepName::Refresh,
@@ -107,6 +108,14 @@ impl Action {
             Self::Back => StepName::BackOpenDoor,
             Self::BackClose => StepName::BackClose,
         }
+    }
+}
+
+fn wait(step: StepName, problem: Problem) -> Decision {
+    Decision::Wait {
+        step,
+        phase: step.phase(),
+        problem,
     }
 }
 
@@ -123,10 +132,7 @@ pub fn plan(o: &Observed, target: &GroupTarget) -> Decision {
 /// Towards our server, while at least one version is not ours.
 fn forward(o: &Observed, target: &GroupTarget) -> Decision {
     if let Some(problem) = preflight::refusal(o, target) {
-        return Decision::Wait {
-            step: StepName::Preflight,
-            problem,
-        };
+        return wait(StepName::Preflight, problem);
     }
     let partly = o.any_ours();
     if !o.has_crds() {
@@ -158,10 +164,7 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(Action::Verify);
     }
     if let Some(problem) = approval(o, target) {
-        return Decision::Wait {
-            step: StepName::Approve,
-            problem,
-        };
+        return wait(StepName::Approve, problem);
     }
     Decision::Run(Action::Switch(SwitchFrom::Hold))
 }
@@ -176,9 +179,16 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         with_crd |= resource.crd.is_some();
     }
     if !o.control_available {
+        let phase = if o.notes.pruned_at.is_some() {
+            Phase::Completed
+        } else {
+            Phase::Serving
+        };
+        let problem = control_unavailable();
         return Decision::Wait {
             step: StepName::Soak,
-            problem: control_unavailable(),
+            phase,
+            problem,
         };
     }
     if any {
@@ -186,10 +196,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
             (true, _) => Action::Reopen,
             (false, false) => Action::Register,
             (false, true) if o.notes.pruned_at.is_some() => {
-                return Decision::Wait {
-                    step: StepName::SwitchConfirm,
-                    problem: database_lost(),
-                };
+                return wait(StepName::SwitchConfirm, database_lost());
             }
             (false, true) => Action::Switch(SwitchFrom::Confirm),
         });
@@ -264,10 +271,7 @@ fn back(o: &Observed) -> Decision {
         return restored(o);
     }
     if !o.control_available {
-        return Decision::Wait {
-            step: StepName::BackOpenDoor,
-            problem: control_unavailable(),
-        };
+        return wait(StepName::BackOpenDoor, control_unavailable());
     }
     if open && !o.any_ours() {
         // Only through the public API can our objects be read.
@@ -283,10 +287,7 @@ fn back(o: &Observed) -> Decision {
         .map(super::observed::Resource::name)
         .collect();
     if !without.is_empty() {
-        return Decision::Wait {
-            step: StepName::BackOpenDoor,
-            problem: crd_missing(&without),
-        };
+        return wait(StepName::BackOpenDoor, crd_missing(&without));
     }
     if o.has_crds() {
         Decision::Run(Action::Back)

@@ -34,7 +34,7 @@ fn waiting(reason: &'static str, message: String) -> Problem {
 
 fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     o.versions.iter().find_map(|v| {
-        let api_service = name(&target.group, &v.version);
+        let api_service = name(&target.group, &v.name);
         match &v.holder {
             Holder::Foreign(service) => Some(stalled(
                 reasons::FOREIGN_API_SERVICE,
@@ -157,7 +157,7 @@ fn not_ready(o: &Observed, target: &GroupTarget) -> Option<Problem> {
             reasons::PREFLIGHT_FAILED,
             format!(
                 "waiting for the kube-apiserver to create APIService {}",
-                name(&target.group, &absent.version)
+                name(&target.group, &absent.name)
             ),
         ));
     }

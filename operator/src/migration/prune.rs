@@ -31,7 +31,7 @@ use crate::apiservice::PRUNED_AT;
 /// Deletions under way at the same time.
 const CONCURRENCY: usize = 16;
 /// How long one request is tried.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Why pruning did not come to its end.
 #[derive(Debug, thiserror::Error)]

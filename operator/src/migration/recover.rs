@@ -25,7 +25,7 @@ use super::{
 };
 
 /// How long a batch is tried.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Why the server could not be brought up to etcd.
 #[derive(Debug, thiserror::Error)]

@@ -171,6 +171,44 @@ async fn ask(api: &Api<SelfSubjectAccessReview>, right: &Right) -> Result<bool, 
 #[cfg(test)]
 mod tests {
     use super::required;
+    use crate::manifests::rules;
+
+    #[test]
+    fn the_installed_roles_hold_every_right_that_is_asked_for() {
+        let groups = [
+            ("wgpolicyk8s.io", ["policyreports", "clusterpolicyreports"]),
+            (
+                "reports.kyverno.io",
+                ["ephemeralreports", "clusterephemeralreports"],
+            ),
+            ("openreports.io", ["reports", "clusterreports"]),
+            (
+                "kyverno.io",
+                ["admissionreports", "clusterbackgroundscanreports"],
+            ),
+        ];
+        let cluster = [rules::cluster(), rules::reports()].concat();
+        for (group, plurals) in groups {
+            for right in required(group, &plurals.map(str::to_owned), "own") {
+                let local = match right.namespace.as_deref() {
+                    Some("own") => rules::own_namespace(),
+                    Some(_) => rules::default_namespace(),
+                    None => Vec::new(),
+                };
+                let holds = |list: &Option<Vec<String>>, wanted: &str| {
+                    list.iter().flatten().any(|one| one == wanted)
+                };
+                let granted = cluster.iter().chain(&local).any(|reasoned| {
+                    let rule = &reasoned.rule;
+                    holds(&rule.api_groups, &right.group)
+                        && holds(&rule.resources, &right.resource)
+                        && rule.verbs.iter().any(|verb| verb == right.verb)
+                        && rule.resource_names.is_none()
+                });
+                assert!(granted, "no installed role lets the operator {right}");
+            }
+        }
+    }
 
     #[test]
     fn rights_read_as_kubectl_names_them() {

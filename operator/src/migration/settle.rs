@@ -24,7 +24,7 @@ use super::{
 };
 
 /// How long a batch is tried.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// Why stragglers could not be looked for.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +134,7 @@ async fn import(
         kept_out.extend(result.conflicts);
         items = rest;
     }
-    announce(cx, resource, &missed, &kept_out.len());
+    announce(cx, resource, &missed, kept_out.len());
     let newer = kept_out
         .iter()
         .map(|c| format!("{}/{}", c.namespace, c.name));
@@ -146,7 +146,7 @@ async fn import(
             kept_out.len(),
             newer.join(", ")
         );
-        cx.event(EventType::Warning, reasons::STRAGGLER.to_owned(), note);
+        cx.event(EventType::Warning, reasons::STRAGGLER, &note);
     }
     Ok(())
 }
@@ -154,7 +154,7 @@ async fn import(
 /// Stragglers are whole objects, so few go into one request.
 const STRAGGLERS_A_BATCH: usize = 20;
 
-fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: &usize) {
+fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
     let written = missed.written.iter().map(|i| (&i.key, "written"));
     let deleted = missed.deleted.iter().map(|i| (&i.key, "deleted"));
     let all: BTreeMap<_, _> = written.chain(deleted).collect();
@@ -166,5 +166,5 @@ fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: &usize) {
         missed.deleted.len(),
         named.join(", ")
     );
-    cx.event(EventType::Warning, reasons::STRAGGLER.to_owned(), note);
+    cx.event(EventType::Warning, reasons::STRAGGLER, &note);
 }

@@ -52,7 +52,7 @@ pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> 
 /// What is wrong, in words.
 pub async fn look(cx: &Cx, o: &Observed) -> Result<(), String> {
     for version in &o.versions {
-        let name = apiservice::name(&cx.target.group, &version.version);
+        let name = apiservice::name(&cx.target.group, &version.name);
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
         let reply = cx.wire.get(&path).await.map_err(|e| e.to_string())?;
         let found = reply.json().map_err(|e| e.to_string())?;

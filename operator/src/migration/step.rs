@@ -113,6 +113,34 @@ impl StepName {
         Self::ALL.into_iter().find(|s| s.as_str() == name)
     }
 
+    /// What goes on in this step, for people.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Preflight => "looking whether the group can be taken",
+            Self::Register => "registering a group that no CRD serves",
+            Self::Mirror => "copying the reports and following their changes",
+            Self::Verify => "comparing every report on both sides",
+            Self::Approve => "waiting for approval",
+            Self::SwitchHold => "holding requests that reach the server",
+            Self::SwitchPatch => "pointing the APIServices to the server",
+            Self::SwitchConfirm => "waiting for the server's answers at every kube-apiserver",
+            Self::SwitchDrain => "waiting for the end of the watches on the CRDs",
+            Self::SwitchOpen => "opening the server for requests",
+            Self::SwitchSettle => "looking for late writes to etcd",
+            Self::Refresh => "bringing the APIServices up to date",
+            Self::CloseDoor => "taking the additional version off the CRDs",
+            Self::Soak => "watching the API as clients see it",
+            Self::Prune => "deleting the verified copies in etcd",
+            Self::BackOpenDoor => "adding the version through which etcd is reached",
+            Self::BackWrite => "writing the differences back to etcd",
+            Self::BackBurn => "raising etcd's revision beyond the server's versions",
+            Self::BackHold => "holding requests and writing the last differences",
+            Self::BackRelease => "giving the APIServices back to the CRDs",
+            Self::BackClose => "ending the watches on the server",
+        }
+    }
+
     /// The phase that a group is in while this step runs or waits.
     #[must_use]
     pub fn phase(self) -> Phase {

@@ -32,7 +32,7 @@ pub struct Deps {
     pub recorder: Recorder,
     /// Step metrics; see [`Metrics::register`].
     pub metrics: Arc<Metrics>,
-    /// The operator's own namespace: its ConfigMap of notes lives there.
+    /// The operator's own namespace: its `ConfigMap` of notes lives there.
     pub namespace: String,
 }
 
@@ -69,18 +69,16 @@ impl Supervisor {
         tasks.retain(|(name, group), _| *name != owner.name || wanted.contains(group));
         for target in targets {
             let key = (owner.name.clone(), target.group.clone());
-            match tasks.get(&key).filter(|task| !task.handle.is_finished()) {
-                Some(task) => {
-                    task.target.send_if_modified(|old| {
-                        let changed = *old != target;
-                        *old = target;
-                        changed
-                    });
-                }
-                None => {
-                    let task = self.start(owner, target);
-                    tasks.insert(key, task);
-                }
+            let running = tasks.get(&key).filter(|task| !task.handle.is_finished());
+            if let Some(task) = running {
+                task.target.send_if_modified(|old| {
+                    let changed = *old != target;
+                    *old = target;
+                    changed
+                });
+            } else {
+                let task = self.start(owner, target);
+                tasks.insert(key, task);
             }
         }
     }

@@ -134,14 +134,14 @@ pub async fn run(
     }
     cx.step(StepName::SwitchOpen, open(cx, o, &endpoints, drained.ended))
         .await?;
-    let held = begun.elapsed();
+    let took = begun.elapsed();
     for resource in waiting {
         cx.deps
             .metrics
-            .held(&cx.target.group, resource.plural(), held);
+            .held(&cx.target.group, resource.plural(), took);
     }
     cx.report
-        .update(|status| status.held_milliseconds = u64::try_from(held.as_millis()).ok());
+        .update(|status| status.held_milliseconds = u64::try_from(took.as_millis()).ok());
     live.running.clear();
     Ok(())
 }
@@ -181,14 +181,14 @@ async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError
 async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
     let each = o.versions.iter().map(|v| {
         async move {
-            let path = format!("/apis/{}/{}", cx.target.group, v.version);
+            let path = format!("/apis/{}/{}", cx.target.group, v.name);
             if !endpoints.direct {
-                return confirm_indirect(cx, &path, &v.version).await;
+                return confirm_indirect(cx, &path, &v.name).await;
             }
             let all = endpoints
                 .all
                 .iter()
-                .map(|e| confirm_at(&e.wire, &path, &v.version, &e.address));
+                .map(|e| confirm_at(&e.wire, &path, &v.name, &e.address));
             try_join_all(all).await.map(drop)
         }
         .boxed()

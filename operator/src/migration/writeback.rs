@@ -22,7 +22,7 @@ use crds::names::FIELD_MANAGER;
 /// Writes under way at the same time.
 const CONCURRENCY: usize = 8;
 /// How long one request is tried.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 /// How often a write is repeated because etcd's copy has changed under it.
 const CONFLICTS: u32 = 3;
 
@@ -143,7 +143,9 @@ impl<'a> Writer<'a> {
                 .buffer_unordered(CONCURRENCY)
                 .collect()
                 .await;
-            all.iter().for_each(|(key, done)| account.count(key, done));
+            for (key, done) in &all {
+                account.count(key, done);
+            }
         }
         self.delete_gone(etcd, &mut account).await?;
         Ok(account)
@@ -189,7 +191,9 @@ impl<'a> Writer<'a> {
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
-        all.iter().for_each(|(key, done)| account.count(key, done));
+        for (key, done) in &all {
+            account.count(key, done);
+        }
         Ok(account)
     }
 

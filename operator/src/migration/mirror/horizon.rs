@@ -19,7 +19,7 @@ use super::super::{
 /// How long to wait for the first event. The refusal comes at once.
 const ANSWER: Duration = Duration::from_secs(2);
 /// How long a kube-apiserver is asked again while it cannot answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The endpoint whose watch cache reaches back furthest, and how far; `None` when no endpoint
 /// says: then the list's version is the horizon.

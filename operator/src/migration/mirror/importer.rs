@@ -20,7 +20,7 @@ const BUDGET: u32 = 8 << 20;
 /// Entries that may wait, so that many tiny ones are bounded as well.
 const QUEUE: usize = 2048;
 /// How long a batch is tried while the server cannot be reached.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 struct Queued {
     what: What,
@@ -153,7 +153,10 @@ impl Importer {
         let Some((batch, position)) = batcher.take() else {
             return Ok(());
         };
-        self.pacer.turn().await;
+        // The copy is paced; single events are not, or the server would fall behind etcd.
+        if !progress.borrow().listed {
+            self.pacer.turn().await;
+        }
         let sent = batch.items.len() as u64;
         retry(PATIENCE, || self.control.import(&self.stored, &batch)).await?;
         self.metrics.copied(&self.labels.0, &self.labels.1, sent);

@@ -31,7 +31,7 @@ use super::{
 /// How often a list is begun anew because etcd has dropped its version meanwhile.
 const LIST_ATTEMPTS: u32 = 5;
 /// How long single requests at the start are tried.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(2);
 
 /// Why a mirror has ended.
 #[derive(Debug, thiserror::Error)]
@@ -210,10 +210,10 @@ async fn run(
 }
 
 /// Opens the watch and tells the server how far back it reaches.
-async fn begin<'a>(
-    source: &'a Source,
+async fn begin(
+    source: &Source,
     resume: Option<u64>,
-) -> Result<(&'a Endpoint, u64, WatchStream), MirrorError> {
+) -> Result<(&Endpoint, u64, WatchStream), MirrorError> {
     let path = source.path();
     let oldest = horizon::oldest(&source.endpoints.all, &path).await?;
     let (endpoint, version, anew) = match (oldest, resume) {

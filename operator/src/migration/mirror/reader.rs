@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// A watch need not end by itself; the kube-apiserver takes any value.
 const TIMEOUT_SECONDS: &str = "86400";
 /// How long a resumption is tried.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// How one watch ended.
 #[derive(Debug)]

@@ -87,7 +87,7 @@ fn resource(plural: &str, gate: GateState, settled: bool, crd: Option<Crd>) -> R
 
 fn version(holder: Holder) -> Version {
     Version {
-        version: "v1alpha2".into(),
+        name: "v1alpha2".into(),
         api_service: None,
         holder,
         outdated: false,
@@ -359,7 +359,7 @@ fn a_door_that_a_way_back_left_open_is_closed_only_on_request() {
         panic!()
     };
     assert!(message.contains(door::CLOSE_ANNOTATION));
-    open.object.metadata.annotations = Some([(door::CLOSE_ANNOTATION.into(), "".into())].into());
+    open.object.metadata.annotations = Some([(door::CLOSE_ANNOTATION.into(), "true".into())].into());
     o.resources[1].crd = Some(open);
     assert_eq!(action(&o, &t), Action::CloseDoor);
 }
