@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 const NAMESPACE: &str = "reports-server";
 const PORT: u16 = 8443;
 const REPORTS: usize = 300;
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_mins(3);
 /// Points drawn in a run that is not full.
 const DRAWN: usize = 2;
 const FORWARD: [&str; 10] = [
