@@ -268,15 +268,11 @@ fn released(record: LeaseSpec) -> LeaseSpec {
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response};
-    use kube::client::Body;
     use rstest::rstest;
     use serde_json::{Value, json};
-    use tower_test::mock::{Handle, SendResponse};
 
     use super::*;
-
-    type Server = Handle<Request<Body>, Response<Body>>;
+    use crate::testing::{Server, pair};
 
     fn record(holder: &str) -> LeaseSpec {
         LeaseSpec {
@@ -312,31 +308,13 @@ mod tests {
     }
 
     fn start(release: CancellationToken) -> (Candidate, Server) {
-        let (service, server) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
-        let client = Client::new(service, "ns");
+        let (client, server) = pair();
         let config = Config {
             renew_deadline: Duration::from_millis(200),
             retry_period: Duration::from_millis(10),
             ..Config::new("ns", "lease", "me")
         };
         (campaign(client, config, release), server)
-    }
-
-    async fn next(server: &mut Server) -> (String, Value, SendResponse<Response<Body>>) {
-        let wait = tokio::time::timeout(Duration::from_secs(10), server.next_request());
-        let (request, send) = wait.await.expect("a request in time").expect("a request");
-        let method = request.method().to_string();
-        let body = request.into_body().collect_bytes().await.unwrap();
-        (
-            method,
-            serde_json::from_slice(&body).unwrap_or(Value::Null),
-            send,
-        )
-    }
-
-    fn answer(send: SendResponse<Response<Body>>, code: u16, body: &Value) {
-        let body = Body::from(serde_json::to_vec(body).unwrap());
-        send.send_response(Response::builder().status(code).body(body).unwrap());
     }
 
     fn lease(version: &str, holder: &str) -> Value {
@@ -347,32 +325,23 @@ mod tests {
         })
     }
 
-    fn failure(code: u16, reason: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-            "message": reason, "reason": reason, "code": code})
-    }
-
     #[tokio::test]
     async fn leads_after_creating_the_lease_and_releases_it_on_request() {
         let release = CancellationToken::new();
         let (mut candidate, mut server) = start(release.clone());
-        let (method, _, send) = next(&mut server).await;
-        assert_eq!(method, "GET");
-        answer(send, 404, &failure(404, "NotFound"));
-        let (method, body, send) = next(&mut server).await;
-        assert_eq!(
-            (method.as_str(), &body["spec"]["holderIdentity"]),
-            ("POST", &json!("me"))
-        );
+        let read = server.next().await;
+        assert_eq!(read.method, "GET");
+        read.refuse(404, "NotFound");
+        let create = server.next().await;
+        assert_eq!(create.method, "POST");
+        assert_eq!(create.body["spec"]["holderIdentity"], "me");
         release.cancel();
-        answer(send, 201, &lease("1", "me"));
-        let (method, body, send) = next(&mut server).await;
-        assert_eq!(
-            (method.as_str(), &body["spec"]["holderIdentity"]),
-            ("PUT", &json!(""))
-        );
-        assert_eq!(body["metadata"]["resourceVersion"], "1");
-        answer(send, 200, &lease("2", ""));
+        create.answer(201, &lease("1", "me"));
+        let give_up = server.next().await;
+        assert_eq!(give_up.method, "PUT");
+        assert_eq!(give_up.body["spec"]["holderIdentity"], "");
+        assert_eq!(give_up.body["metadata"]["resourceVersion"], "1");
+        give_up.answer(200, &lease("2", ""));
         candidate.task.await.unwrap().unwrap();
         assert!(!*candidate.leading.borrow_and_update());
     }
@@ -381,40 +350,34 @@ mod tests {
     async fn waits_while_another_holds_the_lease_and_gets_a_conflict_when_too_late() {
         let release = CancellationToken::new();
         let (candidate, mut server) = start(release.clone());
-        let (_, _, send) = next(&mut server).await;
-        answer(send, 200, &lease("1", "other"));
+        server.next().await.answer(200, &lease("1", "other"));
         // Held by another: no write follows, the next request is a read again.
-        let (method, _, send) = next(&mut server).await;
-        assert_eq!(method, "GET");
-        answer(send, 200, &lease("2", ""));
-        let (method, _, send) = next(&mut server).await;
-        assert_eq!(method, "PUT");
-        answer(send, 409, &failure(409, "Conflict"));
-        let (method, _, send) = next(&mut server).await;
-        assert_eq!(method, "GET");
+        let read = server.next().await;
+        assert_eq!(read.method, "GET");
+        read.answer(200, &lease("2", ""));
+        let take = server.next().await;
+        assert_eq!(take.method, "PUT");
+        assert_eq!(take.body["metadata"]["resourceVersion"], "2");
+        take.refuse(409, "Conflict");
+        let read = server.next().await;
+        assert_eq!(read.method, "GET");
         assert!(!*candidate.leading.borrow());
         release.cancel();
-        answer(send, 200, &lease("3", "other"));
+        read.answer(200, &lease("3", "other"));
         candidate.task.await.unwrap().unwrap();
     }
 
     #[tokio::test]
     async fn stops_leading_when_renewals_fail_for_the_deadline() {
         let (mut candidate, mut server) = start(CancellationToken::new());
-        let (_, _, send) = next(&mut server).await;
-        answer(send, 200, &lease("1", ""));
-        let (_, _, send) = next(&mut server).await;
-        answer(send, 200, &lease("2", "me"));
+        server.next().await.answer(200, &lease("1", ""));
+        server.next().await.answer(200, &lease("2", "me"));
         candidate
             .leading
             .wait_for(|leading| *leading)
             .await
             .unwrap();
-        let refuse = tokio::spawn(async move {
-            while let Some((_, send)) = server.next_request().await {
-                answer(send, 500, &failure(500, "InternalError"));
-            }
-        });
+        let refuse = tokio::spawn(async move { server.refuse_all(500, "InternalError").await });
         let ended = tokio::time::timeout(Duration::from_secs(10), &mut candidate.task).await;
         assert!(matches!(ended.unwrap().unwrap(), Err(Error::Lost(_))));
         assert!(!*candidate.leading.borrow());
@@ -424,12 +387,9 @@ mod tests {
     #[tokio::test]
     async fn stops_leading_at_once_when_another_has_taken_over() {
         let (mut candidate, mut server) = start(CancellationToken::new());
-        let (_, _, send) = next(&mut server).await;
-        answer(send, 200, &lease("1", ""));
-        let (_, _, send) = next(&mut server).await;
-        answer(send, 200, &lease("2", "me"));
-        let (_, _, send) = next(&mut server).await;
-        answer(send, 200, &lease("3", "other"));
+        server.next().await.answer(200, &lease("1", ""));
+        server.next().await.answer(200, &lease("2", "me"));
+        server.next().await.answer(200, &lease("3", "other"));
         let ended = tokio::time::timeout(Duration::from_secs(10), &mut candidate.task).await;
         assert!(matches!(ended.unwrap().unwrap(), Err(Error::Lost(_))));
         assert!(!*candidate.leading.borrow_and_update());

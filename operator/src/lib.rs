@@ -11,3 +11,5 @@ pub mod metrics;
 pub mod migration;
 pub mod names;
 pub mod security;
+#[cfg(test)]
+mod testing;

@@ -16,6 +16,8 @@ mod forward;
 mod image;
 mod run;
 mod status;
+#[cfg(test)]
+mod tests;
 mod validate;
 mod watches;
 mod workload;

@@ -24,7 +24,7 @@ pub fn is_ready(deployment: &Deployment) -> bool {
 }
 
 /// Why not: a container's last words, else what keeps a pod from its node, else what the
-/// Deployment says.
+/// Deployment says, else that the previous pod has to end first.
 #[must_use]
 pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
     let name = deployment.name_any();
@@ -32,6 +32,7 @@ pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
         .find_map(container_trouble)
         .or_else(|| pods.iter().find_map(scheduling_trouble))
         .or_else(|| deployment_trouble(deployment))
+        .or_else(|| pods.iter().find_map(ending))
         .unwrap_or_else(|| format!("the pods of Deployment {name} are not ready yet"))
 }
 
@@ -86,6 +87,15 @@ fn scheduling_trouble(pod: &Pod) -> Option<String> {
         .as_deref()
         .filter(|_| scheduled.status == "False")?;
     Some(format!("pod {}: {message}", pod.name_any()))
+}
+
+/// Two pods never run side by side, so a new one waits for the old one.
+fn ending(pod: &Pod) -> Option<String> {
+    pod.metadata.deletion_timestamp.as_ref()?;
+    Some(format!(
+        "pod {} is ending; the next one starts then",
+        pod.name_any()
+    ))
 }
 
 fn deployment_trouble(deployment: &Deployment) -> Option<String> {
@@ -159,6 +169,17 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(why_not_ready(&deployment, &[pod(&status)]), expected);
+    }
+
+    #[test]
+    fn a_pod_that_has_to_end_first_is_named() {
+        let deployment = serde_json::from_value(json!({"metadata": {"name": "d"}})).unwrap();
+        let mut old = pod(&json!({}));
+        let told = |pod: &Pod| why_not_ready(&deployment, std::slice::from_ref(pod));
+        assert_eq!(told(&old), "the pods of Deployment d are not ready yet");
+        old.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert_eq!(told(&old), "pod p is ending; the next one starts then");
     }
 
     #[rstest]

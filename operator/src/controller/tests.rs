@@ -1,0 +1,205 @@
+//! The requests that steps make, against a kube-apiserver that the test plays.
+
+use serde_json::{Value, json};
+
+use super::{
+    apply, finalizer, fixtures,
+    status::{self, Written},
+};
+use crate::testing::pair;
+
+fn stored(finalizers: &[&str]) -> crds::v1alpha1::ReportsServer {
+    let mut object = fixtures::object(json!({}));
+    object.metadata.finalizers = Some(finalizers.iter().map(|f| (*f).to_owned()).collect());
+    object
+}
+
+#[tokio::test]
+async fn the_finalizer_leaves_those_of_others_and_is_bound_to_what_was_read() {
+    for (present, wanted, expected) in [
+        (
+            vec!["a/b"],
+            true,
+            json!(["a/b", "reports-server.io/apiservices"]),
+        ),
+        (
+            vec!["a/b", "reports-server.io/apiservices"],
+            false,
+            json!(["a/b"]),
+        ),
+    ] {
+        let (client, mut server) = pair();
+        let object = stored(&present);
+        let task = tokio::spawn(async move { finalizer::set(&client, &object, wanted).await });
+        let patch = server.next().await;
+        assert_eq!(patch.method, "PATCH");
+        assert_eq!(patch.body["metadata"]["finalizers"], expected);
+        assert_eq!(patch.body["metadata"]["resourceVersion"], "7");
+        assert_eq!(patch.body["metadata"]["uid"], "uid-1");
+        patch.answer(200, &serde_json::to_value(stored(&[])).unwrap());
+        task.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_finalizer_that_is_as_wanted_makes_no_request() {
+    let (client, server) = pair();
+    drop(server);
+    finalizer::set(&client, &stored(&[]), false).await.unwrap();
+    finalizer::set(&client, &stored(&["reports-server.io/apiservices"]), true)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_conflict_on_the_finalizer_is_told_as_one() {
+    let (client, mut server) = pair();
+    let task = tokio::spawn(async move { finalizer::set(&client, &stored(&[]), true).await });
+    server.next().await.refuse(409, "Conflict");
+    let error = super::Error::from(task.await.unwrap().unwrap_err());
+    assert!(error.is_conflict());
+}
+
+#[tokio::test]
+async fn a_status_is_written_when_it_differs_and_by_its_own_manager() {
+    let (client, mut server) = pair();
+    let mut object = stored(&[]);
+    let same = crds::v1alpha1::ReportsServerStatus::default();
+    object.status = Some(same.clone());
+    assert_eq!(
+        status::write(&client, &object, &same).await.unwrap(),
+        Written::Unchanged
+    );
+
+    let other = crds::v1alpha1::ReportsServerStatus {
+        observed_generation: Some(3),
+        ..same
+    };
+    for (code, expected) in [(200, Written::Changed), (404, Written::Gone)] {
+        let (client, object, other) = (client.clone(), object.clone(), other.clone());
+        let task = tokio::spawn(async move { status::write(&client, &object, &other).await });
+        let patch = server.next().await;
+        assert!(
+            patch.path.contains("/reportsservers/simple/status?"),
+            "{}",
+            patch.path
+        );
+        assert!(
+            patch
+                .path
+                .contains("fieldManager=reports-server-operator-status")
+        );
+        assert_eq!(patch.body["status"], json!({"observedGeneration": 3}));
+        if code == 404 {
+            patch.refuse(404, "NotFound");
+        } else {
+            patch.answer(200, &serde_json::to_value(stored(&[])).unwrap());
+        }
+        assert_eq!(task.await.unwrap().unwrap(), expected);
+    }
+}
+
+/// A list of metadata: a child, a leftover of ours, and a look-alike of somebody else.
+fn found(own: &str) -> Value {
+    let item = |name: &str, owner: &str| {
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": name, "namespace": "target", "uid": format!("uid-of-{name}"),
+                "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": owner}]}})
+    };
+    json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {},
+        "items": [item(own, "uid-1"), item("leftover", "uid-1"), item("foreign", "uid-9")]})
+}
+
+#[tokio::test]
+async fn leftovers_are_deleted_and_nothing_else() {
+    let (client, mut server) = pair();
+    let spec = fixtures::validated(json!({}));
+    let task = tokio::spawn(async move { apply::remove_orphans(&client, &spec).await });
+    let mut kinds = Vec::new();
+    for (plural, own) in [
+        ("deployments", "simple-server"),
+        ("services", "simple-server"),
+        ("configmaps", "simple-config"),
+        ("secrets", "simple-ca"),
+        ("rolebindings", "simple-operator"),
+        ("roles", "simple-server"),
+        ("serviceaccounts", "simple-server"),
+    ] {
+        let list = server.next().await;
+        assert!(
+            list.path.contains(&format!("/namespaces/target/{plural}?")),
+            "{}",
+            list.path
+        );
+        assert!(
+            list.path.contains("reports-server.io%2Fname%3Dsimple"),
+            "{}",
+            list.path
+        );
+        list.answer(200, &found(own));
+        let delete = server.next().await;
+        assert_eq!(delete.method, "DELETE");
+        assert!(
+            delete.path.contains(&format!("{plural}/leftover")),
+            "{}",
+            delete.path
+        );
+        assert_eq!(delete.body["preconditions"]["uid"], "uid-of-leftover");
+        delete.answer(
+            200,
+            &json!({"apiVersion": "v1", "kind": "Status", "status": "Success",
+            "metadata": {}}),
+        );
+        kinds.push(plural);
+    }
+    let gone = task.await.unwrap().unwrap();
+    assert_eq!(gone.len(), kinds.len(), "{gone:?}");
+}
+
+#[tokio::test]
+async fn the_control_api_of_another_is_left_alone() {
+    let (client, mut server) = pair();
+    let task = tokio::spawn(async move { apply::remove_control_api(&client, "uid-1").await });
+    let get = server.next().await;
+    assert!(
+        get.path
+            .contains("/apiservices/v1alpha1.control.reports-server.io"),
+        "{}",
+        get.path
+    );
+    let foreign = found("x")["items"][2].clone();
+    get.answer(200, &foreign);
+    // The mock answers nothing more: a DELETE would not end.
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn access_is_gained_once_the_review_says_so() {
+    let (client, mut server) = pair();
+    let spec = fixtures::validated(json!({}));
+    let operator = fixtures::operator();
+    let task = tokio::spawn(async move { apply::gain_access(&client, &spec, &operator).await });
+    let bind = server.next().await;
+    assert_eq!(bind.method, "PATCH");
+    assert!(
+        bind.path
+            .contains("/namespaces/target/rolebindings/simple-operator?")
+    );
+    assert_eq!(
+        bind.body["roleRef"]["name"],
+        crate::names::OPERAND_CLUSTER_ROLE
+    );
+    // Whoever withholds the right to bind has bound the role already.
+    bind.refuse(403, "Forbidden");
+    for allowed in [false, true] {
+        let review = server.next().await;
+        assert_eq!(
+            review.body["spec"]["resourceAttributes"]["resource"],
+            "secrets"
+        );
+        let mut answer = review.body.clone();
+        answer["status"] = json!({"allowed": allowed});
+        review.answer(201, &answer);
+    }
+    task.await.unwrap().unwrap();
+}
