@@ -136,7 +136,7 @@ impl Structural {
     /// Names the first field that makes the schema non-structural or that needs something this
     /// server does not do.
     pub fn parse(schema: &JSONSchemaProps) -> Result<Self, SchemaError> {
-        let parsed = parse::schema(schema, &parse::Place::root())?;
+        let parsed = parse::structural(schema, &parse::Place::root())?;
         if parsed.types != Types::One(Type::Object) {
             return Err(SchemaError::new("type", "must be object at the root"));
         }

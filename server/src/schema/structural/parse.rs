@@ -53,7 +53,10 @@ impl Place {
 }
 
 /// A schema and all below it.
-pub(super) fn schema(schema: &JSONSchemaProps, place: &Place) -> Result<Structural, SchemaError> {
+pub(super) fn structural(
+    schema: &JSONSchemaProps,
+    place: &Place,
+) -> Result<Structural, SchemaError> {
     refuse_unsupported(schema, place)?;
     if place.nested {
         refuse_in_junctor(schema, place)?;
@@ -221,7 +224,7 @@ fn properties(
         .iter()
         .map(|(name, property)| {
             let child = place.child(&format!("properties[{name}]"));
-            Ok((name.clone(), self::schema(property, &child)?))
+            Ok((name.clone(), structural(property, &child)?))
         })
         .collect()
 }
@@ -230,7 +233,7 @@ fn additional(schema: &JSONSchemaProps, place: &Place) -> Result<Additional, Sch
     Ok(match &schema.additional_properties {
         None | Some(JSONSchemaPropsOrBool::Bool(false)) => Additional::Unspecified,
         Some(JSONSchemaPropsOrBool::Bool(true)) => Additional::Any,
-        Some(JSONSchemaPropsOrBool::Schema(below)) => Additional::Schema(Box::new(self::schema(
+        Some(JSONSchemaPropsOrBool::Schema(below)) => Additional::Schema(Box::new(structural(
             below,
             &place.child("additionalProperties"),
         )?)),
@@ -241,7 +244,7 @@ fn items(schema: &JSONSchemaProps, place: &Place) -> Result<Option<Box<Structura
     Ok(match &schema.items {
         None => None,
         Some(JSONSchemaPropsOrArray::Schema(below)) => {
-            Some(Box::new(self::schema(below, &place.child("items"))?))
+            Some(Box::new(structural(below, &place.child("items"))?))
         }
         Some(JSONSchemaPropsOrArray::Schemas(_)) => {
             return place.refuse("items", "must be a schema object and not an array");
@@ -308,7 +311,7 @@ fn rules(schema: &JSONSchemaProps, place: &Place) -> Result<Rules, SchemaError> 
         one_of: junctor(schema.one_of.as_deref(), "oneOf", schema, place)?,
         not: match &schema.not {
             None => None,
-            Some(below) => Some(Box::new(self::schema(below, &place.junctor("not"))?)),
+            Some(below) => Some(Box::new(structural(below, &place.junctor("not"))?)),
         },
     })
 }
@@ -348,7 +351,7 @@ fn junctor(
             if branch.type_.is_some() && !place.nested && !int_or_string {
                 return below.refuse("type", "must be empty to be structural");
             }
-            self::schema(branch, &below)
+            structural(branch, &below)
         })
         .collect()
 }
