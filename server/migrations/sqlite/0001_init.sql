@@ -80,7 +80,7 @@ CREATE TABLE changes (
     as_imported  INTEGER NOT NULL,
     -- version of the state before: NULL where there was none, 0 where it is not known
     prev_rv      INTEGER,
-    -- labels of the state before, as JSON object
+    -- labels of the state before, as JSON object; NULL where they are not known either
     prev_labels  TEXT,
     -- milliseconds since the epoch
     committed_at INTEGER NOT NULL,

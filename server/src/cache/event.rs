@@ -28,7 +28,7 @@ pub enum Previous {
     None,
     /// The object as it was.
     Known(Arc<StoredObject>),
-    /// The labels that it had; the rest has left the change log.
+    /// The labels that it had; the rest has left the change log, or was never seen.
     Labels(Labels),
     /// Not known. Only for imported events that are older than the first listing of the object.
     Unknown,
@@ -142,6 +142,8 @@ pub enum PreviousRef {
     None,
     /// It had this version and these labels.
     At { rv: u64, labels: Labels },
+    /// It had these labels; the rest is not known.
+    Labels(Labels),
     /// Not known.
     Unknown,
 }

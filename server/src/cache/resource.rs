@@ -463,6 +463,7 @@ impl State {
         let previous = match previous {
             PreviousRef::None => Previous::None,
             PreviousRef::Unknown => Previous::Unknown,
+            PreviousRef::Labels(labels) => Previous::Labels(labels),
             PreviousRef::At { rv, labels } => [present.as_ref(), self.replayed.get(&object.key)]
                 .into_iter()
                 .flatten()

@@ -5,7 +5,7 @@ use crds::control::ImportType;
 use super::{LastEvent, Mark, Planner, event_type};
 use crate::{
     cache::{Effect, EventType, PreviousRef},
-    model::ObjectKey,
+    model::{Labels, ObjectKey},
     store::engine::ImportEntry,
 };
 
@@ -73,7 +73,7 @@ impl Planner {
         } else {
             Effect::EventAndState
         };
-        let previous = self.previous(type_, &key, rv);
+        let previous = self.previous(type_, &key, rv, &object.labels);
         let deleted = type_ == EventType::Deleted;
         let last = LastEvent {
             rv,
@@ -96,7 +96,7 @@ impl Planner {
 
     /// The state before an event: what is stored, unless a listing brought that later; then what
     /// the event before it brought.
-    fn previous(&self, type_: EventType, key: &ObjectKey, rv: u64) -> PreviousRef {
+    fn previous(&self, type_: EventType, key: &ObjectKey, rv: u64, labels: &Labels) -> PreviousRef {
         if type_ == EventType::Added {
             return PreviousRef::None;
         }
@@ -108,6 +108,8 @@ impl Planner {
                 rv: last.rv,
                 labels: last.labels.clone(),
             },
+            // A deletion carries the last state.
+            _ if type_ == EventType::Deleted => PreviousRef::Labels(labels.clone()),
             _ => PreviousRef::Unknown,
         }
     }

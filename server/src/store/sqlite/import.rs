@@ -9,7 +9,7 @@ use sqlx::{QueryBuilder, Row as _, SqliteConnection};
 use super::{
     connection::Tx,
     resources::{needed, save},
-    rows::{db, key, keys, labels, labels_text, millis, un_db},
+    rows::{db, key, keys, labels_of, labels_text, millis, un_db},
     write::{existing_objects, write},
 };
 use crate::{
@@ -113,7 +113,7 @@ async fn events(
     rows.iter()
         .map(|row| {
             let key = key(row)?;
-            let labels = labels(row.try_get("labels")?, &key)?;
+            let labels = labels_of(row.try_get("labels")?, &key)?;
             let rv = un_db(row.try_get("rv")?);
             Ok((
                 key,

@@ -154,7 +154,9 @@ pub(super) async fn events(
         let previous = match (change.previous, row.try_get("previous_body")?) {
             (PreviousRef::None, _) => Previous::None,
             (PreviousRef::Unknown, _) => Previous::Unknown,
-            (PreviousRef::At { labels, .. }, None) => Previous::Labels(labels),
+            (PreviousRef::At { labels, .. }, None) | (PreviousRef::Labels(labels), _) => {
+                Previous::Labels(labels)
+            }
             (PreviousRef::At { rv, .. }, Some(body)) => {
                 let as_imported = row.try_get("previous_as_imported")?;
                 let key = change.object.key.clone();

@@ -56,7 +56,7 @@ pub(super) fn labels_text(labels: &Labels) -> String {
 }
 
 /// Labels from JSON text.
-pub(super) fn labels(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
+pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
     serde_json::from_str(text).map_err(|error| corrupt(key, error))
 }
 
@@ -74,7 +74,7 @@ pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, Eng
         uid: row.try_get("uid")?,
         rv: un_db(row.try_get("rv")?),
         as_imported: row.try_get("as_imported")?,
-        labels: labels(row.try_get("labels")?, key)?,
+        labels: labels_of(row.try_get("labels")?, key)?,
     })
 }
 
@@ -97,12 +97,15 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     };
     let type_ = event_type(row.try_get("type")?, &key)?;
     let effect = effect(row.try_get("effect")?, &key)?;
-    let previous = match row.try_get("prev_rv")? {
-        None => PreviousRef::None,
-        Some(0) => PreviousRef::Unknown,
-        Some(rv) => PreviousRef::At {
+    let labels = row.try_get::<Option<&str>, _>("prev_labels")?;
+    let labels = labels.map(|text| labels_of(text, &key)).transpose()?;
+    let previous = match (row.try_get("prev_rv")?, labels) {
+        (None, _) => PreviousRef::None,
+        (Some(0), None) => PreviousRef::Unknown,
+        (Some(0), Some(labels)) => PreviousRef::Labels(labels),
+        (Some(rv), labels) => PreviousRef::At {
             rv: un_db(rv),
-            labels: labels(row.try_get::<&str, _>("prev_labels")?, &key)?,
+            labels: labels.unwrap_or_default(),
         },
     };
     let seq = un_db(row.try_get("seq")?);
@@ -162,6 +165,7 @@ pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<S
     match previous {
         PreviousRef::None => (None, None),
         PreviousRef::Unknown => (Some(0), None),
+        PreviousRef::Labels(labels) => (Some(0), Some(labels_text(labels))),
         PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
     }
 }

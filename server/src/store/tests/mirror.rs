@@ -259,7 +259,9 @@ async fn compare(
                 (Previous::Labels(labels), Some(before)) => {
                     assert_eq!(labels.get("app"), Some(before.app.as_str()));
                 }
-                (Previous::None, None) | (Previous::Unknown, Some(_)) => {}
+                (Previous::None, None) => {}
+                // Only where the listing brought a newer state before the first event came.
+                (Previous::Unknown, Some(_)) => assert_eq!(event.type_, EventType::Modified),
                 (previous, before) => panic!("{previous:?}, not {before:?}"),
             }
         }

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{Bed, Fixture, key, report, reports, suite};
-use crate::store::{OpenError, Store, StoreOptions, Write, engine::Engine, sqlite::Sqlite};
+use crate::store::{
+    OpenError, Store, StoreError, StoreOptions, Write, WriteError, engine::Engine, sqlite::Sqlite,
+};
 
 struct File {
     dir: TempDir,
@@ -233,4 +235,37 @@ async fn keys_are_found_by_the_index() {
             "{plan:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_amid_a_transaction_leaves_nothing_behind() {
+    let file = File::new();
+    let bed = Bed::serving(&file).await;
+    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let mut other = SqliteConnection::connect(file.path().to_str().unwrap())
+        .await
+        .unwrap();
+    // The log is written first, so this failure comes in the middle.
+    sqlx::query("ALTER TABLE objects RENAME COLUMN body TO away")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let failed = bed.update("r", "u", "b", Some(rv)).await.unwrap_err();
+    assert!(
+        matches!(&failed, WriteError::Store(StoreError::Unavailable { reason, .. })
+            if reason.contains("body")),
+        "{failed}"
+    );
+    sqlx::query("ALTER TABLE objects RENAME COLUMN away TO body")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    let updated = bed.update("r", "u", "c", Some(rv)).await.unwrap().event;
+    assert_eq!(updated.rv(), rv + 1);
+    let logged: i64 = sqlx::query_scalar("SELECT count(*) FROM changes")
+        .fetch_one(&mut other)
+        .await
+        .unwrap();
+    assert_eq!(logged, 2);
+    bed.close().await;
 }

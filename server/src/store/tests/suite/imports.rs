@@ -145,6 +145,8 @@ pub async fn replayed_events_are_logged_without_undoing_the_listing(fixture: &dy
         (before(1), before(2), before(5)),
         (Some(10), Some(20), Some(30))
     );
+    let deleted = events[3].previous.labels().unwrap();
+    assert_eq!(deleted.get("app"), Some("a"), "a deletion says what was");
     assert_eq!(brief(&bed.reports.get(&key("r")).unwrap()).2, "d");
     assert_eq!(&*bed.reports.get(&key("again")).unwrap().uid, "u3");
 
