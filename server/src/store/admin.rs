@@ -57,7 +57,8 @@ impl Store {
     /// who sets it.
     ///
     /// The first opening raises the counter above everything that was imported, and fixes the
-    /// horizon where no import gave one.
+    /// horizon where no import gave one. Closing a gate that was opened before gives up the place
+    /// of the mirror: etcd and what is stored have parted, and a mirror has to begin with a reset.
     ///
     /// # Errors
     /// When the resource is unknown or the store does not take the order.

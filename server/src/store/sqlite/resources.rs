@@ -106,6 +106,9 @@ pub(super) async fn set_gate(
             .execute(&mut *tx)
             .await?;
     }
+    if gate.state == GateState::Closed && record.opened.is_some() {
+        record.mirrored = 0;
+    }
     save(&mut tx, &record).await?;
     tx.records.push(record);
     tx.commit(()).await

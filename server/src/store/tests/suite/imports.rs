@@ -179,6 +179,11 @@ pub async fn a_mirror_is_refused_once_the_resource_was_served(fixture: &dyn Fixt
         let refused = bed.import(ImportMode::Mirror, items()).await;
         assert!(matches!(refused, Err(StoreError::Refused(_))), "{state:?}");
     }
+    assert_eq!(
+        bed.reports.record().mirrored,
+        0,
+        "a mirror has no place to go on from"
+    );
     bed.gate(GateState::Held).await;
     let refused = bed.import(ImportMode::Reset, items()).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))));
