@@ -326,8 +326,8 @@ fn check_namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
              (kubectl create namespace {name})"
         ),
         NamespaceState::Terminating => format!(
-            "spec.targetNamespace: namespace {name} is being deleted; wait until it is gone and \
-             create it again, or delete this ReportsServer"
+            "spec.targetNamespace: namespace {name} is being deleted, and the server with it; \
+             docs/install.md says how to go on (\"When the namespace went first\")"
         ),
     };
     refuse(reasons::TARGET_NAMESPACE_MISSING, message)
