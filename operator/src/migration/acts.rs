@@ -279,3 +279,66 @@ pub async fn etcd_revision(endpoints: &Endpoints) -> Result<u64, WireError> {
     let all = futures::future::try_join_all(each).await?;
     Ok(all.into_iter().max().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower_test::mock;
+
+    use super::*;
+
+    /// Answers reads with a version that rises by one each time, and patches with `codes` in turn.
+    fn cluster(codes: &'static [u16]) -> (Wire, Arc<AtomicU32>) {
+        let (service, mut handle) = mock::pair::<Request<Body>, Response<Body>>();
+        let patches = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&patches);
+        tokio::spawn(async move {
+            let mut version = 0;
+            while let Some((request, respond)) = handle.next_request().await {
+                let (code, body) = if request.method() == Method::PATCH {
+                    let n = count.fetch_add(1, Ordering::Relaxed) as usize;
+                    (codes[n], json!({"message": "changed meanwhile"}))
+                } else {
+                    version += 1;
+                    (200, json!({"resourceVersion": version.to_string()}))
+                };
+                let body = Body::from(body.to_string().into_bytes());
+                respond.send_response(Response::builder().status(code).body(body).unwrap());
+            }
+        });
+        (Wire::new(kube::Client::new(service, "default")), patches)
+    }
+
+    fn build(current: &Value) -> Option<Patch> {
+        let test = json!([{"op": "test", "path": "/v", "value": current["resourceVersion"]}]);
+        (current["resourceVersion"] != "3").then(|| serde_json::from_value(test).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_patch_is_built_anew_from_what_the_object_is_by_now() {
+        let (wire, patches) = cluster(&[409, 200]);
+        patch_json(&wire, "/x", build).await.unwrap();
+        assert_eq!(patches.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_patch_that_has_become_needless_is_not_sent() {
+        let (wire, patches) = cluster(&[422, 409]);
+        patch_json(&wire, "/x", build).await.unwrap();
+        assert_eq!(patches.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_not_repeated() {
+        let (wire, patches) = cluster(&[403]);
+        let error = patch_json(&wire, "/x", build).await.unwrap_err();
+        assert_eq!(error.code(), Some(403));
+        assert_eq!(patches.load(Ordering::Relaxed), 1);
+    }
+}

@@ -16,29 +16,33 @@ use crate::apiservice;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A list of one object that takes longer counts as a failure.
 const SLOW: Duration = Duration::from_secs(5);
-/// So many failures in a row are a breach.
-const BREACH: u32 = 5;
+/// Looks that fail for so long without a good one between them are a breach. A server that is
+/// restarted or moved to another node is back before that.
+const BREACH: Duration = Duration::from_mins(1);
 
 /// The group does badly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{BREACH} looks in a row failed, the last: {0}")]
-pub struct Breach(pub String);
+#[error("every look failed for {} s, the last: {why}", BREACH.as_secs())]
+pub struct Breach {
+    /// What the last look found.
+    pub why: String,
+}
 
-/// Looks until `until`.
+/// Looks until `until`, and on until a look is good.
 ///
 /// # Errors
 /// [`Breach`] as soon as there is one.
 pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> {
-    let mut failures = 0;
+    let mut failing = None::<Instant>;
     loop {
         match look(cx, o).await {
             Ok(()) if Timestamp::now() >= until => return Ok(()),
-            Ok(()) => failures = 0,
+            Ok(()) => failing = None,
             Err(why) => {
-                failures += 1;
-                tracing::warn!(group = cx.target.group, failures, why, "soak");
-                if failures >= BREACH {
-                    return Err(Breach(why));
+                let since = *failing.get_or_insert_with(Instant::now);
+                tracing::warn!(group = cx.target.group, why, "soak");
+                if since.elapsed() >= BREACH {
+                    return Err(Breach { why });
                 }
             }
         }

@@ -90,12 +90,7 @@ pub async fn run(
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {
         probes = open_probes(&endpoints, live).await?;
-        for running in live.running.values() {
-            running.mirror.seal();
-            if running.mirror.progress().watch != WatchState::Live {
-                return Err(SwitchError::NotFollowing(running.source.plural.clone()));
-            }
-        }
+        seal(live)?;
     }
     let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
     let token = since.to_string();
@@ -143,6 +138,25 @@ pub async fn run(
     cx.report
         .update(|status| status.held_milliseconds = u64::try_from(took.as_millis()).ok());
     live.running.clear();
+    Ok(())
+}
+
+/// Makes the end of every mirror's watch final; all of them, or none.
+fn seal(live: &Live) -> Result<(), SwitchError> {
+    live.running
+        .values()
+        .for_each(|running| running.mirror.seal(true));
+    // First sealed, then looked at: a watch that is open now cannot be resumed behind our back.
+    let broken = live
+        .running
+        .values()
+        .find(|r| r.mirror.progress().watch != WatchState::Live);
+    if let Some(running) = broken {
+        live.running
+            .values()
+            .for_each(|running| running.mirror.seal(false));
+        return Err(SwitchError::NotFollowing(running.source.plural.clone()));
+    }
     Ok(())
 }
 

@@ -163,10 +163,10 @@ impl Mirror {
         self.progress.clone()
     }
 
-    /// From now on the end of the watch is final. Called before the first APIService is patched,
-    /// so that no resumption reaches our own server.
-    pub fn seal(&self) {
-        self.sealed.send_replace(true);
+    /// Whether the end of the watch is final from now on. Sealed before the first APIService is
+    /// patched, so that no resumption reaches our own server.
+    pub fn seal(&self, sealed: bool) {
+        self.sealed.send_replace(sealed);
     }
 }
 

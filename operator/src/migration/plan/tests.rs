@@ -359,7 +359,8 @@ fn a_door_that_a_way_back_left_open_is_closed_only_on_request() {
         panic!()
     };
     assert!(message.contains(door::CLOSE_ANNOTATION));
-    open.object.metadata.annotations = Some([(door::CLOSE_ANNOTATION.into(), "true".into())].into());
+    open.object.metadata.annotations =
+        Some([(door::CLOSE_ANNOTATION.into(), "true".into())].into());
     o.resources[1].crd = Some(open);
     assert_eq!(action(&o, &t), Action::CloseDoor);
 }
