@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Who dies when.
 #[derive(Clone, Copy, Debug)]
 enum Point {
-    /// The operator, right after this step of its migration.
+    /// The operator, right after this step of its migration, or right before it.
     Operator(&'static str),
     /// The server while it takes the copies.
     ServerInMirror,
@@ -37,7 +37,7 @@ enum Point {
 }
 
 const POINTS: [Point; 13] = [
-    Point::Operator("Preflight"),
+    Point::Operator("before:Mirror"),
     Point::Operator("Mirror"),
     Point::Operator("Verify"),
     Point::Operator("SwitchHold"),
