@@ -17,7 +17,7 @@ use e2e::{
 use http::Request;
 use rand::seq::SliceRandom as _;
 
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
 /// Points drawn in a run that is not full.
 const DRAWN: usize = 3;

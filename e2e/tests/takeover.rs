@@ -19,7 +19,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 
 fn size() -> usize {
     if std::env::var_os("E2E_FULL").is_some() {

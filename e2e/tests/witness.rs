@@ -42,7 +42,7 @@ async fn account<F: Future<Output = ()>>(
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), written)
+    tokio::time::timeout(Duration::from_mins(1), written)
         .await
         .expect("400 requests in a minute");
     witness.finish().await.unwrap()

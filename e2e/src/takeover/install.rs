@@ -13,7 +13,7 @@ use super::{GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, Takeov
 
 /// Name of the operator's Deployment in `manifests/install.yaml`.
 pub const OPERATOR: &str = "reports-server-operator";
-const OPERATOR_LIMIT: Duration = Duration::from_secs(180);
+const OPERATOR_LIMIT: Duration = Duration::from_mins(3);
 
 pub async fn operator(line: &Takeover) -> Result<(), TakeoverError> {
     let manifest = line.options.manifests.join("install.yaml");

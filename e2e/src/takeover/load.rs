@@ -21,7 +21,7 @@ use super::TakeoverError;
 use crate::reports::{Corpus, Owner, ReportKind};
 
 const MANAGER: &str = "demo";
-const ESTABLISH_LIMIT: Duration = Duration::from_secs(60);
+const ESTABLISH_LIMIT: Duration = Duration::from_mins(1);
 /// Between two looks at whether a new API answers.
 const SERVED_PAUSE: Duration = Duration::from_millis(100);
 /// Requests under way at once; the kube-apiserver of the tests has two cores at most.
@@ -34,7 +34,10 @@ const MIX: [(ReportKind, usize); 4] = [
     (ReportKind::ClusterEphemeralReport, 5),
 ];
 
-/// Applies the CRDs and waits until they are established.
+/// Applies the CRDs and waits until they are served.
+///
+/// # Errors
+/// When one is refused or not served within a minute.
 pub async fn install_crds(
     client: &Client,
     definitions: Vec<CustomResourceDefinition>,
@@ -90,6 +93,9 @@ async fn answers(client: &Client, crd: &CustomResourceDefinition) {
 }
 
 /// Makes `count` namespaces; they own the reports that are made in them.
+///
+/// # Errors
+/// When one of them cannot be created.
 pub async fn namespaces(
     client: &Client,
     prefix: &str,
@@ -112,7 +118,10 @@ pub async fn namespaces(
     Ok(owners)
 }
 
-/// Creates `count` reports of the [`MIX`].
+/// Creates `count` reports of all kinds, mostly permanent ones.
+///
+/// # Errors
+/// When one of them is refused.
 pub async fn load(
     client: &Client,
     corpus: &Corpus,

@@ -343,9 +343,9 @@ pub async fn run(
 }
 
 /// Longest time from `kubectl apply` to `Ready`.
-const READY_LIMIT: Duration = Duration::from_secs(600);
+const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Longest time for pruning.
-const PRUNE_LIMIT: Duration = Duration::from_secs(600);
+const PRUNE_LIMIT: Duration = Duration::from_mins(10);
 
 /// Whether `Ready` is true for the specification as it is now.
 #[must_use]

@@ -67,7 +67,7 @@ pub struct Witness {
 }
 
 /// How long a watcher may take to get its initial state.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// How long watchers may take to see the last acknowledged write.
 const SETTLE_LIMIT: Duration = Duration::from_secs(90);
 

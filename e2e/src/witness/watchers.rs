@@ -28,7 +28,7 @@ pub enum Style {
     /// WATCH with `sendInitialEvents`, metadata only; a 410 makes it begin again.
     MetadataWatchList,
     /// LIST, then WATCH of metadata, by label where the kind has the label; dies on the first 410
-    /// or event without a version, as client-go's RetryWatcher does.
+    /// or event without a version, as client-go's `RetryWatcher` does.
     RetryWatcher,
 }
 
