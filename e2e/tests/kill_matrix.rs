@@ -1,6 +1,13 @@
 //! The operator dies after each step, the server at the worst moments: the migration ends all the
 //! same, with nothing lost. Three points drawn anew in each run, all of them with `E2E_FULL`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
 mod common;
 
 use std::time::Duration;

@@ -3,6 +3,13 @@
 //! the operator dies after each step; then the groups are given back, and the next point is tried
 //! on the same cluster. A few points drawn anew in each run, all of them with `E2E_FULL`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,

@@ -1,5 +1,12 @@
 //! The main job end to end, and what a user sees after it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
 mod common;
 
 use std::time::Duration;

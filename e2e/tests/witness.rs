@@ -1,5 +1,12 @@
 //! The witness on plain CRDs: it must find nothing where nothing happens, and must find what does.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
 use std::{sync::Arc, time::Duration};
 
 use e2e::{

@@ -171,6 +171,7 @@ mod tests {
     use crate::reports::Input;
 
     /// Mean size in bytes, mean number of results, and part that passed.
+    #[allow(clippy::cast_precision_loss, reason = "sums far below 2^52")]
     fn figures(reports: &[Value], kind: ReportKind) -> [f64; 3] {
         let mut sums = [0.0, 0.0, 0.0];
         for report in reports {

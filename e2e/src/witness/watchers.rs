@@ -156,8 +156,7 @@ impl Watcher {
         loop {
             let missing = {
                 let log = self.inner();
-                let seen: HashSet<(bool, &str, u64)> =
-                    log.events.iter().map(|event| seen_key(event)).collect();
+                let seen: HashSet<(bool, &str, u64)> = log.events.iter().map(seen_key).collect();
                 acks.iter()
                     .filter(|ack| self.expects(ack, log.since))
                     .any(|ack| !seen.contains(&ack_key(ack)))

@@ -346,13 +346,11 @@ impl Events {
                 return Some(serde_json::from_slice(&line).unwrap());
             }
             let piece = tokio::time::timeout(self.patience, self.stream.next()).await;
-            match piece.expect("an event in time") {
-                Some(piece) => self.buffer.extend_from_slice(&piece.unwrap()),
-                None => {
-                    assert!(self.buffer.is_empty(), "the stream broke off within a line");
-                    return None;
-                }
-            }
+            let Some(piece) = piece.expect("an event in time") else {
+                assert!(self.buffer.is_empty(), "the stream broke off within a line");
+                return None;
+            };
+            self.buffer.extend_from_slice(&piece.unwrap());
         }
     }
 

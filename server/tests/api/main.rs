@@ -1,5 +1,12 @@
 //! The API in process: every verb against a real store, one module a verb.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
 mod bodies;
 mod control;
 mod create;

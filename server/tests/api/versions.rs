@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-fn gadget(version: &str, size: Value) -> Value {
+fn gadget(version: &str, size: &Value) -> Value {
     json!({"apiVersion": format!("example.com/{version}"), "kind": "Gadget",
         "metadata": {"name": "g"}, "size": size})
 }
@@ -12,7 +12,7 @@ fn gadget(version: &str, size: Value) -> Value {
 #[tokio::test]
 async fn an_object_reads_in_each_version() {
     let server = Server::start().await;
-    let mut object = gadget("v1", json!(3));
+    let mut object = gadget("v1", &json!(3));
     object["color"] = json!("red");
     object["anything"] = json!({"deep": {"unknown": [1, 2.5]}});
     let created = server.post(GADGETS_V1, &object).await.expect(201).json();
@@ -37,7 +37,7 @@ async fn an_object_reads_in_each_version() {
 #[tokio::test]
 async fn writes_in_another_version_are_stored_in_the_storage_version() {
     let server = Server::start().await;
-    let mut object = gadget("v1beta1", Value::Null);
+    let mut object = gadget("v1beta1", &Value::Null);
     object.as_object_mut().unwrap().remove("size");
     let created = server
         .post(GADGETS_V1BETA1, &object)
@@ -76,7 +76,7 @@ async fn a_watch_sees_its_own_version() {
     let uri = |base: &str| format!("{base}?watch=1&resourceVersion={start}");
     let mut newer = server.watch(&uri(GADGETS_V1)).await;
     let mut older = server.watch(&uri(GADGETS_V1BETA1)).await;
-    let mut object = gadget("v1", json!(3));
+    let mut object = gadget("v1", &json!(3));
     object["color"] = json!("red");
     let created = server.post(GADGETS_V1, &object).await.expect(201).json();
     assert_eq!(newer.next().await.unwrap()["object"], created);
