@@ -20,6 +20,8 @@ pub const REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/default/poli
 pub const ALL_REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/policyreports";
 pub const CLUSTER_REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/clusterpolicyreports";
 
+pub const JSON: (&str, &str) = ("content-type", "application/json");
+
 /// Namespace and name of the Service in front of the server.
 const NAMESPACE: &str = "default";
 const SERVICE: &str = "reports-server";
@@ -67,6 +69,14 @@ impl Setup {
         for resource in catalog::group(GROUP) {
             self.open_gate(resource.plural).await;
         }
+        // As a switch leaves it: above the versions that etcd gave.
+        let plural = catalog::group(GROUP)
+            .next()
+            .map_or("", |resource| resource.plural);
+        let floor = json!({"spec": {"resourceVersion": "100000"}});
+        self.send("PUT", &control_uri(plural, "floor"), &[JSON], &floor)
+            .await
+            .expect(200);
         for version in versions() {
             self.register(GROUP, version, &ca).await;
         }
@@ -144,19 +154,10 @@ impl Setup {
 
     /// Opens the gate of a resource through the aggregator, once it answers.
     async fn open_gate(&self, plural: &str) {
-        let name = control::stored_resource_name(plural, GROUP);
-        let uri = format!(
-            "/apis/{}/{}/{}/{name}/gate",
-            control::GROUP,
-            control::VERSION,
-            control::PLURAL
-        );
+        let uri = control_uri(plural, "gate");
         let body = json!({"spec": {"state": "Open"}});
-        self.until(&format!("the gate of {name} is open"), async || {
-            self.send("PUT", &uri, &[("content-type", "application/json")], &body)
-                .await
-                .code
-                == 200
+        self.until(&format!("the gate of {plural} is open"), async || {
+            self.send("PUT", &uri, &[JSON], &body).await.code == 200
         })
         .await;
     }
@@ -239,6 +240,12 @@ impl Answer {
         assert_eq!(self.code, code, "{}", self.text());
         self
     }
+}
+
+fn control_uri(plural: &str, subresource: &str) -> String {
+    let name = control::stored_resource_name(plural, GROUP);
+    let (group, version, resources) = (control::GROUP, control::VERSION, control::PLURAL);
+    format!("/apis/{group}/{version}/{resources}/{name}/{subresource}")
 }
 
 /// The server's binary, which `cargo test` builds beside the tests.

@@ -7,7 +7,7 @@ use super::options::FieldValidation;
 use super::scope::Scope;
 use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, body_type};
-use crate::registry::{self, Object};
+use crate::registry::{self, Object, RegistryError};
 use crate::schema::{self, CoerceError, Decoded, Encoding, FieldError, Malformed};
 
 /// Characters of a body that are shown in an error.
@@ -151,25 +151,39 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
     Ok((text("apiVersion")?, text("kind")?))
 }
 
-/// The errors of an object whose type is not that of the requested version.
-#[must_use]
-pub fn type_meta_errors(scope: &Scope, object: &Object) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let own = scope.definition.api_version(&scope.version.name);
-    for (field, wanted) in [("kind", &scope.definition.kind), ("apiVersion", &own)] {
-        let given = object
+/// Checks that an object is of the kind and version that are written.
+///
+/// # Errors
+/// 422 about both, in the name of the kind that the object has.
+pub fn check_type(scope: &Scope, object: &Object) -> Result<(), RegistryError> {
+    let text = |field: &str| {
+        object
             .get(field)
             .and_then(Value::as_str)
-            .unwrap_or_default();
-        if given != wanted {
+            .unwrap_or_default()
+    };
+    let own = scope.definition.api_version(&scope.version.name);
+    let mut errors = Vec::new();
+    for (field, wanted) in [("kind", &scope.definition.kind), ("apiVersion", &own)] {
+        if text(field) != wanted {
             errors.push(FieldError::invalid(
                 field,
-                given,
+                text(field),
                 format!("must be {wanted}"),
             ));
         }
     }
-    errors
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let group = text("apiVersion")
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    Err(RegistryError::InvalidType {
+        group: group.to_owned(),
+        kind: text("kind").to_owned(),
+        errors,
+    })
 }
 
 /// The fields of an object; none of anything else.

@@ -72,22 +72,16 @@ async fn store(
 
 /// Validates the object as it would be stored.
 fn check(scope: &Scope, object: Object) -> Result<Object, RegistryError> {
-    let mut errors = body::type_meta_errors(scope, &object);
+    body::check_type(scope, &object)?;
+    let namespaced = scope.definition.namespaced;
+    let mut errors = validate::object_meta(&object, namespaced, validate::NameRule::Subdomain);
     let value = Value::Object(object);
+    errors.extend(scope.version.schema.validate(&value));
     if errors.is_empty() {
-        let object = value.as_object();
-        let namespaced = scope.definition.namespaced;
-        errors.extend(object.into_iter().flat_map(|object| {
-            validate::object_meta(object, namespaced, validate::NameRule::Subdomain)
-        }));
-        errors.extend(scope.version.schema.validate(&value));
+        Ok(body::into_fields(value))
+    } else {
+        Err(RegistryError::Invalid(errors))
     }
-    if !errors.is_empty() {
-        return Err(RegistryError::Invalid(errors));
-    }
-    let mut object = body::into_fields(value);
-    create::take_resource_version(&mut object)?;
-    Ok(object)
 }
 
 /// One attempt; `None` when the name is taken.
@@ -96,7 +90,7 @@ async fn once(
     scope: &Scope,
     view: &View,
     name: &str,
-    object: Object,
+    mut object: Object,
     dry_run: bool,
 ) -> Result<Option<Response>, ApiError> {
     let key = scope.key(name);
@@ -108,6 +102,9 @@ async fn once(
             .respond_value(StatusCode::CREATED, Value::Object(object))
             .map(Some);
     }
+    // Like the existence of the name this is the storage's to say, which a dry run does not ask.
+    create::take_resource_version(&mut object)
+        .map_err(|error| failure::registry(scope, name, error))?;
     let write = Write::Create {
         key,
         object: write::stored_form(scope, object),

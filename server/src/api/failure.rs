@@ -21,6 +21,11 @@ pub fn registry(scope: &Scope, name: &str, error: RegistryError) -> ApiError {
         }
         RegistryError::TooLarge(what) => ApiError::request_entity_too_large(&what),
         RegistryError::Invalid(errors) => ApiError::invalid(group, kind, name, causes(&errors)),
+        RegistryError::InvalidType {
+            group,
+            kind,
+            errors,
+        } => ApiError::invalid(&group, &kind, name, causes(&errors)),
         RegistryError::UpdateWithoutVersion(error) => {
             ApiError::invalid(group, plural, name, causes(&[error]))
         }

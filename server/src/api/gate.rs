@@ -10,7 +10,7 @@ use crate::http::ApiError;
 use crate::model::GateStatus;
 
 /// Longest time that a request waits for a held gate.
-pub const MAX_HOLD: Duration = Duration::from_secs(30);
+const MAX_HOLD: Duration = Duration::from_secs(30);
 /// Seconds after which a refused client may come back.
 const RETRY_AFTER: u32 = 1;
 
@@ -41,16 +41,16 @@ pub fn patience() -> Instant {
     Instant::now() + MAX_HOLD
 }
 
-/// Waits until the gate lets the request pass, at most until `patience`.
+/// Waits until the gate lets the request pass, as long as its patience lasts.
 ///
 /// # Errors
 /// 503 with `Retry-After` when the gate is closed, 429 when it was held for too long.
-pub async fn pass(scope: &Scope, patience: Instant) -> Result<(), ApiError> {
+pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
     let info = &scope.ctx.info;
     let reader = (!info.is_mutating()).then_some(scope.ctx.user.username.as_str());
     let mut gate = scope.resource.gate();
     let settled = gate.wait_for(|gate| passage(gate, reader) != Passage::Wait);
-    let decision = match timeout_at(patience, settled).await {
+    let decision = match timeout_at(scope.patience, settled).await {
         Ok(Ok(gate)) => passage(&gate, reader),
         // The sender lives as long as the resource that `scope` holds.
         Ok(Err(_)) => Passage::Refuse,

@@ -68,7 +68,7 @@ impl Api {
 
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
         let scope = Scope::resolve(self, ctx)?;
-        gate::pass(&scope, gate::patience()).await?;
+        gate::pass(&scope).await?;
         let mut response = match scope.ctx.info.verb.as_str() {
             "get" => get::get(self, &scope).await,
             "list" => list::list(self, &scope).await,

@@ -11,7 +11,7 @@ use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, Offer, body_type};
 use crate::registry::patch::Patch;
 use crate::registry::{Object, RegistryError, create, lifecycle, meta};
-use crate::schema::{self, Decoded, Encoding, FieldError};
+use crate::schema::{self, DecodeError, Decoded, Encoding, FieldError};
 
 /// The kinds of patches that are applied. The garbage collector tries a strategic merge patch first
 /// and falls back to a merge patch on 415, so the type is judged before anything else.
@@ -65,8 +65,11 @@ impl Request {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Self, ApiError> {
-        let Decoded { value, duplicates } = schema::decode(bytes, Encoding::Json)
-            .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+        let Decoded { value, duplicates } =
+            schema::decode(bytes, Encoding::Json).map_err(|error| {
+                let (DecodeError::Json(reason) | DecodeError::Yaml(reason)) = error;
+                ApiError::bad_request(format!("error decoding patch: {reason}"))
+            })?;
         let json_patch = type_ == BodyType::JsonPatch;
         let patch = if json_patch {
             Patch::json(value)

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use http::Method;
+use tokio::time::Instant;
 
-use super::Api;
+use super::{Api, gate};
 use crate::cache::Resource;
 use crate::cluster::Effective;
 use crate::definition::{ResourceDefinition, VersionDefinition};
@@ -22,6 +23,8 @@ pub struct Scope {
     pub version: VersionDefinition,
     /// Its objects.
     pub resource: Arc<Resource>,
+    /// Until when the request may wait for a held gate.
+    pub patience: Instant,
 }
 
 /// Verbs that name one object, or that make one, and so need a namespace where objects have one.
@@ -55,6 +58,7 @@ impl Scope {
             definition: Arc::clone(definition),
             version: version.clone(),
             resource,
+            patience: gate::patience(),
             ctx,
         })
     }
@@ -106,9 +110,6 @@ fn check_path(ctx: &RequestContext, definition: &ResourceDefinition) -> Result<(
     let info = &ctx.info;
     let verb = info.verb.as_str();
     if !definition.namespaced && !info.namespace.is_empty() {
-        return Err(ApiError::PageNotFound);
-    }
-    if info.parts.len() > 3 {
         return Err(ApiError::PageNotFound);
     }
     if !info.subresource.is_empty() {

@@ -22,6 +22,7 @@ pub struct TokenError(String);
 
 #[derive(Serialize, Deserialize)]
 struct Wire {
+    #[serde(default)]
     v: String,
     #[serde(default)]
     rv: i64,

@@ -152,20 +152,15 @@ async fn finish(
 
 /// Validates the object as it would be stored; gives both back.
 fn check(scope: &Scope, new: Object, old: Object) -> Result<(Object, Object), RegistryError> {
+    body::check_type(scope, &new)?;
     let definition = &scope.definition;
     let mut errors =
         validate::object_meta(&new, definition.namespaced, validate::NameRule::PathSegment);
+    // Twice, as in the kube-apiserver: once for any resource, once for custom resources.
     errors.extend(validate::object_meta_update(&new, &old));
-    let type_errors = body::type_meta_errors(scope, &new);
+    errors.extend(validate::object_meta_update(&new, &old));
     let (new, old) = (Value::Object(new), Value::Object(old));
-    if type_errors.is_empty() {
-        if let (Some(new), Some(old)) = (new.as_object(), old.as_object()) {
-            errors.extend(validate::object_meta_update(new, old));
-        }
-        errors.extend(scope.version.schema.validate_update(&new, &old));
-    } else {
-        errors.extend(type_errors);
-    }
+    errors.extend(scope.version.schema.validate_update(&new, &old));
     if errors.is_empty() {
         Ok((body::into_fields(new), body::into_fields(old)))
     } else {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::escape;
 use super::scope::Scope;
+use super::{escape, failure};
 use crate::definition::{ResourceDefinition, VersionDefinition};
 use crate::http::negotiation::{Accepted, MediaType, MetaVersion, Transform};
 use crate::http::{ApiError, Query, encoding, response};
@@ -346,10 +346,10 @@ fn check_fits(transform: Transform, list: bool) -> Result<(), ApiError> {
             "you requested PartialObjectMetadata, but the requested object is a list \
              (*unstructured.UnstructuredList)",
         )),
-        (Transform::PartialObjectMetadataList(_), false) => Err(ApiError::not_acceptable_because(
-            "you requested PartialObjectMetadataList, but the requested object is not a list \
-             (*unstructured.Unstructured)",
-        )),
+        // Not a 406, because the kube-apiserver has none for it.
+        (Transform::PartialObjectMetadataList(_), false) => {
+            Err(failure::unknown("content is not a list"))
+        }
         _ => Ok(()),
     }
 }

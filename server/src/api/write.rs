@@ -70,11 +70,10 @@ pub fn requested_form(scope: &Scope, object: &StoredObject) -> Result<Object, Ap
 /// # Errors
 /// See [`Failure`].
 pub async fn commit(api: &Api, scope: &Scope, write: Write) -> Result<Written, Failure> {
-    let patience = gate::patience();
     loop {
         match api.store.write(scope.name(), write.clone()).await {
             Err(WriteError::Gate(_)) => {
-                gate::pass(scope, patience).await.map_err(Failure::Gate)?;
+                gate::pass(scope).await.map_err(Failure::Gate)?;
             }
             other => return other.map_err(Failure::Write),
         }

