@@ -23,15 +23,38 @@ use serde_json::{Value, json};
 async fn kubectl_and_the_controllers() {
     let mut setup = Setup::start().await;
     setup.switch().await;
-    kubectl_reads(&setup).await;
-    kubectl_writes(&setup).await;
-    the_control_api_reads_well(&setup).await;
-    informers_follow(&setup).await;
-    a_raw_watch_resumes(&setup).await;
-    a_namespace_takes_its_reports_along(&setup).await;
-    the_garbage_collector_deletes_what_its_owner_leaves(&setup).await;
-    quotas_are_counted(&setup).await;
-    a_killed_server_loses_nothing(&mut setup).await;
+    timed("kubectl_reads", kubectl_reads(&setup)).await;
+    timed("kubectl_writes", kubectl_writes(&setup)).await;
+    timed(
+        "the_control_api_reads_well",
+        the_control_api_reads_well(&setup),
+    )
+    .await;
+    timed("informers_follow", informers_follow(&setup)).await;
+    timed("a_raw_watch_resumes", a_raw_watch_resumes(&setup)).await;
+    timed(
+        "a_namespace_takes_its_reports_along",
+        a_namespace_takes_its_reports_along(&setup),
+    )
+    .await;
+    timed(
+        "the_garbage_collector_deletes_what_its_owner_leaves",
+        the_garbage_collector_deletes_what_its_owner_leaves(&setup),
+    )
+    .await;
+    timed("quotas_are_counted", quotas_are_counted(&setup)).await;
+    timed(
+        "a_killed_server_loses_nothing",
+        a_killed_server_loses_nothing(&mut setup),
+    )
+    .await;
+}
+
+/// Says how long a step took: the slowest ones wait for the controllers' own intervals.
+async fn timed(step: &str, work: impl Future<Output = ()>) {
+    let began = std::time::Instant::now();
+    work.await;
+    println!("{step}: {:.1} s", began.elapsed().as_secs_f64());
 }
 
 fn reports(setup: &Setup, namespace: &str) -> Api<DynamicObject> {
@@ -148,9 +171,11 @@ async fn kubectl_writes(setup: &Setup) {
     );
 
     // `kubectl edit` gets, shows an editor, and sends the difference.
+    let editor = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&editor, "sed -i 's/fail: 4$/fail: 6/' \"$1\"\n").unwrap();
     let mut edit = setup.cluster.command("kubectl");
     edit.args(["edit", "polr", "applied"])
-        .env("EDITOR", "sed -i s/fail:.4/fail:.6/");
+        .env("EDITOR", format!("sh {}", editor.path().display()));
     let edited = edit.output().await.unwrap();
     assert!(
         edited.status.success(),

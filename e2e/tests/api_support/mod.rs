@@ -94,6 +94,8 @@ impl Setup {
             format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
             "--shutdown-delay=0s".to_owned(),
         ]);
+        // A process is ended by its name when its value is dropped: first the old one.
+        self.server = None;
         self.server = Some(self.cluster.run(spec).unwrap());
     }
 

@@ -52,11 +52,11 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     }
 }
 
-/// How etcd would call the object; part of an error text.
+/// What the kube-apiserver's storage calls the object; part of an error text.
 fn storage_key(scope: &Scope, name: &str) -> String {
     let definition = &scope.definition;
     let key = scope.key(name);
-    format!("/registry/{}/{}/{key}", definition.group, definition.plural)
+    format!("/{}/{}/{key}", definition.group, definition.plural)
 }
 
 /// A stored object and what it is to become, both in the requested version.
