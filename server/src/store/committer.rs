@@ -40,9 +40,23 @@ pub(super) struct Committer {
     pub in_step: bool,
 }
 
+/// Ends the process when the committer panics: cache and database may be apart then, nobody would
+/// write any more, and a start from the database puts both right.
+struct EndProcessOnPanic;
+
+impl Drop for EndProcessOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the committer has panicked; the process ends, to start again");
+            std::process::abort();
+        }
+    }
+}
+
 impl Committer {
     /// Works until the queue is closed and empty.
     pub async fn run(mut self) {
+        let _end = EndProcessOnPanic;
         while let Some(Work { order, writes }) = self.queue.take().await {
             if let Some(order) = order {
                 order(&mut self).await;
