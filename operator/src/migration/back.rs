@@ -6,11 +6,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crds::control::GateState;
+use crds::{control::GateState, v1alpha1::reasons};
 use futures::{
     FutureExt,
     future::{join_all, try_join_all},
 };
+use kube::runtime::events::EventType;
 use tokio::time::Instant;
 
 use super::{
@@ -91,7 +92,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
         .map(|(resource, crd)| Writer::new(cx, resource, crd, wire))
         .collect();
     cx.step(StepName::BackWrite, write(&mut writers)).await?;
-    cx.step(StepName::BackBurn, burn(cx, o, &endpoints, AHEAD))
+    cx.step(StepName::BackBurn, burn(cx, &endpoints, AHEAD))
         .await?;
     if let Err(error) = cx
         .step(StepName::BackHold, hold(cx, o, &mut writers, &endpoints))
@@ -155,12 +156,12 @@ async fn hold(
         account.add(one);
     }
     check(&account)?;
-    burn(cx, o, endpoints, 0).await
+    burn(cx, endpoints, 0).await
 }
 
 /// Raises etcd's revision to `ahead` beyond our versions, where that is affordable: then a watch
 /// that goes over to the CRD holds a version which etcd has passed, and misses nothing.
-async fn burn(cx: &Cx, o: &Observed, endpoints: &Endpoints, ahead: u64) -> Result<(), BackError> {
+async fn burn(cx: &Cx, endpoints: &Endpoints, ahead: u64) -> Result<(), BackError> {
     let stored = cx.control.list(&cx.target.group).await?;
     let ours = stored
         .iter()
@@ -173,12 +174,13 @@ async fn burn(cx: &Cx, o: &Observed, endpoints: &Endpoints, ahead: u64) -> Resul
         return Ok(());
     }
     if gap > AFFORDABLE {
-        tracing::warn!(
-            group = cx.target.group,
-            gap,
-            "our versions are too far ahead of etcd's; clients of {} CRDs will list anew",
-            o.crds().count()
+        let note = format!(
+            "{}: etcd is {gap} revisions behind the server, more than can be caught up with. \
+             Clients that go on watching at the CRD see nothing until they list anew: restart \
+             them once the group is given back",
+            cx.target.group
         );
+        cx.event(EventType::Warning, reasons::ROLLING_BACK, &note);
         return Ok(());
     }
     let share = gap.div_ceil(BURNERS);

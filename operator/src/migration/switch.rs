@@ -31,8 +31,12 @@ use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 /// How long the drain may take before the gate opens without waiting on.
 const DRAIN: Duration = Duration::from_secs(10);
 /// What the floor is raised by in that case: an old watch may still hand out versions that etcd
-/// reaches meanwhile.
-const MARGIN: u64 = 1_000_000;
+/// reaches meanwhile, and there is no bound on how long.
+const LATE_MARGIN: u64 = 1_000_000;
+/// What the floor is raised by where nothing tells when the old watches ended. They end a second
+/// after the door opens, two minutes at most; few clusters write so much in that time, and the
+/// way back can still burn so many revisions.
+const UNSEEN_MARGIN: u64 = 10_000;
 /// How long our answers are waited for at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_secs(20);
 /// How long the floor is tried to be raised.
@@ -127,8 +131,11 @@ pub async fn run(
     if drained.lost {
         recover::recover(cx, o, &endpoints).await?;
     }
-    cx.step(StepName::SwitchOpen, open(cx, o, &endpoints, drained.ended))
-        .await?;
+    cx.step(
+        StepName::SwitchOpen,
+        open(cx, o, &endpoints, drained.margin),
+    )
+    .await?;
     let took = begun.elapsed();
     for resource in waiting {
         cx.deps
@@ -260,8 +267,8 @@ struct Drained {
     /// Some mirror may lack events: it was not ended cleanly by the drain, or did not run. One
     /// whose watch is still open has all there is.
     lost: bool,
-    /// Every old watch has ended.
-    ended: bool,
+    /// How far above etcd's revision the floor has to be.
+    margin: u64,
 }
 
 /// 4d: opens the side door and waits for the end of the old watches.
@@ -283,7 +290,12 @@ async fn drain(
         async move { progress.wait_for(|p| p.finished).await.is_ok() }
     });
     let all = async { tokio::join!(join_all(probes), join_all(mirrors)) };
-    let ended = tokio::time::timeout_at(opened + DRAIN, all).await.is_ok() && have_probes;
+    let late = tokio::time::timeout_at(opened + DRAIN, all).await.is_err();
+    let margin = match (late, have_probes) {
+        (true, _) => LATE_MARGIN,
+        (false, false) => UNSEEN_MARGIN,
+        (false, true) => 0,
+    };
     let waiting = o
         .crds()
         .filter(|(resource, _)| resource.gate() != GateState::Open);
@@ -291,14 +303,14 @@ async fn drain(
         let running = live.running.get(resource.name());
         running.is_none_or(|r| !is_whole(&r.mirror.progress(), opened))
     });
-    if !ended {
+    if late {
         tracing::warn!(
             group = cx.target.group,
             lost,
-            "not all old watches are known to have ended"
+            "not all old watches have ended in time"
         );
     }
-    Ok(Drained { lost, ended })
+    Ok(Drained { lost, margin })
 }
 
 /// Whether a mirror has given the server everything that its watch could tell.
@@ -317,10 +329,9 @@ async fn open(
     cx: &Cx,
     o: &Observed,
     endpoints: &Endpoints,
-    ended: bool,
+    margin: u64,
 ) -> Result<(), SwitchError> {
-    let revision = acts::etcd_revision(endpoints).await?;
-    let floor = if ended { revision } else { revision + MARGIN };
+    let floor = acts::etcd_revision(endpoints).await? + margin;
     let closed: Vec<_> = o
         .resources
         .iter()

@@ -17,6 +17,8 @@ use super::{
     wire::WireError,
 };
 
+/// How long the mirror may be behind before the sides are compared all the same.
+const LAG: Duration = Duration::from_secs(5);
 /// Pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Bookmarks come every minute; a stream that has not passed a version for longer than this is
@@ -77,6 +79,7 @@ pub async fn verify(source: &Source, mirror: &Mirror) -> Result<Verified, Verify
             return Err(VerifyError::MirrorEnded { resource });
         }
         let (etcd, listed) = list(source).await?;
+        await_newest(mirror, &etcd).await;
         let (items, _) = source
             .control
             .digest(&source.stored, DigestSet::Objects)
@@ -98,6 +101,20 @@ pub async fn verify(source: &Source, mirror: &Mirror) -> Result<Verified, Verify
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Waits until the server has the newest listed object: what is only on its way need not be
+/// looked at again.
+async fn await_newest(mirror: &Mirror, etcd: &Snapshot) {
+    let newest = etcd
+        .values()
+        .map(|side| side.version)
+        .max()
+        .unwrap_or_default();
+    let mut progress = mirror.subscribe();
+    let there = progress.wait_for(|p| p.position >= newest || p.finished);
+    // Without it the comparison shows what is missing; that is what it is for.
+    let _ = tokio::time::timeout(LAG, there).await;
 }
 
 /// Etcd's side, page by page, at one version.
