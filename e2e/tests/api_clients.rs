@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, metadata_watcher, watcher};
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -57,10 +57,12 @@ async fn timed(step: &str, work: impl Future<Output = ()>) {
     println!("{step}: {:.1} s", began.elapsed().as_secs_f64());
 }
 
+fn report_resource() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha2", "PolicyReport"))
+}
+
 fn reports(setup: &Setup, namespace: &str) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk(GROUP, "v1alpha2", "PolicyReport");
-    let resource = ApiResource::from_gvk(&kind);
-    Api::namespaced_with(setup.client.clone(), namespace, &resource)
+    Api::namespaced_with(setup.client.clone(), namespace, &report_resource())
 }
 
 fn object(name: &str) -> DynamicObject {
@@ -241,7 +243,9 @@ async fn the_control_api_reads_well(setup: &Setup) {
 async fn informers_follow(setup: &Setup) {
     let api = reports(setup, "default");
     let config = watcher::Config::default().streaming_lists();
-    let metadata = metadata_watcher(api.clone(), config).applied_objects();
+    let objects: Api<PartialObjectMeta<DynamicObject>> =
+        Api::namespaced_with(setup.client.clone(), "default", &report_resource());
+    let metadata = watcher(objects, config).applied_objects();
     let whole = watcher(api.clone(), watcher::Config::default()).applied_objects();
     let (mut metadata, mut whole) = (Box::pin(metadata), Box::pin(whole));
     create(setup, "default", "followed").await;
@@ -275,7 +279,7 @@ async fn informers_follow(setup: &Setup) {
         .unwrap();
 }
 
-/// As client-go's RetryWatcher: from a list's version on, and again from the last event's.
+/// As client-go's `RetryWatcher`: from a list's version on, and again from the last event's.
 async fn a_raw_watch_resumes(setup: &Setup) {
     let api = reports(setup, "default");
     let list = api.list(&ListParams::default()).await.unwrap();
@@ -380,12 +384,14 @@ async fn the_garbage_collector_deletes_what_its_owner_leaves(setup: &Setup) {
         .create(&PostParams::default(), &owner)
         .await
         .unwrap();
-    let mut owned = report("owned");
-    owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap",
+    let mut dependent = report("owned");
+    dependent["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap",
         "name": "owner", "uid": owner.uid()}]);
-    let owned: DynamicObject = serde_json::from_value(owned).unwrap();
+    let dependent: DynamicObject = serde_json::from_value(dependent).unwrap();
     let api = reports(setup, "default");
-    api.create(&PostParams::default(), &owned).await.unwrap();
+    api.create(&PostParams::default(), &dependent)
+        .await
+        .unwrap();
     create(setup, "default", "unowned").await;
     config_maps
         .delete("owner", &DeleteParams::default())
@@ -424,7 +430,7 @@ async fn a_killed_server_loses_nothing(setup: &mut Setup) {
     let before = api.list(&ListParams::default()).await.unwrap();
     let written = create(setup, "default", "written").await;
     setup.server().kill().await.unwrap();
-    setup.run_server().await;
+    setup.run_server();
     setup
         .until("the server answers again", async || {
             setup.get(&format!("{REPORTS}/written")).await.code == 200

@@ -1,5 +1,7 @@
 //! A reports-server process behind the aggregator of a real control plane.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ const NAMESPACE: &str = "default";
 const SERVICE: &str = "reports-server";
 const PORT: u16 = 8443;
 /// Longest wait for anything that must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane with the CRDs of the reports, and a server once it is started.
 pub struct Setup {
@@ -56,7 +58,7 @@ impl Setup {
     /// Starts the server and has it serve the reports in place of the CRDs.
     pub async fn switch(&mut self) {
         let ca = self.certificates();
-        self.run_server().await;
+        self.run_server();
         let target = format!("{}:{PORT}", network::NODE_IP).parse().unwrap();
         let backend = Backend {
             namespace: NAMESPACE.to_owned(),
@@ -83,7 +85,7 @@ impl Setup {
     }
 
     /// Starts the server's process, or starts it again after it was killed.
-    pub async fn run_server(&mut self) {
+    pub fn run_server(&mut self) {
         let file = |name: &str| self.files.path().join(name).display().to_string();
         let spec = ProcessSpec::new("reports-server", program()).args([
             format!("--bind-address={}:{PORT}", network::NODE_IP),
@@ -257,7 +259,8 @@ fn program() -> PathBuf {
     let program = directory.join("reports-server");
     assert!(
         program.exists(),
-        "build it first: cargo build -p reports-server ({program:?})"
+        "build it first: cargo build -p reports-server ({})",
+        program.display()
     );
     program
 }
