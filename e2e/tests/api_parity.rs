@@ -1,6 +1,9 @@
 //! The same requests, first to the CRDs in the kube-apiserver, then to the server that took their
 //! place: the answers must be the same but for what differs from run to run.
-#![allow(clippy::too_many_lines, reason = "a transcript reads from top to bottom")]
+#![allow(
+    clippy::too_many_lines,
+    reason = "a transcript reads from top to bottom"
+)]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
