@@ -71,5 +71,5 @@ fn control_available(ctx: &Context) -> bool {
     let found = ctx
         .api_services
         .find(|object| object.name_any() == control_api_name());
-    found.is_some_and(|object| dereference::is_available(&object))
+    found.is_some_and(|object| crate::apiservice::is_available(&object))
 }

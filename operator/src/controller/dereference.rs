@@ -7,7 +7,12 @@ use k8s_openapi::{
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 
 use super::validate::{NamespaceState, Validated};
-use crate::{certs::Material, migration::ServiceRef, names::SERVICE_PORT};
+use crate::{
+    apiservice::{Holder, holder},
+    certs::Material,
+    migration::ServiceRef,
+    names::SERVICE_PORT,
+};
 
 /// What could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -103,30 +108,13 @@ pub struct Registered {
     pub ca_bundle: Vec<u8>,
 }
 
-/// Whether the kube-apiserver reaches what an APIService points to.
-#[must_use]
-pub fn is_available(object: &APIService) -> bool {
-    let conditions = object
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
-}
-
 /// The APIServices that point to `service`.
 #[must_use]
 pub fn registered<'a>(
     api_services: impl IntoIterator<Item = &'a APIService>,
     service: &ServiceRef,
 ) -> Vec<Registered> {
-    let ours = |object: &&APIService| {
-        let target = object.spec.as_ref().and_then(|spec| spec.service.as_ref());
-        target.is_some_and(|target| {
-            target.namespace.as_deref() == Some(&service.namespace)
-                && target.name.as_deref() == Some(&service.name)
-        })
-    };
+    let ours = |object: &&APIService| holder(Some(object), service) == Holder::Ours;
     let registered = |object: &APIService| {
         let spec = object.spec.as_ref()?;
         let ca_bundle = spec.ca_bundle.as_ref().map(|bundle| bundle.0.clone());

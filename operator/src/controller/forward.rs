@@ -116,7 +116,7 @@ async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Resul
 /// What each group of the specification should reach.
 fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTarget> {
     let server_ready = workload::is_ready(&applied.deployment);
-    let control_available = dereference::is_available(&applied.control_api);
+    let control_available = crate::apiservice::is_available(&applied.control_api);
     let target = |api: &ApiSpec| GroupTarget {
         group: api.group.clone(),
         owner: match api.owner {

@@ -10,8 +10,9 @@ use kube::ResourceExt;
 
 use super::{conditions::Finding, migration::phase};
 use crate::{
+    apiservice::is_available,
     certs::Outcome,
-    controller::{apply::Applied, dereference::is_available, workload},
+    controller::{apply::Applied, workload},
     migration::{ApiServiceStatus, GroupStatus, ServedBy},
 };
 
