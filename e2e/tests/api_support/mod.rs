@@ -68,17 +68,19 @@ impl Setup {
         };
         self.cluster.expose(&backend).await.unwrap();
         self.register(control::GROUP, control::VERSION, &ca).await;
-        for resource in catalog::group(GROUP) {
-            self.open_gate(resource.plural).await;
-        }
-        // As a switch leaves it: above the versions that etcd gave.
+        // As in a switch: first above the versions that etcd gave, then open.
+        let floor = json!({"spec": {"resourceVersion": "100000"}});
         let plural = catalog::group(GROUP)
             .next()
             .map_or("", |resource| resource.plural);
-        let floor = json!({"spec": {"resourceVersion": "100000"}});
-        self.send("PUT", &control_uri(plural, "floor"), &[JSON], &floor)
-            .await
-            .expect(200);
+        self.until("the floor is raised", async || {
+            let uri = control_uri(plural, "floor");
+            self.send("PUT", &uri, &[JSON], &floor).await.code == 200
+        })
+        .await;
+        for resource in catalog::group(GROUP) {
+            self.open_gate(resource.plural).await;
+        }
         for version in versions() {
             self.register(GROUP, version, &ca).await;
         }
@@ -220,6 +222,45 @@ impl Setup {
             code: head.status.as_u16(),
             headers: head.headers,
             body: body.to_bytes(),
+        }
+    }
+}
+
+/// A watch, read line by line.
+pub struct Watch {
+    body: Body,
+    buffer: Vec<u8>,
+}
+
+impl Setup {
+    /// Opens a watch, or whatever else a get answers with.
+    pub async fn watch(&self, uri: &str, accept: &str) -> (u16, Watch) {
+        let request = http::Request::get(uri).header("accept", accept);
+        let request = request.body(Body::empty()).unwrap();
+        let (head, body) = self.client.send(request).await.unwrap().into_parts();
+        (
+            head.status.as_u16(),
+            Watch {
+                body,
+                buffer: Vec::new(),
+            },
+        )
+    }
+}
+
+impl Watch {
+    /// The next line; `None` at the end of the stream.
+    pub async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame())
+                .await
+                .unwrap();
+            let frame = frame?.unwrap();
+            self.buffer.extend_from_slice(frame.data_ref()?);
         }
     }
 }

@@ -178,9 +178,6 @@ impl View {
         if initial_events_end {
             metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        if self.accepted.transform != Transform::None {
-            metadata["creationTimestamp"] = Value::Null;
-        }
         let object = json!({
             "apiVersion": self.api_version,
             "kind": self.kind,
