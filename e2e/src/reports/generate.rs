@@ -60,10 +60,10 @@ pub fn reports(kind: ReportKind, seed: u64) -> Vec<Value> {
 }
 
 fn report(kind: ReportKind, rng: &mut StdRng) -> Value {
-    let lengths = if kind.namespaced() {
-        shape::RESULTS_NAMESPACED
-    } else {
-        shape::RESULTS_CLUSTER
+    let lengths = match (kind.namespaced(), kind.ephemeral()) {
+        (true, false) => shape::RESULTS_NAMESPACED,
+        (true, true) => shape::RESULTS_EPHEMERAL,
+        (false, _) => shape::RESULTS_CLUSTER,
     };
     let results: Vec<Value> = (0..shape::at(lengths, rng.random()))
         .map(|_| result(rng))
