@@ -324,7 +324,7 @@ async fn transcript(setup: &Setup) -> Transcript<'_> {
 /// A report comes, is changed, comes into a selection and leaves it, comes again and goes.
 async fn life(setup: &Setup, name: &str) {
     let path = item(name);
-    let patch = async |body: Value| {
+    let change = async |body: Value| {
         setup
             .send("PATCH", &path, &[MERGE], &body)
             .await
@@ -334,11 +334,11 @@ async fn life(setup: &Setup, name: &str) {
         .send("POST", REPORTS, &[JSON], &report(name))
         .await
         .expect(201);
-    patch(json!({"metadata": {"labels": {"in": "yes"}}})).await;
-    patch(json!({"summary": {"pass": 2}})).await;
-    patch(json!({"metadata": {"labels": {"in": "no"}}})).await;
-    patch(json!({"summary": {"pass": 3}})).await;
-    patch(json!({"metadata": {"labels": {"in": "yes"}}})).await;
+    change(json!({"metadata": {"labels": {"in": "yes"}}})).await;
+    change(json!({"summary": {"pass": 2}})).await;
+    change(json!({"metadata": {"labels": {"in": "no"}}})).await;
+    change(json!({"summary": {"pass": 3}})).await;
+    change(json!({"metadata": {"labels": {"in": "yes"}}})).await;
     setup
         .send("DELETE", &path, &[], &Value::Null)
         .await
