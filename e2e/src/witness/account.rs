@@ -20,7 +20,7 @@ const EXAMPLES: usize = 20;
 /// See [`Ledger::doubts`].
 type Doubts = [(ReportKind, String)];
 
-/// What the witness has to say. All counts but `requests` and `events` should be 0.
+/// What the witness has to say. All counts but those of requests, writes and events should be 0.
 #[derive(Clone, Debug, Default, Serialize, PartialEq)]
 pub struct Account {
     /// Requests that the writers and listers sent.
@@ -33,6 +33,8 @@ pub struct Account {
     pub failed_requests: u64,
     /// Longest time from request to answer, in milliseconds.
     pub longest_wait_ms: u64,
+    /// The request that waited longest.
+    pub longest_request: String,
     /// Acknowledged writes that a watcher did not see, summed over watchers.
     pub events_missed: u64,
     /// Events that a watcher saw more than once.
@@ -72,6 +74,7 @@ impl Account {
             writes: 0,
             events: 0,
             longest_wait_ms: 0,
+            longest_request: String::new(),
             examples: Vec::new(),
             ..self.clone()
         };
@@ -96,12 +99,12 @@ pub fn settle(
     let doubts = ledger.doubts();
     let failures = ledger.failures();
     let (longest, what) = ledger.longest();
-    tracing::info!(?longest, what, "the longest wait");
     let mut account = Account {
         requests: ledger.so_far().0,
         writes: acks.len() as u64,
         failed_requests: failures.len() as u64,
         longest_wait_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
+        longest_request: what,
         examples: failures.into_iter().take(EXAMPLES).collect(),
         ..Account::default()
     };

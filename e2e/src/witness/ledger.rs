@@ -87,11 +87,11 @@ impl Ledger {
         let _ = running.wait_for(|running| *running == 0).await;
     }
 
-    /// A request was answered, as expected or not.
-    pub fn answered(&self, what: &str, took: Duration) {
+    /// A request was answered, as expected or not; without a time it does not count for the wait.
+    pub fn answered(&self, what: &str, took: Option<Duration>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let mut inner = self.inner();
-        if took > inner.longest_wait {
+        if let Some(took) = took.filter(|took| *took > inner.longest_wait) {
             inner.longest_wait = took;
             what.clone_into(&mut inner.longest_what);
         }

@@ -91,7 +91,7 @@ impl Witness {
             for style in Style::ALL {
                 let watcher = Arc::new(Watcher::new(kind, style));
                 tasks.spawn(Arc::clone(&watcher).run(
-                    Requester::new(client.clone(), Arc::clone(&ledger)),
+                    Requester::new(client.clone(), Arc::clone(&ledger)).untimed(),
                     stop_watching.clone(),
                 ));
                 watchers.push(watcher);
