@@ -1,0 +1,1 @@
+//! A real PostgreSQL for tests: servers, poolers, and the faults that they may have.
