@@ -14,7 +14,7 @@ use reports_server_operator::{
     http,
     leader::{self, Candidate},
     metrics::Metrics,
-    migration::{Deps, Supervisor},
+    migration::{Deps, Stillness, Supervisor},
     names,
 };
 use tokio::{
@@ -198,6 +198,7 @@ impl Operator {
             config: self.config,
             recorder: recorder.clone(),
             metrics: self.metrics.migration.clone(),
+            stillness: Stillness::default(),
             namespace: self.options.namespace.clone(),
         });
         let settings = controller::Settings {

@@ -13,7 +13,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use prometheus_client::registry::Registry;
 use reports_server_operator::migration::{
     ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, ServiceRef, Settings,
-    SourcePolicy, Supervisor,
+    SourcePolicy, Stillness, Supervisor,
 };
 
 #[derive(Parser)]
@@ -64,6 +64,7 @@ async fn main() -> anyhow::Result<()> {
         client,
         config,
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        stillness: Stillness::default(),
         namespace: "default".to_owned(),
     });
     let owner = Owner {

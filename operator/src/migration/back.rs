@@ -94,6 +94,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     cx.step(StepName::BackWrite, write(&mut writers)).await?;
     cx.step(StepName::BackBurn, burn(cx, &endpoints, AHEAD))
         .await?;
+    let _still = cx.still().await;
     if let Err(error) = cx
         .step(StepName::BackHold, hold(cx, o, &mut writers, &endpoints))
         .await

@@ -14,6 +14,7 @@ use super::{
     pages::Pacer,
     status::Phase,
     step::StepName,
+    stillness::Still,
     supervisor::Deps,
     target::{GroupTarget, Owner},
     wire::Wire,
@@ -57,7 +58,7 @@ impl Cx {
         Self {
             control: Control::new(wire.clone()),
             notes: NoteBook::new(client.clone(), &deps.namespace),
-            pacer: Arc::new(Pacer::new(target.settings.max_requests_per_second)),
+            pacer: pacer(&deps, &target),
             faults: Faults::from_environment(),
             deps,
             owner,
@@ -71,7 +72,7 @@ impl Cx {
     /// Takes a new target over.
     pub fn set_target(&mut self, target: GroupTarget) {
         if target.settings.max_requests_per_second != self.target.settings.max_requests_per_second {
-            self.pacer = Arc::new(Pacer::new(target.settings.max_requests_per_second));
+            self.pacer = pacer(&self.deps, &target);
         }
         self.target = target;
     }
@@ -116,6 +117,12 @@ impl Cx {
         result
     }
 
+    /// Waits until no other group holds requests; until what comes back is dropped, other groups
+    /// neither hold requests nor list and copy.
+    pub async fn still(&self) -> Still {
+        self.deps.stillness.begin(&self.target.group).await
+    }
+
     /// Publishes which step runs.
     pub fn show(&self, step: StepName, phase: Phase) {
         self.report.update(|status| {
@@ -157,6 +164,15 @@ impl Cx {
             }
         });
     }
+}
+
+fn pacer(deps: &Deps, target: &GroupTarget) -> Arc<Pacer> {
+    let per_second = target.settings.max_requests_per_second;
+    Arc::new(Pacer::new(
+        &target.group,
+        deps.stillness.clone(),
+        per_second,
+    ))
 }
 
 /// Longest note that the Events API takes is 1 kB.

@@ -31,6 +31,7 @@ mod settle;
 mod soak;
 mod status;
 mod step;
+mod stillness;
 mod supervisor;
 mod switch;
 mod target;
@@ -43,6 +44,7 @@ pub use status::{
     ApiServiceStatus, GroupStatus, Phase, Problem, Pruned, ResourceProgress, ServedBy,
 };
 pub use step::StepName;
+pub use stillness::Stillness;
 pub use supervisor::{Deps, Supervisor};
 pub use target::{
     ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, ServiceRef, Settings,

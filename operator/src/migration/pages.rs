@@ -8,6 +8,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     control::retry,
+    stillness::Stillness,
     wire::{Wire, WireError, query},
 };
 
@@ -71,20 +72,24 @@ pub fn version(object: &Value) -> Option<u64> {
         .ok()
 }
 
-/// Spaces requests evenly.
+/// Spaces the requests of one group evenly, and stops them while another group holds requests.
 pub struct Pacer {
+    group: String,
+    stillness: Stillness,
     interval: Duration,
     next: Mutex<Instant>,
 }
 
 impl Pacer {
-    /// At most `per_second` requests a second; no bound when absent or zero.
+    /// At most `per_second` requests a second for `group`; no bound when absent or zero.
     #[must_use]
-    pub fn new(per_second: Option<u32>) -> Self {
+    pub fn new(group: &str, stillness: Stillness, per_second: Option<u32>) -> Self {
         let interval = per_second
             .and_then(NonZeroU32::new)
             .map_or(Duration::ZERO, |n| Duration::from_secs(1) / n.get());
         Self {
+            group: group.to_owned(),
+            stillness,
             interval,
             next: Mutex::new(Instant::now()),
         }
@@ -92,6 +97,7 @@ impl Pacer {
 
     /// Waits for the caller's turn.
     pub async fn turn(&self) {
+        self.stillness.end_of_others(&self.group).await;
         if self.interval.is_zero() {
             return;
         }
@@ -214,13 +220,13 @@ mod tests {
     #[tokio::test]
     async fn the_pacer_spaces_turns_and_no_bound_does_not_wait() {
         let start = Instant::now();
-        let pacer = Pacer::new(Some(100));
+        let pacer = Pacer::new("a.io", Stillness::default(), Some(100));
         for _ in 0..6 {
             pacer.turn().await;
         }
         assert!(start.elapsed() >= Duration::from_millis(50));
         let start = Instant::now();
-        let free = Pacer::new(None);
+        let free = Pacer::new("a.io", Stillness::default(), None);
         for _ in 0..1000 {
             free.turn().await;
         }

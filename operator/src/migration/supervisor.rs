@@ -18,6 +18,7 @@ use super::{
     actor,
     metrics::Metrics,
     status::GroupStatus,
+    stillness::Stillness,
     target::{GroupTarget, Owner},
 };
 
@@ -32,6 +33,8 @@ pub struct Deps {
     pub recorder: Recorder,
     /// Step metrics; see [`Metrics::register`].
     pub metrics: Arc<Metrics>,
+    /// Keeps groups from getting in each other's way.
+    pub stillness: Stillness,
     /// The operator's own namespace: its `ConfigMap` of notes lives there.
     pub namespace: String,
 }

@@ -91,6 +91,7 @@ pub async fn run(
 ) -> Result<(), SwitchError> {
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     door_io::guard(cx).await?;
+    let _still = cx.still().await;
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {
         probes = open_probes(&endpoints, live).await?;
