@@ -1,0 +1,85 @@
+//! The same requests, first to the CRDs in the kube-apiserver, then to the server that took their
+//! place: the answers must be the same but for what differs from run to run.
+#![allow(
+    clippy::too_many_lines,
+    reason = "a transcript reads from top to bottom"
+)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
+
+#[path = "../api_support/mod.rs"]
+mod api_support;
+mod changes;
+mod creates;
+mod reads;
+mod removals;
+mod transcript;
+mod watches;
+
+use std::collections::BTreeMap;
+
+use api_support::*;
+use transcript::Transcript;
+
+const NO_WARNINGS: &str = "a refusal carries no warnings of unknown fields";
+
+/// Steps whose answers differ, and why.
+const KNOWN: &[(&str, &str)] = &[
+    (
+        "protobuf only:",
+        "the Status is JSON, and protobuf is not in the list of media types",
+    ),
+    ("HTML:", "protobuf is not in the list of media types"),
+    (
+        "two controllers:",
+        "the references are printed with sorted keys",
+    ),
+    ("text/plain:", "protobuf is not in the list of media types"),
+    ("unknown version:", NO_WARNINGS),
+    ("other version: PUT", NO_WARNINGS),
+    ("merge version:", NO_WARNINGS),
+];
+
+#[tokio::test]
+async fn a_client_cannot_tell_the_server_from_the_crd() {
+    let mut setup = Setup::start().await;
+    let crd = transcript(&setup).await.steps;
+    setup.switch().await;
+    let ours = transcript(&setup).await.steps;
+    let mut differences = Vec::new();
+    for ((step, want), (other, got)) in crd.iter().zip(&ours) {
+        assert_eq!(step, other);
+        if want != got && !KNOWN.iter().any(|(known, _)| step.starts_with(known)) {
+            differences.push(format!("{step}\n  CRD:  {want}\n  ours: {got}"));
+        }
+    }
+    assert_eq!(crd.len(), ours.len());
+    assert!(
+        differences.is_empty(),
+        "{} of {} steps differ:\n{}",
+        differences.len(),
+        crd.len(),
+        differences.join("\n")
+    );
+}
+
+async fn transcript(setup: &Setup) -> Transcript<'_> {
+    let mut t = Transcript {
+        setup,
+        steps: Vec::new(),
+        uids: BTreeMap::new(),
+    };
+    reads::reads(&mut t).await;
+    creates::creates(&mut t).await;
+    creates::bodies(&mut t).await;
+    changes::updates(&mut t).await;
+    changes::patches(&mut t).await;
+    removals::deletions(&mut t).await;
+    removals::collections(&mut t).await;
+    removals::paths(&mut t).await;
+    watches::watches(&mut t).await;
+    t
+}
