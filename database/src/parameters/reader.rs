@@ -1,0 +1,131 @@
+//! Reading the directory again and again.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{Parameters, ParametersError, key};
+
+/// Where the kubelet keeps the files of a volume; the files beside it are links into it, and it is
+/// exchanged for another as a whole.
+const KUBELET_DATA: &str = "..data";
+
+/// How often a directory is read again that was exchanged while it was read.
+const ATTEMPTS: usize = 3;
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// Reads the directory whenever it is asked to, and tells whether something changed.
+///
+/// ```no_run
+/// # fn main() -> Result<(), database::ParametersError> {
+/// let reader = database::ParametersReader::new("/etc/reports-server/database");
+/// let first = reader.read()?;
+/// // … before the next connection:
+/// let now = reader.read()?;
+/// if now.revision != first.revision {
+///     // connections made with `first` are replaced as they become idle
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ParametersReader {
+    directory: PathBuf,
+    last: Mutex<Option<Reading>>,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The parameters.
+    pub parameters: Arc<Parameters>,
+    /// Grows by one whenever the parameters differ from the ones before.
+    pub revision: u64,
+}
+
+impl ParametersReader {
+    /// For this directory, which is not read yet.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Reads the directory. Parameters that did not change are the same `Arc` as before.
+    ///
+    /// # Errors
+    /// See [`ParametersError`]. What was read before stays in [`ParametersReader::last`].
+    pub fn read(&self) -> Result<Reading, ParametersError> {
+        let now = Parameters::from_directory(&self.directory)?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let revision = match &*last {
+            Some(last) if *last.parameters == now => return Ok(last.clone()),
+            Some(last) => last.revision + 1,
+            None => 0,
+        };
+        let parameters = Arc::new(now);
+        let reading = Reading {
+            parameters,
+            revision,
+        };
+        *last = Some(reading.clone());
+        Ok(reading)
+    }
+
+    /// What was read last without an error, without reading again.
+    #[must_use]
+    pub fn last(&self) -> Option<Reading> {
+        self.last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// The known files of a directory, all of one version where the kubelet made it.
+pub(super) fn read_files(directory: &Path) -> Result<Files, ParametersError> {
+    let version = || fs::canonicalize(directory.join(KUBELET_DATA)).ok();
+    let mut tried = 1;
+    loop {
+        let before = version();
+        let result = read_known(before.as_deref().unwrap_or(directory));
+        // The link is exchanged before the version behind it goes: while it is the same, so was
+        // everything that was read.
+        if tried == ATTEMPTS || before == version() {
+            return result;
+        }
+        tried += 1;
+    }
+}
+
+fn read_known(place: &Path) -> Result<Files, ParametersError> {
+    let failed = |path: &Path, source| ParametersError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    // A directory that is not there is another mistake than one without the files.
+    fs::read_dir(place).map_err(|source| failed(place, source))?;
+    let mut files = Files::new();
+    for key in key::ALL {
+        let path = place.join(key);
+        match fs::read(&path) {
+            Ok(value) => {
+                files.insert(key.to_owned(), value);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(failed(&path, source)),
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,145 @@
+//! An open connection.
+
+use std::{future::poll_fn, pin::pin, task::Poll};
+
+use tokio::task::JoinHandle;
+use tokio_postgres::{
+    AsyncMessage, Client, Error, SimpleQueryMessage, Socket, tls::MakeTlsConnect,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::{
+    parameters::{Endpoint, TargetSessionAttrs},
+    version::ServerVersion,
+};
+
+/// What carries the messages of a client; somebody has to poll it.
+pub type Connection =
+    tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// The task that polls a [`Connection`]. It ends when its client is dropped or the connection is
+/// lost.
+pub type ConnectionTask = JoinHandle<Result<(), Error>>;
+
+/// An open connection that nobody polls yet, so that who needs notifications can poll it for
+/// messages.
+pub struct Session {
+    /// Takes the statements.
+    pub client: Client,
+    /// Carries them.
+    pub connection: Connection,
+    /// The host among the parameters that it was.
+    pub endpoint: Endpoint,
+    /// What the server says that it is.
+    pub version: ServerVersion,
+    /// Whether [`ConnectOptions::settings`](crate::ConnectOptions::settings) are in force. A
+    /// connection pooler may refuse them; they are left out then.
+    pub settings_in_force: bool,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("endpoint", &self.endpoint)
+            .field("version", &self.version)
+            .field("settings_in_force", &self.settings_in_force)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Has the connection polled by a task of its own. Notices are logged, notifications dropped.
+    #[must_use]
+    pub fn spawn(self) -> (Client, ConnectionTask) {
+        (self.client, tokio::spawn(self.connection))
+    }
+}
+
+/// Why a session will not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsuitable {
+    /// It is a standby.
+    Standby,
+    /// Its transactions are read-only.
+    ReadOnly,
+}
+
+/// Whether a session is of the kind that was asked for. PostgreSQL 14 says so when it greets;
+/// what stands between (a pooler) may not pass that on, and is asked.
+///
+/// # Errors
+/// The connection is lost, or the question is refused.
+pub(crate) async fn unsuitable(
+    client: &Client,
+    connection: &mut Connection,
+    wanted: TargetSessionAttrs,
+) -> Result<Option<Unsuitable>, Error> {
+    let told = |connection: &Connection, name| Some(connection.parameter(name)? == "on");
+    if wanted == TargetSessionAttrs::Any {
+        return Ok(None);
+    }
+    let standby = match told(connection, "in_hot_standby") {
+        Some(standby) => standby,
+        None => {
+            ask(
+                client,
+                connection,
+                "SELECT pg_catalog.pg_is_in_recovery()",
+                "t",
+            )
+            .await?
+        }
+    };
+    if standby {
+        return Ok(Some(Unsuitable::Standby));
+    }
+    if wanted == TargetSessionAttrs::Primary {
+        return Ok(None);
+    }
+    let read_only = match told(connection, "default_transaction_read_only") {
+        Some(read_only) => read_only,
+        None => ask(client, connection, "SHOW transaction_read_only", "on").await?,
+    };
+    Ok(read_only.then_some(Unsuitable::ReadOnly))
+}
+
+async fn ask(
+    client: &Client,
+    connection: &mut Connection,
+    question: &str,
+    yes: &str,
+) -> Result<bool, Error> {
+    let answer = drive(connection, client.simple_query(question)).await?;
+    let answer = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    Ok(answer == Some(yes))
+}
+
+/// Polls the connection for as long as a statement needs.
+async fn drive<T>(
+    connection: &mut Connection,
+    statement: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut statement = pin!(statement);
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(result) = statement.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            match connection.poll_message(cx) {
+                Poll::Ready(Some(Ok(AsyncMessage::Notice(notice)))) => {
+                    tracing::debug!(%notice, "notice of the database");
+                }
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                // A connection ends without an error only after its client, which is still there;
+                // should it ever, the time limit of the attempt ends this.
+                Poll::Ready(None) => return Poll::Pending,
+                Poll::Pending => return statement.as_mut().poll(cx),
+            }
+        }
+    })
+    .await
+}
