@@ -64,6 +64,12 @@ pub fn data(name: &str) -> String {
     format!("{name}-data")
 }
 
+/// Name of the `ConfigMap` with what is not secret about the connection to PostgreSQL.
+#[must_use]
+pub fn database(name: &str) -> String {
+    format!("{name}-database")
+}
+
 /// Name of the `ConfigMap` that tells the server which groups to serve.
 #[must_use]
 pub fn config(name: &str) -> String {
@@ -114,6 +120,7 @@ mod tests {
         for child in [
             server(&name),
             data(&name),
+            database(&name),
             config(&name),
             ca(&name),
             serving_cert(&name),

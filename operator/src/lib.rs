@@ -3,6 +3,7 @@
 pub mod apiservice;
 pub mod certs;
 pub mod controller;
+pub mod database;
 pub mod events;
 pub mod http;
 pub mod leader;

@@ -89,6 +89,12 @@ impl Names {
         names::data(&self.instance)
     }
 
+    /// `ConfigMap` with what is not secret about the connection to PostgreSQL.
+    #[must_use]
+    pub fn database(&self) -> String {
+        names::database(&self.instance)
+    }
+
     /// `ConfigMap` with the served groups.
     #[must_use]
     pub fn config(&self) -> String {
@@ -185,6 +191,7 @@ mod tests {
         for name in [
             names.server(),
             names.data(),
+            names.database(),
             names.config(),
             names.ca(),
             names.serving_cert(),

@@ -21,7 +21,11 @@ pub const MAX_REQUESTS_PER_SECOND: u32 = 50;
 pub const SOAK: Duration = Duration::from_mins(5);
 /// How long after the switch nothing is pruned.
 pub const SOURCE_AFTER: Duration = Duration::from_hours(24);
-/// Size of the embedded database's volume.
+/// Server pods on a database that several can share.
+pub const REPLICAS: u32 = 2;
+/// Connections of one server pod to PostgreSQL.
+pub const MAX_CONNECTIONS: u32 = 16;
+/// Size of the database's volume.
 pub const STORAGE_SIZE: &str = "10Gi";
 /// Lifetime of the certificate authority.
 pub const CA_VALIDITY: Duration = Duration::from_hours(365 * 24);
@@ -60,9 +64,13 @@ pub struct Effective {
     /// `database.embedded.ephemeral`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<EphemeralVolume>,
-    /// `database.embedded.storage.size`
+    /// `database.embedded.storage.size` or `database.managed.storage.size`
     #[schemars(length(max = 32))]
     pub storage_size: String,
+    /// `database.pool.maxConnections`; none with mode `Embedded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>")]
+    pub max_connections: Option<u32>,
     /// `tls.mode`
     pub tls_mode: TlsMode,
     /// `tls.operator.caValidity`
@@ -77,9 +85,10 @@ pub struct Effective {
     #[serde(with = "seconds")]
     #[schemars(with = "String", length(max = 32))]
     pub renew_before: Duration,
-    /// `server.replicas`
-    #[schemars(with = "i32")]
-    pub replicas: u32,
+    /// `server.replicas`; none where the number follows the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>")]
+    pub replicas: Option<u32>,
     /// `server.logging.level`
     pub log_level: LogLevel,
     /// `server.logging.format`
@@ -98,7 +107,16 @@ impl Effective {
         let migration = spec.migration.clone().unwrap_or_default();
         let source = migration.source.unwrap_or_default();
         let database = spec.database.clone().unwrap_or_default();
-        let embedded = database.embedded.unwrap_or_default();
+        let mode = database.mode.unwrap_or_default();
+        let pool = database.pool.unwrap_or_default();
+        let (ephemeral, storage) = match mode {
+            DatabaseMode::Embedded => {
+                let embedded = database.embedded.unwrap_or_default();
+                (embedded.ephemeral, embedded.storage)
+            }
+            DatabaseMode::Managed => (None, database.managed.unwrap_or_default().storage),
+            DatabaseMode::External | DatabaseMode::CloudNativePg => (None, None),
+        };
         let tls = spec.tls.clone().unwrap_or_default();
         let operator_tls = tls.operator.unwrap_or_default();
         let server = spec.server.clone().unwrap_or_default();
@@ -107,7 +125,7 @@ impl Effective {
 
         let ca_validity = operator_tls.ca_validity.map_or(CA_VALIDITY, Into::into);
         let cert_validity: Duration = operator_tls.cert_validity.map_or(CERT_VALIDITY, Into::into);
-        let policy = match (embedded.ephemeral, source.policy) {
+        let policy = match (ephemeral, source.policy) {
             // Etcd holds the only durable copy.
             (Some(_), _) => SourcePolicy::Keep,
             (None, policy) => policy.unwrap_or_default(),
@@ -124,24 +142,36 @@ impl Effective {
             on_failure: migration.on_failure.unwrap_or_default(),
             source_policy: policy,
             source_after: source.after.map_or(SOURCE_AFTER, Into::into),
-            database_mode: database.mode.unwrap_or_default(),
-            ephemeral: embedded.ephemeral,
-            storage_size: embedded
-                .storage
+            database_mode: mode,
+            ephemeral,
+            storage_size: storage
                 .and_then(|storage| storage.size)
                 .map_or_else(|| STORAGE_SIZE.to_owned(), |size| size.0),
+            max_connections: (mode != DatabaseMode::Embedded)
+                .then(|| positive(pool.max_connections, MAX_CONNECTIONS)),
             tls_mode: tls.mode.unwrap_or_default(),
             ca_validity,
             cert_validity,
             renew_before: operator_tls
                 .renew_before
                 .map_or(cert_validity / 3, Into::into),
-            replicas: positive(server.replicas, 1),
+            replicas: server
+                .autoscaling
+                .is_none()
+                .then(|| positive(server.replicas, default_replicas(mode))),
             log_level: logging.level.unwrap_or_default(),
             log_format: logging.format.unwrap_or_default(),
             deletion_apis: deletion.apis.unwrap_or_default(),
             deletion_data: deletion.data.unwrap_or_default(),
         }
+    }
+}
+
+/// An embedded database is one pod's; the others are shared, and two pods survive a node.
+fn default_replicas(mode: DatabaseMode) -> u32 {
+    match mode {
+        DatabaseMode::Embedded => 1,
+        DatabaseMode::Managed | DatabaseMode::External | DatabaseMode::CloudNativePg => REPLICAS,
     }
 }
 
@@ -191,7 +221,20 @@ mod tests {
         assert_eq!(effective.source_after, Duration::from_hours(24));
         assert_eq!(effective.storage_size, "10Gi");
         assert_eq!(effective.renew_before, CERT_VALIDITY / 3);
-        assert_eq!(effective.replicas, 1);
+        assert_eq!(effective.replicas, Some(1));
+        assert_eq!(effective.max_connections, None);
+    }
+
+    #[test]
+    fn postgresql_has_two_servers_unless_their_number_follows_the_load() {
+        let managed = effective(json!({"database": {"mode": "Managed",
+            "managed": {"storage": {"size": "3Gi"}}}}));
+        assert_eq!(managed.replicas, Some(2));
+        assert_eq!(managed.max_connections, Some(MAX_CONNECTIONS));
+        assert_eq!(managed.storage_size, "3Gi");
+        let by_load = effective(json!({"database": {"mode": "Managed"},
+            "server": {"autoscaling": {"maxReplicas": 4}}}));
+        assert_eq!(by_load.replicas, None);
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseSpec>,
 
-    /// Name of this cluster in a database that several clusters share.
+    /// Name of this cluster in a database that several clusters share; not with mode `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_identity: Option<ClusterIdentitySpec>,
 

@@ -24,11 +24,6 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.database.external",
     "spec.database.cloudNativePG",
     "spec.database.backup",
-    "spec.database.pool",
-    "spec.server.replicas",
-    "spec.server.autoscaling",
-    "spec.server.topologySpreadConstraints",
-    "spec.server.podDisruptionBudget",
     "spec.server.serviceAccount",
     "spec.server.podTemplate",
     "spec.images.postgres",
@@ -59,7 +54,7 @@ impl fmt::Display for FieldError {
 }
 
 /// Names every field of the specification that asks for something which this version does not do.
-/// A field that asks for what happens anyway (`replicas: 1`, `enabled: false`) is not named.
+/// A field that asks for what happens anyway (`enabled: false`) is not named.
 #[must_use]
 pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
     // Taken apart without `..`: a new field cannot be forgotten here.
@@ -162,7 +157,7 @@ impl Found {
             external,
             cloud_native_pg,
             backup,
-            pool,
+            pool: _,
         } = spec;
         let value = match mode {
             None | Some(DatabaseMode::Embedded) => None,
@@ -175,33 +170,23 @@ impl Found {
         self.when("spec.database.external", external.is_some());
         self.when("spec.database.cloudNativePG", cloud_native_pg.is_some());
         self.when("spec.database.backup", backup.is_some());
-        self.when("spec.database.pool", pool.is_some());
     }
 
     fn server(&mut self, spec: &ServerSpec) {
         let ServerSpec {
-            replicas,
-            autoscaling,
+            replicas: _,
+            autoscaling: _,
             resources: _,
             node_selector: _,
             tolerations: _,
             affinity: _,
-            topology_spread_constraints,
+            topology_spread_constraints: _,
             priority_class_name: _,
-            pod_disruption_budget,
+            pod_disruption_budget: _,
             service_account,
             logging: _,
             pod_template,
         } = spec;
-        let several = replicas.is_some_and(|replicas| replicas > 1);
-        self.value_when("spec.server.replicas", several, Some("more than 1"));
-        self.when("spec.server.autoscaling", autoscaling.is_some());
-        let spread = topology_spread_constraints.is_some();
-        self.when("spec.server.topologySpreadConstraints", spread);
-        self.when(
-            "spec.server.podDisruptionBudget",
-            pod_disruption_budget.is_some(),
-        );
         self.when("spec.server.serviceAccount", service_account.is_some());
         self.when("spec.server.podTemplate", pod_template.is_some());
     }
@@ -282,7 +267,8 @@ mod tests {
                 "verification": "Full", "source": {"policy": "Prune", "after": "24h"}},
             "database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi"}}},
             "clusterIdentity": {"id": "a"},
-            "server": {"replicas": 1, "resources": {"limits": {"memory": "1Gi"}},
+            "server": {"replicas": 2, "topologySpreadConstraints": [],
+                "podDisruptionBudget": {"minAvailable": 1}, "resources": {"limits": {"memory": "1Gi"}},
                 "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
                 "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info"}},
             "images": {"registry": "r.example", "server": {"tag": "1"}, "pullSecrets": [{"name": "s"}]},
@@ -303,11 +289,6 @@ mod tests {
     #[case(json!({"database": {"mode": "External"}}), "spec.database.mode: External is ")]
     #[case(json!({"database": {"mode": "CloudNativePG"}}), "spec.database.mode: CloudNativePG is ")]
     #[case(json!({"database": {"backup": {}}}), "spec.database.backup: ")]
-    #[case(json!({"database": {"pool": {}}}), "spec.database.pool: ")]
-    #[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 is ")]
-    #[case(json!({"server": {"autoscaling": {"maxReplicas": 2}}}), "spec.server.autoscaling: ")]
-    #[case(json!({"server": {"topologySpreadConstraints": []}}), "spec.server.topologySpreadConstraints: ")]
-    #[case(json!({"server": {"podDisruptionBudget": {"minAvailable": 1}}}), "spec.server.podDisruptionBudget: ")]
     #[case(json!({"server": {"serviceAccount": {"name": "x"}}}), "spec.server.serviceAccount: ")]
     #[case(json!({"server": {"podTemplate": {"spec": {}}}}), "spec.server.podTemplate: ")]
     #[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres: ")]
@@ -328,10 +309,8 @@ mod tests {
             "migration": {"dryRun": true, "concurrency": 2, "verification": "Sample",
                 "drainWindow": "1m"},
             "database": {"mode": "Managed", "managed": {}, "cloudNativePG": {}, "backup": {},
-                "external": {"connectionSecretRef": {"name": "s"}}, "pool": {}},
-            "server": {"replicas": 2, "autoscaling": {"maxReplicas": 2},
-                "topologySpreadConstraints": [], "podDisruptionBudget": {}, "serviceAccount": {},
-                "podTemplate": {}},
+                "external": {"connectionSecretRef": {"name": "s"}}},
+            "server": {"serviceAccount": {}, "podTemplate": {}},
             "images": {"postgres": {}},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},

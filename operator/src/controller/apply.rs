@@ -11,7 +11,9 @@ use k8s_openapi::{
         authorization::v1::{
             ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
         },
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+        policy::v1::PodDisruptionBudget,
         rbac::v1::{Role, RoleBinding},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -24,7 +26,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tracing::info;
 
 use super::{
-    build::{Children, ServiceAccountRef, control_api_name, operand_binding},
+    build::{Children, Kept, ServiceAccountRef, control_api_name, operand_binding},
     validate::Validated,
     workload,
 };
@@ -124,9 +126,12 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         ca,
         serving_cert,
         config,
+        connection,
         data,
         service,
         deployment,
+        disruption_budget,
+        autoscaler,
         control_api,
     } = children;
     one(&inside(client, &operand_binding), &operand_binding).await?;
@@ -144,12 +149,12 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     one(&inside(client, &ca), &ca).await?;
     one(&inside(client, &serving_cert), &serving_cert).await?;
     one(&inside(client, &config), &config).await?;
-    let data = match data {
-        Some(data) => Some(one(&inside(client, &data), &data).await?),
-        None => None,
-    };
+    maybe(client, connection.as_ref()).await?;
+    let data = maybe(client, data.as_ref()).await?;
     one(&inside(client, &service), &service).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
+    maybe(client, disruption_budget.as_ref()).await?;
+    maybe(client, autoscaler.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
     let pods = if workload::is_ready(&deployment) {
         Vec::new()
@@ -162,6 +167,21 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         control_api,
         pods,
     })
+}
+
+/// Server-side apply of an object in a namespace, where there is to be one.
+async fn maybe<K>(client: &Client, object: Option<&K>) -> Result<Option<K>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + Debug,
+{
+    match object {
+        Some(object) => one(&inside(client, object), object).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Server-side apply of one object. Force: the fields that we build are ours, whoever wrote last.
@@ -265,19 +285,33 @@ async fn may_read_secrets(client: &Client, namespace: &str) -> Result<bool, Erro
 ///
 /// # Errors
 /// If leftovers cannot be listed or deleted.
-pub async fn remove_orphans(client: &Client, spec: &Validated) -> Result<Vec<String>, Error> {
-    let names = &spec.names;
-    let server = [names.server()];
-    let bindings = [names.server(), names.operand_binding()];
-    let secrets = [names.ca(), names.serving_cert()];
+pub async fn remove_orphans(
+    client: &Client,
+    spec: &Validated,
+    kept: &Kept,
+) -> Result<Vec<String>, Error> {
+    // Taken apart without `..`: a new kind cannot be forgotten here.
+    let Kept {
+        deployments,
+        services,
+        config_maps,
+        secrets,
+        roles,
+        role_bindings,
+        service_accounts,
+        disruption_budgets,
+        autoscalers,
+    } = kept;
     let mut gone = Vec::new();
-    gone.extend(orphans::<Deployment>(client, spec, &server).await?);
-    gone.extend(orphans::<Service>(client, spec, &server).await?);
-    gone.extend(orphans::<ConfigMap>(client, spec, &[names.config()]).await?);
-    gone.extend(orphans::<Secret>(client, spec, &secrets).await?);
-    gone.extend(orphans::<RoleBinding>(client, spec, &bindings).await?);
-    gone.extend(orphans::<Role>(client, spec, &server).await?);
-    gone.extend(orphans::<ServiceAccount>(client, spec, &server).await?);
+    gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
+    gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
+    gone.extend(orphans::<Deployment>(client, spec, deployments).await?);
+    gone.extend(orphans::<Service>(client, spec, services).await?);
+    gone.extend(orphans::<ConfigMap>(client, spec, config_maps).await?);
+    gone.extend(orphans::<Secret>(client, spec, secrets).await?);
+    gone.extend(orphans::<RoleBinding>(client, spec, role_bindings).await?);
+    gone.extend(orphans::<Role>(client, spec, roles).await?);
+    gone.extend(orphans::<ServiceAccount>(client, spec, service_accounts).await?);
     Ok(gone)
 }
 

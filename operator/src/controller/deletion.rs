@@ -50,10 +50,12 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
 /// Applies the children without an owner, so that they stay when the object is gone.
 async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     let namespace = dereference::namespace(&ctx.client, &object.spec.target_namespace).await?;
+    let cluster_uid = dereference::cluster_uid(&ctx.client).await?;
     let facts = Facts {
         namespace,
         claims: &[],
         default_image: &ctx.server_image,
+        cluster_uid: &cluster_uid,
     };
     let spec =
         validate::validate(object, &facts).map_err(|refusal| Error::Orphan(refusal.message))?;

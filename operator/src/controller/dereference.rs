@@ -1,7 +1,10 @@
 //! Step 1 of a reconciliation: read what the other steps decide on.
 
 use k8s_openapi::{
-    api::core::v1::{Namespace, Secret},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, Secret},
+    },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
@@ -11,7 +14,7 @@ use crate::{
     apiservice::{Holder, holder},
     certs::Material,
     migration::ServiceRef,
-    names::SERVICE_PORT,
+    names::{KUBE_SYSTEM, SERVICE_PORT},
 };
 
 /// What could not be read.
@@ -35,13 +38,34 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// The server.
+    #[error("cannot read deployment {namespace}/{name}: {source}")]
+    Deployment {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The cluster has no namespace `kube-system`.
+    #[error(
+        "there is no namespace kube-system to tell this cluster from others by: set \
+         spec.clusterIdentity.id"
+    )]
+    NoIdentity,
 }
 
 impl Error {
     /// Whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
-        let (Self::Namespace { source, .. } | Self::Secret { source, .. }) = self;
+        let (Self::Namespace { source, .. }
+        | Self::Secret { source, .. }
+        | Self::Deployment { source, .. }) = self
+        else {
+            return false;
+        };
         matches!(source, kube::Error::Api(status) if status.code == 403)
     }
 }
@@ -60,6 +84,37 @@ pub async fn namespace(client: &Client, name: &str) -> Result<NamespaceState, Er
             source,
         })?;
     Ok(namespace_state(found.as_ref()))
+}
+
+/// uid of the namespace `kube-system`, which lives as long as the cluster.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn cluster_uid(client: &Client) -> Result<String, Error> {
+    let api = Api::<Namespace>::all(client.clone());
+    let found = api.get_metadata_opt(KUBE_SYSTEM).await;
+    let found = found.map_err(|source| Error::Namespace {
+        name: KUBE_SYSTEM.to_owned(),
+        source,
+    })?;
+    found
+        .and_then(|namespace| namespace.uid())
+        .ok_or(Error::NoIdentity)
+}
+
+/// The server as it is.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Deployment>, Error> {
+    let api = Api::<Deployment>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.server();
+    let found = api.get_opt(&name).await;
+    found.map_err(|source| Error::Deployment {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })
 }
 
 fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceState {

@@ -31,6 +31,7 @@ pub fn facts() -> Facts<'static> {
         namespace: NamespaceState::Active,
         claims: &[],
         default_image: IMAGE,
+        cluster_uid: "uid-of-kube-system",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::PoisonError, time::Duration};
 
 use crds::v1alpha1::{
-    ReportsServer,
+    ReportsServer, reasons,
     spec::{ApiOwner, ApiSpec},
 };
 use jiff::Timestamp;
@@ -13,13 +13,16 @@ use tracing::info;
 use super::{
     Context, Error, RESYNC,
     apply::{self, Applied},
-    build, dereference, finalizer, owner, registered, report,
+    build::{self, Kept},
+    dereference, finalizer, owner, registered, report,
     status::State,
-    validate::{Storage, Validated},
+    validate::{Refusal, Validated},
     workload,
 };
 use crate::{
-    certs, events,
+    certs,
+    database::place::Database,
+    events,
     migration::{self, GroupTarget, Phase},
 };
 
@@ -42,6 +45,10 @@ pub async fn carry_out(
         }
         read => read?,
     };
+    if let Some(refusal) = moved_off_embedded(spec, ctx).await? {
+        report(object, ctx, &State::Refused(&refusal)).await?;
+        return Ok(RESYNC);
+    }
     ctx.watches.ensure(&spec.names, &spec.namespace);
     // build (no client required)
     let registered = registered(object, ctx);
@@ -49,9 +56,10 @@ pub async fn carry_out(
     let name = spec.names.instance();
     let certs = certs::reconcile(name, now, material, &published, &spec.certs)?;
     let children = build::build(spec, &certs.material, &ctx.operator);
+    let kept = children.kept();
     // apply (client required)
     let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
-    sweep(object, spec, ctx).await?;
+    sweep(object, spec, &kept, ctx).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
     // The finalizer comes before the first group is touched, and goes after the last is back.
@@ -90,8 +98,31 @@ pub async fn carry_out(
     Ok(due.clamp(Duration::from_secs(1), resync))
 }
 
+/// A server that has its reports in SQLite would start with an empty PostgreSQL: refused, with the
+/// way that there is.
+async fn moved_off_embedded(spec: &Validated, ctx: &Context) -> Result<Option<Refusal>, Error> {
+    if let Database::Embedded(_) = spec.database {
+        return Ok(None);
+    }
+    let present = dereference::deployment(&ctx.client, spec).await?;
+    let embedded = present.as_ref().is_some_and(workload::is_embedded);
+    Ok(embedded.then(|| Refusal {
+        reason: reasons::NOT_SUPPORTED,
+        message: "spec.database.mode: reports in an embedded database are not moved to another \
+                  mode in this version; set the mode back to Embedded, give the API groups back \
+                  to their CRDs (owner: CRD), delete this ReportsServer and create it again with \
+                  the new mode"
+            .to_owned(),
+    }))
+}
+
 /// Removes leftovers once a generation.
-async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Result<(), Error> {
+async fn sweep(
+    object: &ReportsServer,
+    spec: &Validated,
+    kept: &Kept,
+    ctx: &Context,
+) -> Result<(), Error> {
     let generation = object.meta().generation;
     let swept = |ctx: &Context| {
         let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +131,7 @@ async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Resul
     if swept(ctx) {
         return Ok(());
     }
-    let gone = apply::remove_orphans(&ctx.client, spec).await?;
+    let gone = apply::remove_orphans(&ctx.client, spec, kept).await?;
     if !gone.is_empty() {
         info!(
             name = spec.names.instance(),
@@ -115,7 +146,7 @@ async fn sweep(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Resul
 
 /// What each group of the specification should reach.
 fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTarget> {
-    let server_ready = workload::is_ready(&applied.deployment);
+    let server_ready = workload::is_serving(&applied.deployment);
     let control_available = crate::apiservice::is_available(&applied.control_api);
     let target = |api: &ApiSpec| GroupTarget {
         group: api.group.clone(),
@@ -127,7 +158,7 @@ fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTar
         ca_bundle: ca_bundle.as_bytes().to_vec(),
         server_ready,
         control_available,
-        persistent: matches!(spec.storage, Storage::Claim { .. }),
+        persistent: spec.database.is_persistent(),
         settings: spec.migration.clone(),
     };
     spec.apis.iter().map(target).collect()

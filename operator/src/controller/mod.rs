@@ -40,7 +40,7 @@ use kube::{
         reflector::Store,
     },
 };
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tracing::warn;
 
 use self::{
@@ -77,6 +77,8 @@ pub struct Context {
     /// Whether `api_services` holds what the cluster does.
     cached: watch::Receiver<bool>,
     watches: Watches,
+    /// uid of the namespace `kube-system`, once it is known: it never changes.
+    cluster_uid: OnceCell<String>,
     /// Generation, by uid, for which leftovers were removed.
     swept: Mutex<HashMap<String, Option<i64>>>,
 }
@@ -132,10 +134,15 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
     // validate (no client required)
     let claims = claims(&ctx.objects);
     let default_image = &ctx.server_image;
+    let cluster_uid = ctx
+        .cluster_uid
+        .get_or_try_init(|| dereference::cluster_uid(&ctx.client))
+        .await?;
     let facts = Facts {
         namespace,
         claims: &claims,
         default_image,
+        cluster_uid,
     };
     let spec = match validate::validate(object, &facts) {
         Ok(spec) => spec,
@@ -147,7 +154,7 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
     if object.spec.suspend == Some(true) {
         return suspend(object, ctx).await;
     }
-    forward::carry_out(object, &spec, ctx)
+    Box::pin(forward::carry_out(object, &spec, ctx))
         .await
         .map(Action::requeue)
 }

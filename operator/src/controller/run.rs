@@ -74,6 +74,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         objects: objects.clone(),
         cached: once_ready(api_services.clone()),
         api_services,
+        cluster_uid: tokio::sync::OnceCell::new(),
         swept: std::sync::Mutex::default(),
         supervisor: supervisor.clone(),
     });

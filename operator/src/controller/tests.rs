@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    apply, finalizer, fixtures,
+    apply, build, finalizer, fixtures,
     status::{self, Written},
 };
 use crate::testing::pair;
@@ -100,30 +100,36 @@ async fn a_status_is_written_when_it_differs_and_by_its_own_manager() {
 }
 
 /// A list of metadata: a child, a leftover of ours, and a look-alike of somebody else.
-fn found(own: &str) -> Value {
+fn found(own: Option<&str>) -> Value {
     let item = |name: &str, owner: &str| {
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
             "metadata": {"name": name, "namespace": "target", "uid": format!("uid-of-{name}"),
                 "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": owner}]}})
     };
+    let own = own.map(|own| item(own, "uid-1"));
+    let others = [item("leftover", "uid-1"), item("foreign", "uid-9")];
+    let items: Vec<Value> = own.into_iter().chain(others).collect();
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {},
-        "items": [item(own, "uid-1"), item("leftover", "uid-1"), item("foreign", "uid-9")]})
+        "items": items})
 }
 
 #[tokio::test]
 async fn leftovers_are_deleted_and_nothing_else() {
     let (client, mut server) = pair();
     let spec = fixtures::validated(json!({}));
-    let task = tokio::spawn(async move { apply::remove_orphans(&client, &spec).await });
+    let kept = build::build(&spec, &fixtures::material(), &fixtures::operator()).kept();
+    let task = tokio::spawn(async move { apply::remove_orphans(&client, &spec, &kept).await });
     let mut kinds = Vec::new();
     for (plural, own) in [
-        ("deployments", "simple-server"),
-        ("services", "simple-server"),
-        ("configmaps", "simple-config"),
-        ("secrets", "simple-ca"),
-        ("rolebindings", "simple-operator"),
-        ("roles", "simple-server"),
-        ("serviceaccounts", "simple-server"),
+        ("horizontalpodautoscalers", None),
+        ("poddisruptionbudgets", None),
+        ("deployments", Some("simple-server")),
+        ("services", Some("simple-server")),
+        ("configmaps", Some("simple-config")),
+        ("secrets", Some("simple-ca")),
+        ("rolebindings", Some("simple-operator")),
+        ("roles", Some("simple-server")),
+        ("serviceaccounts", Some("simple-server")),
     ] {
         let list = server.next().await;
         assert!(
@@ -167,7 +173,7 @@ async fn the_control_api_of_another_is_left_alone() {
         "{}",
         get.path
     );
-    let foreign = found("x")["items"][2].clone();
+    let foreign = found(None)["items"][1].clone();
     get.answer(200, &foreign);
     // The mock answers nothing more: a DELETE would not end.
     task.await.unwrap().unwrap();

@@ -3,8 +3,13 @@
 //! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
 //! every default resolved.
 
+mod scale;
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub use scale::Autoscaling;
+pub use scale::{Replicas, Scale};
 
 use std::collections::BTreeMap;
 
@@ -12,10 +17,11 @@ use crds::{
     control, names as crd_names,
     v1alpha1::{
         ReportsServer, ReportsServerSpec,
-        defaults::Effective,
+        defaults::{self, Effective},
         reasons,
         spec::{
-            ApiSpec, DataDeletionPolicy, EmbeddedSpec, LogFormat, LogLevel, PullPolicy, ServerSpec,
+            ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogFormat, LogLevel,
+            PullPolicy, ServerSpec,
         },
         support::{NOT_SUPPORTED, unsupported_fields},
     },
@@ -28,7 +34,12 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 
 use super::image;
-use crate::{certs, migration, names::Names};
+use crate::{
+    certs,
+    database::place::{Connection, Database, Postgres, Storage},
+    migration,
+    names::Names,
+};
 
 /// What the target namespace is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +89,8 @@ pub struct Facts<'a> {
     pub claims: &'a [Claim],
     /// The server's image where the specification names none.
     pub default_image: &'a str,
+    /// uid of the namespace `kube-system`: what tells one cluster from another.
+    pub cluster_uid: &'a str,
 }
 
 /// Why nothing is done. Trying again does not help: the user has to change something.
@@ -87,23 +100,6 @@ pub struct Refusal {
     pub reason: &'static str,
     /// Field and remedy.
     pub message: String,
-}
-
-/// Where the embedded database lies.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Storage {
-    /// On a `PersistentVolumeClaim`.
-    Claim {
-        /// Size of the volume.
-        size: Quantity,
-        /// `StorageClass`; the cluster's default where absent.
-        class: Option<String>,
-    },
-    /// On the node's disk, gone with the pod.
-    EmptyDir {
-        /// Most it may take.
-        size: Quantity,
-    },
 }
 
 /// How the server's pods run.
@@ -142,8 +138,10 @@ pub struct Validated {
     pub owner: Option<OwnerReference>,
     /// Groups and their owners, in the user's order.
     pub apis: Vec<ApiSpec>,
-    /// Where the database lies.
-    pub storage: Storage,
+    /// Where the reports are stored.
+    pub database: Database,
+    /// How many pods there are, and where.
+    pub scale: Scale,
     /// Whether the database's volume outlives the `ReportsServer`.
     pub retain_data: bool,
     /// How the pods run.
@@ -184,7 +182,8 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         owner: object.controller_owner_ref(&()),
         namespace: spec.target_namespace.clone(),
         apis: spec.apis.clone(),
-        storage: storage(spec, &effective),
+        database: database(spec, &effective, facts),
+        scale: scale::of(spec, &effective)?,
         retain_data: !(delete_data && confirmed == Some(&name)),
         pod: pod_settings(spec, &effective, facts.default_image),
         certs: certs::Policy {
@@ -221,10 +220,7 @@ fn check_supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
         .iter()
         .map(ToString::to_string)
         .collect();
-    // Accepted by the schema and without effect on an embedded database of one cluster.
-    if spec.cluster_identity.is_some() {
-        found.push(format!("spec.clusterIdentity: {NOT_SUPPORTED}"));
-    }
+    found.extend(out_of_place(spec));
     let logging = spec
         .server
         .as_ref()
@@ -238,6 +234,29 @@ fn check_supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
         return Ok(());
     }
     refuse(reasons::NOT_SUPPORTED, found.join("; "))
+}
+
+/// Fields that have no effect in the mode at hand. They are never ignored.
+fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
+    let database = spec.database.clone().unwrap_or_default();
+    if database.mode.unwrap_or_default() != DatabaseMode::Embedded {
+        return Vec::new();
+    }
+    let server = spec.server.clone().unwrap_or_default();
+    let several = server.replicas.is_some_and(|replicas| replicas > 1);
+    let fields = [
+        (several, "spec.server.replicas: more than 1"),
+        (server.autoscaling.is_some(), "spec.server.autoscaling"),
+        (database.pool.is_some(), "spec.database.pool"),
+        (spec.cluster_identity.is_some(), "spec.clusterIdentity"),
+    ];
+    let found = fields.iter().filter(|(given, _)| *given);
+    let told = |(_, field): &(bool, &str)| {
+        format!(
+            "{field} needs PostgreSQL: set spec.database.mode to Managed, External or CloudNativePG"
+        )
+    };
+    found.map(told).collect()
 }
 
 /// Groups that the kube-apiserver or this project needs itself.
@@ -331,6 +350,22 @@ fn check_namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
         ),
     };
     refuse(reasons::TARGET_NAMESPACE_MISSING, message)
+}
+
+fn database(spec: &ReportsServerSpec, effective: &Effective, facts: &Facts<'_>) -> Database {
+    if effective.database_mode == DatabaseMode::Embedded {
+        return Database::Embedded(storage(spec, effective));
+    }
+    let identity = spec.cluster_identity.clone().unwrap_or_default();
+    Database::Postgres(Box::new(Postgres {
+        mode: effective.database_mode,
+        cluster_identity: identity.id.unwrap_or_else(|| facts.cluster_uid.to_owned()),
+        cluster_name: identity.display_name,
+        max_connections: effective
+            .max_connections
+            .unwrap_or(defaults::MAX_CONNECTIONS),
+        connection: Connection::default(),
+    }))
 }
 
 fn storage(spec: &ReportsServerSpec, effective: &Effective) -> Storage {

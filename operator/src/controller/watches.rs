@@ -15,7 +15,9 @@ use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        policy::v1::PodDisruptionBudget,
         rbac::v1::{Role, RoleBinding},
     },
 };
@@ -93,6 +95,8 @@ fn children(client: &Client, namespace: &str, selector: &str) -> BoxStream<'stat
         changes::<ServiceAccount>(client, namespace, selector),
         changes::<Role>(client, namespace, selector),
         changes::<RoleBinding>(client, namespace, selector),
+        changes::<PodDisruptionBudget>(client, namespace, selector),
+        changes::<HorizontalPodAutoscaler>(client, namespace, selector),
     ])
     .boxed()
 }

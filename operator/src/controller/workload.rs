@@ -23,6 +23,34 @@ pub fn is_ready(deployment: &Deployment) -> bool {
         && status.available_replicas.unwrap_or(0) >= wanted
 }
 
+/// Whether enough pods serve for clients to be answered: of several, one of any template is enough,
+/// as during a rolling update or when a node is lost.
+#[must_use]
+pub fn is_serving(deployment: &Deployment) -> bool {
+    let counts = |deployment: &Deployment| {
+        let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas);
+        let available = deployment
+            .status
+            .as_ref()
+            .and_then(|status| status.available_replicas);
+        (wanted.unwrap_or(1), available.unwrap_or(0))
+    };
+    let (wanted, available) = counts(deployment);
+    is_ready(deployment) || (wanted > 1 && available > 0)
+}
+
+/// Whether the server that runs keeps its reports in SQLite.
+#[must_use]
+pub fn is_embedded(deployment: &Deployment) -> bool {
+    let pod = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.template.spec.as_ref());
+    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
+    let mut args = containers.flat_map(|container| container.args.iter().flatten());
+    args.any(|arg| arg.starts_with("--database="))
+}
+
 /// Why not: a container's last words, else what keeps a pod from its node, else what the
 /// Deployment says, else that the previous pod has to end first.
 #[must_use]
@@ -180,6 +208,39 @@ mod tests {
         old.metadata.deletion_timestamp =
             serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(told(&old), "pod p is ending; the next one starts then");
+    }
+
+    #[rstest]
+    #[case::rolling(2, json!({"observedGeneration": 2, "updatedReplicas": 1, "availableReplicas": 2}), true)]
+    #[case::one_lost(2, json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1}), true)]
+    #[case::none(2, json!({"observedGeneration": 2, "updatedReplicas": 2}), false)]
+    #[case::only_an_old_one(1, json!({"observedGeneration": 1, "updatedReplicas": 1,
+        "availableReplicas": 1}), false)]
+    fn of_several_one_is_enough_to_serve(
+        #[case] replicas: i32,
+        #[case] status: Value,
+        #[case] expected: bool,
+    ) {
+        let deployment = serde_json::from_value(json!({
+            "metadata": {"name": "d", "generation": 2},
+            "spec": {"replicas": replicas, "selector": {}, "template": {}},
+            "status": status,
+        }))
+        .unwrap();
+        assert_eq!(is_serving(&deployment), expected);
+    }
+
+    #[rstest]
+    #[case("--database=/var/lib/reports-server/reports.db", true)]
+    #[case("--database-dir=/etc/reports-server/database", false)]
+    fn an_embedded_database_is_known_by_its_flag(#[case] arg: &str, #[case] expected: bool) {
+        let deployment = serde_json::from_value(json!({
+            "metadata": {"name": "d"},
+            "spec": {"selector": {}, "template": {"spec": {"containers": [
+                {"name": "server", "args": ["--log-level=info", arg]}]}}},
+        }))
+        .unwrap();
+        assert_eq!(is_embedded(&deployment), expected);
     }
 
     #[rstest]

@@ -194,6 +194,18 @@ pub fn operand() -> Vec<Reasoned> {
         ),
         rule("The server itself.", "apps", &["deployments"], OWN),
         rule(
+            "How many of the server's pods may be away when nodes are drained.",
+            "policy",
+            &["poddisruptionbudgets"],
+            OWN,
+        ),
+        rule(
+            "Number of the server's pods by load, where that is asked for.",
+            "autoscaling",
+            &["horizontalpodautoscalers"],
+            OWN,
+        ),
+        rule(
             "Says why the server does not start.",
             "",
             &["pods"],

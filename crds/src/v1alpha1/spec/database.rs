@@ -327,7 +327,7 @@ pub struct S3Destination {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolSpec {
-    /// Most connections of one server pod.
+    /// Most connections of one server pod. Default: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 200))]
     pub max_connections: Option<i32>,

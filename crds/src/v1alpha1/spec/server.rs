@@ -21,7 +21,7 @@ use crate::v1alpha1::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSpec {
-    /// Number of pods. Default: 1.
+    /// Number of pods. Default: 2, with `database.mode: Embedded` 1 (and no more).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub replicas: Option<i32>,
@@ -42,7 +42,7 @@ pub struct ServerSpec {
     /// Which nodes, and beside which pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How pods spread over nodes and zones.
+    /// How pods spread over nodes and zones. Default: evenly over both where that is possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
@@ -50,7 +50,7 @@ pub struct ServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
-    /// How many pods may be away at the same time.
+    /// How many pods may be away at the same time. Default: all but one, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<PodDisruptionBudgetSpec>,
     /// The pods' `ServiceAccount`.
@@ -73,14 +73,15 @@ pub struct ServerSpec {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AutoscalingSpec {
-    /// Fewest pods.
+    /// Fewest pods. Default: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub min_replicas: Option<i32>,
     /// Most pods.
     #[schemars(range(min = 1, max = 32))]
     pub max_replicas: i32,
-    /// Metrics of the `HorizontalPodAutoscaler`, handed on as they are.
+    /// Metrics of the `HorizontalPodAutoscaler`, handed on as they are. Default: one CPU core a
+    /// pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_objects")]
     pub metrics: Option<Vec<Map<String, Value>>>,

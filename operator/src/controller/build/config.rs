@@ -1,4 +1,5 @@
-//! The `ConfigMap` that tells the server what to serve, and the Service in front of it.
+//! The `ConfigMap`s that tell the server what to serve and where the database is, and the Service
+//! in front of it.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,19 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
         data: Some(BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))])),
         ..ConfigMap::default()
     }
+}
+
+/// What is not secret about the connection to PostgreSQL; none where nothing is ours to say.
+pub(super) fn connection(spec: &Validated) -> Option<ConfigMap> {
+    let parameters = &spec.database.postgres()?.connection.parameters;
+    let data = parameters
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), value.clone()));
+    (!parameters.is_empty()).then(|| ConfigMap {
+        metadata: namespaced(spec, spec.names.database()),
+        data: Some(data.collect()),
+        ..ConfigMap::default()
+    })
 }
 
 pub(super) fn service(spec: &Validated) -> Service {

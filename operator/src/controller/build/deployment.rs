@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy},
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{
             Container, ContainerPort, EnvVar, HTTPGetAction, LocalObjectReference,
             PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
@@ -18,8 +18,9 @@ use k8s_openapi::{
     },
 };
 
-use super::{Validated, namespaced, storage};
+use super::{Validated, namespaced, scale, storage};
 use crate::{
+    database::place::{self, Database},
     names::{CONTAINER_PORT, PORT_NAME},
     security,
 };
@@ -27,6 +28,7 @@ use crate::{
 /// Name of the container.
 const CONTAINER: &str = "server";
 const DATA_VOLUME: &str = "data";
+const DATABASE_VOLUME: &str = "database";
 const CERT_VOLUME: &str = "serving-cert";
 const DATA_DIR: &str = "/var/lib/reports-server";
 const CERT_DIR: &str = "/etc/reports-server/tls";
@@ -35,12 +37,8 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
     Deployment {
         metadata: namespaced(spec, spec.names.server()),
         spec: Some(DeploymentSpec {
-            replicas: Some(1),
-            // Two servers on one SQLite file would not know of each other's changes.
-            strategy: Some(DeploymentStrategy {
-                type_: Some("Recreate".to_owned()),
-                ..DeploymentStrategy::default()
-            }),
+            replicas: scale::replicas(spec),
+            strategy: Some(strategy(spec)),
             selector: LabelSelector {
                 match_labels: Some(spec.names.selector()),
                 ..LabelSelector::default()
@@ -56,6 +54,24 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()
+    }
+}
+
+/// On PostgreSQL the new pod serves before an old one goes.
+fn strategy(spec: &Validated) -> DeploymentStrategy {
+    match &spec.database {
+        // Two servers on one SQLite file would not know of each other's changes.
+        Database::Embedded(_) => DeploymentStrategy {
+            type_: Some("Recreate".to_owned()),
+            ..DeploymentStrategy::default()
+        },
+        Database::Postgres(_) => DeploymentStrategy {
+            type_: Some("RollingUpdate".to_owned()),
+            rolling_update: Some(RollingUpdateDeployment {
+                max_surge: Some(IntOrString::Int(1)),
+                max_unavailable: Some(IntOrString::Int(0)),
+            }),
+        },
     }
 }
 
@@ -79,11 +95,15 @@ fn pod(spec: &Validated) -> PodSpec {
             ..security::pod()
         }),
         containers: vec![container(spec)],
-        volumes: Some(vec![storage::volume(spec, DATA_VOLUME), certificate(spec)]),
+        volumes: Some(vec![
+            storage::volume(spec, database_mount(spec).0),
+            certificate(spec),
+        ]),
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
         node_selector: pod.node_selector.clone(),
         tolerations: pod.tolerations.clone(),
         affinity: pod.affinity.clone(),
+        topology_spread_constraints: scale::spread(spec),
         priority_class_name: pod.priority_class.clone(),
         ..PodSpec::default()
     }
@@ -95,13 +115,7 @@ fn container(spec: &Validated) -> Container {
         image: Some(spec.pod.image.clone()),
         image_pull_policy: Some(spec.pod.pull_policy.as_str().to_owned()),
         args: Some(args(spec)),
-        // The root file system is read-only, and SQLite puts the journals of large statements into
-        // temporary files: without a place for them it fails with "disk I/O error" (6410).
-        env: Some(vec![EnvVar {
-            name: "SQLITE_TMPDIR".to_owned(),
-            value: Some(DATA_DIR.to_owned()),
-            ..EnvVar::default()
-        }]),
+        env: environment(spec),
         ports: Some(vec![ContainerPort {
             name: Some(PORT_NAME.to_owned()),
             container_port: CONTAINER_PORT,
@@ -128,25 +142,67 @@ fn container(spec: &Validated) -> Container {
         security_context: Some(security::container()),
         // So that a condition can quote why the server ended.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        volume_mounts: Some(vec![
-            mount(DATA_VOLUME, DATA_DIR, false),
-            mount(CERT_VOLUME, CERT_DIR, true),
-        ]),
+        volume_mounts: Some(vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)]),
         ..Container::default()
     }
 }
 
 fn args(spec: &Validated) -> Vec<String> {
-    vec![
+    let mut args = vec![
         format!("--bind-address=0.0.0.0:{CONTAINER_PORT}"),
         format!("--config-map={}/{}", spec.namespace, spec.names.config()),
-        format!("--database={DATA_DIR}/reports.db"),
-        format!("--log-level={}", spec.pod.log_level.as_flag()),
+    ];
+    args.extend(database_args(spec));
+    args.push(format!("--log-level={}", spec.pod.log_level.as_flag()));
+    if let Database::Embedded(_) = spec.database {
         // The delay lets clients move to another replica; with one, it would only prolong the gap.
-        "--shutdown-delay=0s".to_owned(),
+        args.push("--shutdown-delay=0s".to_owned());
+    }
+    args.extend([
         format!("--tls-cert-file={CERT_DIR}/tls.crt"),
         format!("--tls-private-key-file={CERT_DIR}/tls.key"),
-    ]
+    ]);
+    args
+}
+
+fn database_args(spec: &Validated) -> Vec<String> {
+    let Database::Postgres(postgres) = &spec.database else {
+        return vec![format!("--database={DATA_DIR}/reports.db")];
+    };
+    let mut args = vec![
+        format!("--cluster-identity={}", postgres.cluster_identity),
+        format!("--database-dir={}", place::DIRECTORY),
+        format!("--database-max-connections={}", postgres.max_connections),
+    ];
+    let name = postgres.cluster_name.iter();
+    args.extend(name.map(|name| format!("--cluster-name={name}")));
+    args
+}
+
+/// The root file system is read-only, and SQLite puts the journals of large statements into
+/// temporary files: without a place for them it fails with "disk I/O error" (6410).
+fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
+    let Database::Embedded(_) = &spec.database else {
+        return None;
+    };
+    Some(vec![EnvVar {
+        name: "SQLITE_TMPDIR".to_owned(),
+        value: Some(DATA_DIR.to_owned()),
+        ..EnvVar::default()
+    }])
+}
+
+/// The volume with the database, or with what leads to it: name, path, whether it is only read.
+fn database_mount(spec: &Validated) -> (&'static str, &'static str, bool) {
+    match &spec.database {
+        Database::Embedded(_) => (DATA_VOLUME, DATA_DIR, false),
+        Database::Postgres(_) => (DATABASE_VOLUME, place::DIRECTORY, true),
+    }
+}
+
+fn database(spec: &Validated) -> VolumeMount {
+    let (name, path, read_only) = database_mount(spec);
+    mount(name, path, read_only)
 }
 
 fn probe(path: &str) -> Probe {

@@ -5,6 +5,7 @@ mod config;
 mod control_api;
 mod deployment;
 mod rbac;
+mod scale;
 mod secrets;
 mod storage;
 #[cfg(test)]
@@ -13,12 +14,16 @@ mod tests;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
+        policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
+
+use kube::ResourceExt;
 
 use super::validate::Validated;
 use crate::certs::Material;
@@ -54,12 +59,18 @@ pub struct Children {
     pub serving_cert: Secret,
     /// Groups to serve.
     pub config: ConfigMap,
-    /// Volume of the database; none where it is ephemeral.
+    /// Where PostgreSQL is.
+    pub connection: Option<ConfigMap>,
+    /// Volume of the embedded database; none where it is ephemeral.
     pub data: Option<PersistentVolumeClaim>,
     /// Where the aggregator reaches the server.
     pub service: Service,
     /// The server.
     pub deployment: Deployment,
+    /// How many of the server's pods may be away.
+    pub disruption_budget: Option<PodDisruptionBudget>,
+    /// Number of the server's pods by load.
+    pub autoscaler: Option<HorizontalPodAutoscaler>,
     /// Registers the control API.
     pub control_api: APIService,
 }
@@ -79,10 +90,61 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         ca: secrets::ca(spec, material),
         serving_cert: secrets::serving_cert(spec, material),
         config: config::config(spec),
+        connection: config::connection(spec),
         data: storage::claim(spec),
         service: config::service(spec),
         deployment: deployment::deployment(spec),
+        disruption_budget: scale::disruption_budget(spec),
+        autoscaler: scale::autoscaler(spec),
         control_api: control_api::api_service(spec, material),
+    }
+}
+
+/// Names of the children, of each kind that is swept for leftovers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Deployments.
+    pub deployments: Vec<String>,
+    /// Services.
+    pub services: Vec<String>,
+    /// `ConfigMap`s.
+    pub config_maps: Vec<String>,
+    /// Secrets.
+    pub secrets: Vec<String>,
+    /// Roles.
+    pub roles: Vec<String>,
+    /// `RoleBinding`s in the target namespace.
+    pub role_bindings: Vec<String>,
+    /// `ServiceAccount`s.
+    pub service_accounts: Vec<String>,
+    /// `PodDisruptionBudget`s.
+    pub disruption_budgets: Vec<String>,
+    /// `HorizontalPodAutoscaler`s.
+    pub autoscalers: Vec<String>,
+}
+
+impl Children {
+    /// What is to stay when leftovers are removed.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        let optional = |name: Option<String>| name.into_iter().collect::<Vec<_>>();
+        let connection = self.connection.as_ref().map(ResourceExt::name_any);
+        Kept {
+            deployments: vec![self.deployment.name_any()],
+            services: vec![self.service.name_any()],
+            config_maps: [vec![self.config.name_any()], optional(connection)].concat(),
+            secrets: vec![self.ca.name_any(), self.serving_cert.name_any()],
+            roles: vec![self.config_reader.name_any()],
+            role_bindings: vec![
+                self.config_reader_binding.name_any(),
+                self.operand_binding.name_any(),
+            ],
+            service_accounts: vec![self.service_account.name_any()],
+            disruption_budgets: optional(
+                self.disruption_budget.as_ref().map(ResourceExt::name_any),
+            ),
+            autoscalers: optional(self.autoscaler.as_ref().map(ResourceExt::name_any)),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The volume of the embedded database.
+//! The volume of the database.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use k8s_openapi::{
 };
 
 use super::{Validated, namespaced};
-use crate::controller::validate::Storage;
+use crate::database::place::{Database, Storage};
 
 /// The claim. It carries no owner unless the user has confirmed that the data goes with the
 /// `ReportsServer`.
 pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
-    let Storage::Claim { size, class } = &spec.storage else {
+    let Database::Embedded(Storage::Claim { size, class }) = &spec.database else {
         return None;
     };
     let metadata = namespaced(spec, spec.names.data());
@@ -43,12 +43,20 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
     })
 }
 
+/// The volume with the database, or with what leads to it.
 pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
+    match &spec.database {
+        Database::Embedded(storage) => embedded(spec, storage, name),
+        Database::Postgres(postgres) => postgres.connection.volume(name, &spec.names.database()),
+    }
+}
+
+fn embedded(spec: &Validated, storage: &Storage, name: &str) -> Volume {
     let volume = Volume {
         name: name.to_owned(),
         ..Volume::default()
     };
-    match &spec.storage {
+    match storage {
         Storage::Claim { .. } => Volume {
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
                 claim_name: spec.names.data(),

@@ -1,11 +1,17 @@
 //! The children as a cluster would get them.
 
+use crds::v1alpha1::spec::DatabaseMode;
+use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::util::intstr::IntOrString};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Children, build};
+use super::{Children, Validated, build};
 use crate::{
-    controller::fixtures::{material, operator, validated},
+    controller::{
+        fixtures::{material, operator, validated},
+        validate::{Autoscaling, Replicas, Scale},
+    },
+    database::place::{Connection, Database, Postgres, Source},
     security,
 };
 
@@ -39,12 +45,15 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ca,
         serving_cert,
         config,
+        connection,
         data,
         service,
         deployment,
+        disruption_budget,
+        autoscaler,
         control_api,
     } = children;
-    vec![
+    let all = vec![
         ("operand_binding", value(&operand_binding)),
         ("service_account", value(&service_account)),
         ("auth_delegator", value(&auth_delegator)),
@@ -56,11 +65,17 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("ca", value(&ca)),
         ("serving_cert", value(&serving_cert)),
         ("config", value(&config)),
+        ("connection", value(&connection)),
         ("data", value(&data)),
         ("service", value(&service)),
         ("deployment", value(&deployment)),
+        ("disruption_budget", value(&disruption_budget)),
+        ("autoscaler", value(&autoscaler)),
         ("control_api", value(&control_api)),
-    ]
+    ];
+    all.into_iter()
+        .filter(|(_, object)| !object.is_null())
+        .collect()
 }
 
 #[test]
@@ -93,8 +108,84 @@ fn children_of_a_specification_that_says_everything() {
     insta::assert_snapshot!(yaml(&objects));
 }
 
+/// A server on a database that somebody else runs, wherever its parameters are.
+fn on_postgres(spec: Value, replicas: i32) -> Validated {
+    let connection = Connection {
+        parameters: [
+            ("host", "db.example".to_owned()),
+            ("sslmode", "verify-full".to_owned()),
+        ]
+        .into(),
+        sources: vec![Source::Secret {
+            name: "credentials".to_owned(),
+            items: vec![
+                ("user".to_owned(), "username"),
+                ("pass".to_owned(), "password"),
+            ],
+        }],
+    };
+    let least = Some(IntOrString::Int(1));
+    Validated {
+        database: Database::Postgres(Box::new(Postgres {
+            mode: DatabaseMode::External,
+            cluster_identity: "uid-of-kube-system".to_owned(),
+            cluster_name: Some("Production, west".to_owned()),
+            max_connections: 16,
+            connection,
+        })),
+        scale: Scale {
+            replicas: Replicas::Fixed(replicas),
+            disruption_budget: (replicas > 1).then_some((least, None)),
+            spread: None,
+        },
+        ..validated(spec)
+    }
+}
+
+#[test]
+fn children_on_a_database_that_servers_share() {
+    let children = build(&on_postgres(json!({}), 2), &material(), &operator());
+    assert!(children.data.is_none(), "there is no volume of ours");
+    let objects = [
+        ("connection", value(&children.connection)),
+        ("deployment", value(&children.deployment)),
+        ("disruption_budget", value(&children.disruption_budget)),
+    ];
+    insta::assert_snapshot!(yaml(&objects));
+}
+
+#[test]
+fn an_autoscaler_owns_the_number_of_pods() {
+    let mut spec = on_postgres(json!({}), 2);
+    spec.scale.replicas = Replicas::Auto(Autoscaling {
+        min: 2,
+        max: 5,
+        metrics: Vec::new(),
+    });
+    let children = build(&spec, &material(), &operator());
+    assert_eq!(children.deployment.spec.unwrap().replicas, None);
+    insta::assert_snapshot!(yaml(&[("autoscaler", value(&children.autoscaler))]));
+}
+
+#[test]
+fn the_own_spread_wins() {
+    let own = json!([{"maxSkew": 3, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]);
+    let mut spec = on_postgres(json!({"server": {"topologySpreadConstraints": own}}), 2);
+    spec.scale.spread = validated(json!({"server": {"topologySpreadConstraints": own}}))
+        .scale
+        .spread;
+    let pod = pod(build(&spec, &material(), &operator()));
+    assert_eq!(value(&pod.topology_spread_constraints), own);
+}
+
+fn pod(children: Children) -> PodSpec {
+    children.deployment.spec.unwrap().template.spec.unwrap()
+}
+
 #[test]
 fn the_pods_pass_the_restricted_standard() {
+    let shared = pod(build(&on_postgres(json!({}), 2), &material(), &operator()));
+    assert_eq!(security::violations(&shared), Vec::<String>::new());
     for spec in [
         json!({}),
         json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}),

@@ -47,7 +47,7 @@ pub fn database(applied: &Applied) -> Finding {
             ),
         );
     }
-    if workload::is_ready(&applied.deployment) {
+    if workload::is_serving(&applied.deployment) {
         Finding::yes(
             reasons::DATABASE_AVAILABLE,
             "the server has opened the database",
@@ -69,7 +69,7 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 /// Pods ready, and the control API answering through the aggregator.
 pub fn server(applied: &Applied) -> Finding {
     let deployment = &applied.deployment;
-    if !workload::is_ready(deployment) {
+    if !workload::is_serving(deployment) {
         return Finding::no(
             reasons::PODS_NOT_READY,
             workload::why_not_ready(deployment, &applied.pods),

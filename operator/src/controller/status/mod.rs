@@ -13,7 +13,7 @@ use crds::{
         ReportsServer, ReportsServerStatus, conditions as types,
         defaults::Effective,
         reasons,
-        spec::{DatabaseMode, TlsMode},
+        spec::TlsMode,
         status::{DatabaseStatus, ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
     },
 };
@@ -25,14 +25,14 @@ use kube::{
 };
 use serde_json::json;
 
-use self::conditions::{Conditions, Finding};
+use self::conditions::{Conditions, Finding, Is};
 use super::{
     apply::Applied,
     image,
-    validate::{Refusal, Storage, Validated},
+    validate::{Refusal, Validated},
     workload,
 };
-use crate::{certs, migration::GroupStatus};
+use crate::{certs, database::place::Database, migration::GroupStatus};
 
 /// How far the reconciliation came.
 pub enum State<'a> {
@@ -135,7 +135,10 @@ fn summarize(
     // Waiting for the user is neither progress nor failure.
     let resting = [reasons::SUSPENDED, reasons::AWAITING_APPROVAL].contains(&ready.reason);
     let failing = matches!(state, State::Failed { .. });
-    let done = ready.is == conditions::Is::True && !failing;
+    // Served, and on its way: a rolling update, or a pod that has to find another node.
+    let rolling = matches!(state, State::Applied { applied, .. }
+        if !workload::is_ready(&applied.deployment));
+    let done = ready.is == Is::True && !failing && !rolling;
     if let Some((reason, message)) = &stalled {
         conditions.set(types::STALLED, Finding::yes(reason, message.clone()));
     } else {
@@ -147,13 +150,16 @@ fn summarize(
         conditions.set(
             types::RECONCILING,
             Finding::yes(
-                if failing {
-                    reasons::APPLY_FAILED
-                } else {
-                    ready.reason
+                match state {
+                    State::Failed { .. } => reasons::APPLY_FAILED,
+                    _ if rolling => reasons::PODS_NOT_READY,
+                    _ => ready.reason,
                 },
                 match state {
                     State::Failed { message, .. } => message.clone(),
+                    State::Applied { applied, .. } if rolling && ready.is == Is::True => {
+                        workload::why_not_ready(&applied.deployment, &applied.pods)
+                    }
                     _ => ready.message.clone(),
                 },
             ),
@@ -278,7 +284,7 @@ fn describe(
     certs: &certs::Outcome,
 ) {
     let deployment = applied.deployment.status.clone().unwrap_or_default();
-    let ready = workload::is_ready(&applied.deployment);
+    let ready = workload::is_serving(&applied.deployment);
     let version = image::version(&spec.pod.image);
     status.versions = Some(VersionsStatus {
         operator: Some(env!("CARGO_PKG_VERSION").to_owned()),
@@ -292,9 +298,10 @@ fn describe(
         image: Some(spec.pod.image.clone()),
     });
     status.database = Some(DatabaseStatus {
-        mode: Some(DatabaseMode::Embedded),
+        mode: Some(spec.database.mode()),
         ready: Some(ready),
-        volume_claim: matches!(spec.storage, Storage::Claim { .. }).then(|| spec.names.data()),
+        host: host(&spec.database),
+        volume_claim: applied.data.as_ref().map(ResourceExt::name_any),
         ..DatabaseStatus::default()
     });
     let observed = certs.material.observe(&[]);
@@ -312,6 +319,12 @@ fn describe(
         next_rotation: whole(certs.next),
         phase: Some(phase),
     });
+}
+
+/// The host that the servers connect to, where the operator says it.
+fn host(database: &Database) -> Option<String> {
+    let connection = &database.postgres()?.connection;
+    connection.parameters.get("host").cloned()
 }
 
 fn selector(spec: &Validated) -> String {

@@ -24,11 +24,11 @@ fn the_smallest_specification_gets_every_default() {
     let spec = validated(apis("wgpolicyk8s.io"));
     assert_eq!(spec.pod.image, IMAGE);
     assert_eq!(
-        spec.storage,
-        Storage::Claim {
+        spec.database,
+        Database::Embedded(Storage::Claim {
             size: Quantity("10Gi".into()),
             class: None
-        }
+        })
     );
     assert!(spec.retain_data);
     assert_eq!(
@@ -50,7 +50,10 @@ fn the_smallest_specification_gets_every_default() {
 
 #[rstest]
 #[case(json!({"database": {"mode": "Managed"}}), "spec.database.mode: Managed is not supported")]
-#[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity: not supported")]
+#[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity needs PostgreSQL")]
+#[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 needs PostgreSQL")]
+#[case(json!({"server": {"autoscaling": {"maxReplicas": 1}}}), "spec.server.autoscaling needs")]
+#[case(json!({"database": {"pool": {"maxConnections": 2}}}), "spec.database.pool needs")]
 #[case(json!({"server": {"logging": {"format": "Text"}}}), "spec.server.logging.format: Text is")]
 fn fields_without_effect_are_refused(#[case] spec: Value, #[case] message: &str) {
     let refusal = try_validate(spec).unwrap_err();
@@ -161,5 +164,9 @@ fn a_namespace_that_cannot_be_used_is_named(
 fn an_ephemeral_database_prunes_nothing() {
     let spec = validated(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}));
     assert_eq!(spec.migration.source, migration::SourcePolicy::Keep);
-    assert!(matches!(spec.storage, Storage::EmptyDir { .. }));
+    assert!(matches!(
+        spec.database,
+        Database::Embedded(Storage::EmptyDir { .. })
+    ));
+    assert!(!spec.database.is_persistent());
 }

@@ -1,0 +1,107 @@
+//! How many pods the server has, where they run, and how many may be away.
+
+use crds::v1alpha1::{
+    ReportsServerSpec,
+    defaults::{Effective, REPLICAS},
+    reasons,
+    spec::{AutoscalingSpec, PodDisruptionBudgetSpec},
+};
+use k8s_openapi::{
+    api::{autoscaling::v2::MetricSpec, core::v1::TopologySpreadConstraint},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+use serde_json::Value;
+
+use super::{Refusal, refuse};
+
+/// How many pods there are, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scale {
+    /// How many.
+    pub replicas: Replicas,
+    /// How many may be away at the same time: (`minAvailable`, `maxUnavailable`), one of them.
+    pub disruption_budget: Option<(Option<IntOrString>, Option<IntOrString>)>,
+    /// The user's own spread over nodes and zones.
+    pub spread: Option<Vec<TopologySpreadConstraint>>,
+}
+
+/// How many pods there are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Replicas {
+    /// So many.
+    Fixed(i32),
+    /// By load.
+    Auto(Autoscaling),
+}
+
+/// Number of pods by load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Autoscaling {
+    /// Fewest.
+    pub min: i32,
+    /// Most.
+    pub max: i32,
+    /// What counts; none means the default.
+    pub metrics: Vec<MetricSpec>,
+}
+
+impl Replicas {
+    /// Fewest pods at any time.
+    #[must_use]
+    pub fn least(&self) -> i32 {
+        match self {
+            Self::Fixed(count) => *count,
+            Self::Auto(auto) => auto.min,
+        }
+    }
+}
+
+pub(super) fn of(spec: &ReportsServerSpec, effective: &Effective) -> Result<Scale, Refusal> {
+    let server = spec.server.clone().unwrap_or_default();
+    let replicas = match server.autoscaling {
+        Some(auto) => Replicas::Auto(autoscaling(auto)?),
+        None => Replicas::Fixed(
+            effective
+                .replicas
+                .and_then(|count| i32::try_from(count).ok())
+                .unwrap_or(1),
+        ),
+    };
+    // One pod that must stay could never leave a node that is drained.
+    let default = (replicas.least() > 1).then_some((Some(IntOrString::Int(1)), None));
+    let own = server.pod_disruption_budget.map(
+        |PodDisruptionBudgetSpec {
+             min_available,
+             max_unavailable,
+         }| (min_available, max_unavailable),
+    );
+    Ok(Scale {
+        disruption_budget: own.or(default),
+        spread: server.topology_spread_constraints,
+        replicas,
+    })
+}
+
+fn autoscaling(spec: AutoscalingSpec) -> Result<Autoscaling, Refusal> {
+    let AutoscalingSpec {
+        min_replicas,
+        max_replicas,
+        metrics,
+    } = spec;
+    let least = i32::try_from(REPLICAS).unwrap_or(1);
+    let metrics = metrics.into_iter().flatten().enumerate();
+    let metrics = metrics.map(|(index, metric)| {
+        serde_json::from_value(Value::Object(metric)).or_else(|error| {
+            let field = format!("spec.server.autoscaling.metrics[{index}]");
+            refuse(
+                reasons::INVALID_SPEC,
+                format!("{field}: not a metric of autoscaling/v2: {error}"),
+            )
+        })
+    });
+    Ok(Autoscaling {
+        min: min_replicas.unwrap_or(least).min(max_replicas),
+        max: max_replicas,
+        metrics: metrics.collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,217 @@
+//! Where a database is: the one thing that the server's pods need to know of it, whoever runs it.
+//!
+//! The server reads its connection's parameters from a directory, a file each ([`database::parameters::key`]
+//! names them), and reads them again for every new connection. That directory is a projected
+//! volume: the kubelet follows the Secrets it is made of, so a changed password or certificate
+//! needs neither a copy of ours nor a restart.
+
+use std::collections::BTreeMap;
+
+use crds::v1alpha1::spec::DatabaseMode;
+use k8s_openapi::{
+    api::core::v1::{
+        ConfigMapProjection, KeyToPath, ProjectedVolumeSource, SecretProjection, Volume,
+        VolumeProjection,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+/// Where the server finds the parameters.
+pub const DIRECTORY: &str = "/etc/reports-server/database";
+
+/// Where the reports are stored.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Database {
+    /// SQLite in the server's own pod.
+    Embedded(Storage),
+    /// PostgreSQL, which several servers share.
+    Postgres(Box<Postgres>),
+}
+
+/// Where the embedded database lies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Storage {
+    /// On a `PersistentVolumeClaim`.
+    Claim {
+        /// Size of the volume.
+        size: Quantity,
+        /// `StorageClass`; the cluster's default where absent.
+        class: Option<String>,
+    },
+    /// On the node's disk, gone with the pod.
+    EmptyDir {
+        /// Most it may take.
+        size: Quantity,
+    },
+}
+
+/// A PostgreSQL database, as the servers see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Postgres {
+    /// Who runs it.
+    pub mode: DatabaseMode,
+    /// Key of this cluster's reports in it.
+    pub cluster_identity: String,
+    /// The cluster's name for people.
+    pub cluster_name: Option<String>,
+    /// Most connections of one server pod.
+    pub max_connections: u32,
+    /// How it is reached.
+    pub connection: Connection,
+}
+
+/// How a database is reached: files of [`DIRECTORY`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// What is not secret and in no object of somebody else: file name to content. It becomes a
+    /// `ConfigMap` of ours, which comes before [`Self::sources`].
+    pub parameters: BTreeMap<&'static str, String>,
+    /// Secrets and `ConfigMap`s with the rest.
+    pub sources: Vec<Source>,
+}
+
+/// Keys of one object, and the files that they become. An object or key that is missing keeps the
+/// pod from starting, and the kubelet's event names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Of a Secret in the target namespace.
+    Secret {
+        /// Its name.
+        name: String,
+        /// Key and file name.
+        items: Vec<(String, &'static str)>,
+    },
+    /// Of a `ConfigMap` in the target namespace.
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// Key and file name.
+        items: Vec<(String, &'static str)>,
+    },
+}
+
+impl Database {
+    /// Who runs it.
+    #[must_use]
+    pub fn mode(&self) -> DatabaseMode {
+        match self {
+            Self::Embedded(_) => DatabaseMode::Embedded,
+            Self::Postgres(postgres) => postgres.mode,
+        }
+    }
+
+    /// Whether the reports survive the server's pod. Where they do not, etcd's copies are the only
+    /// durable ones.
+    #[must_use]
+    pub fn is_persistent(&self) -> bool {
+        !matches!(self, Self::Embedded(Storage::EmptyDir { .. }))
+    }
+
+    /// The PostgreSQL database, where it is one.
+    #[must_use]
+    pub fn postgres(&self) -> Option<&Postgres> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Postgres(postgres) => Some(postgres),
+        }
+    }
+}
+
+impl Connection {
+    /// The volume to be mounted at [`DIRECTORY`]. `own` is the `ConfigMap` with
+    /// [`Self::parameters`].
+    #[must_use]
+    pub fn volume(&self, name: &str, own: &str) -> Volume {
+        let first = (!self.parameters.is_empty()).then(|| {
+            let files = self.parameters.keys().map(|key| ((*key).to_owned(), *key));
+            config_map(own, &files.collect::<Vec<_>>())
+        });
+        let rest = self.sources.iter().map(|source| match source {
+            Source::Secret { name, items } => secret(name, items),
+            Source::ConfigMap { name, items } => config_map(name, items),
+        });
+        Volume {
+            name: name.to_owned(),
+            projected: Some(ProjectedVolumeSource {
+                default_mode: Some(0o440),
+                sources: Some(first.into_iter().chain(rest).collect()),
+            }),
+            ..Volume::default()
+        }
+    }
+}
+
+fn secret(name: &str, items: &[(String, &'static str)]) -> VolumeProjection {
+    VolumeProjection {
+        secret: Some(SecretProjection {
+            name: name.to_owned(),
+            items: Some(paths(items)),
+            ..SecretProjection::default()
+        }),
+        ..VolumeProjection::default()
+    }
+}
+
+fn config_map(name: &str, items: &[(String, &'static str)]) -> VolumeProjection {
+    VolumeProjection {
+        config_map: Some(ConfigMapProjection {
+            name: name.to_owned(),
+            items: Some(paths(items)),
+            ..ConfigMapProjection::default()
+        }),
+        ..VolumeProjection::default()
+    }
+}
+
+fn paths(items: &[(String, &'static str)]) -> Vec<KeyToPath> {
+    let path = |(key, file): &(String, &'static str)| KeyToPath {
+        key: key.clone(),
+        path: (*file).to_owned(),
+        ..KeyToPath::default()
+    };
+    items.iter().map(path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_of_ours_and_keys_of_others_become_one_directory() {
+        let connection = Connection {
+            parameters: [("host", "h".to_owned())].into(),
+            sources: vec![
+                Source::Secret {
+                    name: "theirs".into(),
+                    items: vec![("user".into(), "username")],
+                },
+                Source::ConfigMap {
+                    name: "ca".into(),
+                    items: vec![("bundle".into(), "ca.crt")],
+                },
+            ],
+        };
+        let volume = serde_json::to_value(connection.volume("database", "ours")).unwrap();
+        assert_eq!(
+            volume["projected"]["sources"],
+            json!([
+                {"configMap": {"name": "ours", "items": [{"key": "host", "path": "host"}]}},
+                {"secret": {"name": "theirs", "items": [{"key": "user", "path": "username"}]}},
+                {"configMap": {"name": "ca", "items": [{"key": "bundle", "path": "ca.crt"}]}},
+            ])
+        );
+    }
+
+    #[test]
+    fn only_a_volume_on_the_node_is_not_persistent() {
+        let size = Quantity("1Gi".into());
+        let claim = Database::Embedded(Storage::Claim {
+            size: size.clone(),
+            class: None,
+        });
+        assert!(claim.is_persistent());
+        assert!(!Database::Embedded(Storage::EmptyDir { size }).is_persistent());
+    }
+}
