@@ -1,0 +1,129 @@
+//! What can happen to a server.
+
+use anyhow::{Context as _, Result};
+
+use super::{Postgres, config};
+use crate::tls::{Authority, Pair};
+use crate::workdir::{processes, signal};
+
+/// How a server is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Ends all sessions, writes everything down. What Kubernetes' SIGTERM becomes in the official
+    /// image.
+    Fast,
+    /// Ends at once; the next start recovers from the log.
+    Immediate,
+}
+
+impl Postgres {
+    /// Stops it and waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end within a minute.
+    pub async fn stop(&self, how: Shutdown) -> Result<()> {
+        let pid = self.server.pid().context("it does not run")?;
+        let name = match how {
+            Shutdown::Fast => "INT",
+            Shutdown::Immediate => "QUIT",
+        };
+        signal(name, &[pid])?;
+        self.server.end().await
+    }
+
+    /// Stops it and starts it again.
+    ///
+    /// # Errors
+    /// As [`Postgres::stop`] and [`Postgres::start_again`].
+    pub async fn restart(&self, how: Shutdown) -> Result<()> {
+        self.stop(how).await?;
+        self.start_again().await
+    }
+
+    /// Kills all its processes with SIGKILL, as a node that dies.
+    ///
+    /// # Errors
+    /// When they do not end within a minute.
+    pub async fn kill(&self) -> Result<()> {
+        let pid = self.server.pid().context("it does not run")?;
+        // The first of them would start others in their place.
+        signal("KILL", &[pid])?;
+        signal("KILL", &processes(&self.data())?)?;
+        self.server.end().await
+    }
+
+    /// Stops the clock for all its processes (SIGSTOP): connections stay open, and nobody answers.
+    ///
+    /// # Errors
+    /// When its processes cannot be found.
+    pub fn pause(&self) -> Result<()> {
+        let pid = self.server.pid().context("it does not run")?;
+        signal("STOP", &[pid])?;
+        signal("STOP", &processes(&self.data())?)
+    }
+
+    /// Ends a [`Postgres::pause`].
+    ///
+    /// # Errors
+    /// When its processes cannot be found.
+    pub fn resume(&self) -> Result<()> {
+        signal("CONT", &processes(&self.data())?)
+    }
+
+    /// Makes new sessions read-only, or ends that. Sessions that are open follow with their next
+    /// transaction, unless they have set it themselves.
+    ///
+    /// # Errors
+    /// When the server cannot be reached.
+    pub async fn set_read_only(&self, read_only: bool) -> Result<()> {
+        let value = if read_only { "on" } else { "off" };
+        self.set("default_transaction_read_only", value).await
+    }
+
+    /// Gives the server another certificate, which new connections see.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the server cannot be reached.
+    pub async fn set_certificate(&self, pair: &Pair) -> Result<()> {
+        config::write_server_pair(&self.data(), pair, self.account)?;
+        self.reload().await
+    }
+
+    /// Lets in the clients of these authorities, and no others.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the server cannot be reached.
+    pub async fn set_client_authorities(&self, authorities: &[&Authority]) -> Result<()> {
+        let pems: String = authorities
+            .iter()
+            .map(|authority| authority.pem())
+            .collect();
+        config::write_client_authority(&self.data(), &pems, self.account)?;
+        self.reload().await
+    }
+
+    async fn reload(&self) -> Result<()> {
+        self.sql("SELECT pg_reload_conf()").await
+    }
+
+    /// Makes a standby take over, and waits until it can be written.
+    ///
+    /// # Errors
+    /// When it is no standby, or does not take over within a minute.
+    pub async fn promote(&self) -> Result<()> {
+        self.sql("SELECT pg_promote(true, 60)").await
+    }
+
+    /// Makes a primary a standby that follows nobody: it can be read only, as after a failover to
+    /// another.
+    ///
+    /// # Errors
+    /// As [`Postgres::stop`] and [`Postgres::start_again`].
+    pub async fn demote(&self) -> Result<()> {
+        self.stop(Shutdown::Fast).await?;
+        let file = self.data().join("standby.signal");
+        std::fs::write(&file, "")?;
+        self.account.own(&file)?;
+        self.start_again().await
+    }
+}
