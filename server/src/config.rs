@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::cluster::ConfigMapRef;
-use crate::http::LimitConfig;
+use crate::http::{ConnectionAge, LimitConfig};
 use crate::tls::CertificateFiles;
 
 /// An aggregated API server for policy reports: serves the report APIs of a Kubernetes cluster
@@ -58,6 +58,10 @@ pub struct Config {
     /// Longest wait for requests being answered when the service ends.
     #[arg(long, env = "REPORTS_SERVER_DRAIN_TIMEOUT", default_value = "15s", value_parser = duration)]
     pub drain_timeout: Duration,
+    /// Age at which a connection's client is told to open another one, a fifth more or less, so
+    /// that clients spread over the replicas again; what runs on the old one goes on. 0s: never.
+    #[arg(long, env = "REPORTS_SERVER_CONNECTION_MAX_AGE", default_value = "5m", value_parser = duration)]
+    pub connection_max_age: Duration,
     /// How long changes are kept, and so how far back a watch can resume.
     #[arg(long, env = "REPORTS_SERVER_HISTORY", default_value = "10m", value_parser = duration)]
     pub history: Duration,
@@ -81,6 +85,12 @@ impl Config {
             cert: self.tls_cert_file.clone(),
             key: self.tls_private_key_file.clone(),
         }
+    }
+
+    /// How old connections get.
+    #[must_use]
+    pub fn connection_age(&self) -> ConnectionAge {
+        ConnectionAge::new(self.connection_max_age)
     }
 
     /// Bounds of what is worked on at one time.
@@ -132,6 +142,7 @@ mod tests {
         assert_eq!(config.bind_address, "0.0.0.0:8443".parse().unwrap());
         assert_eq!(config.shutdown_delay, Duration::from_secs(10));
         assert_eq!(config.history, Duration::from_mins(10));
+        assert_eq!(config.connection_max_age, Duration::from_mins(5));
         assert_eq!(config.config_map.unwrap().name, "name");
     }
 

@@ -128,7 +128,8 @@ async fn serve(
     background.spawn(sweep(store.clone(), cluster.namespaces.clone(), metrics));
     let health = health(shutdown, &cluster, certificates);
     let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
-    let server = Server::bind(config.bind_address, tls, pipeline).await?;
+    let age = config.connection_age();
+    let server = Server::bind(config.bind_address, tls, pipeline, age).await?;
     tracing::info!(address = %config.bind_address, version = crate::VERSION, "serving");
     let ended = async {
         shutdown.sequence(config.shutdown_delay).await;

@@ -27,7 +27,7 @@ pub const JSON: (&str, &str) = ("content-type", "application/json");
 /// Namespace and name of the Service in front of the server.
 const NAMESPACE: &str = "default";
 const SERVICE: &str = "reports-server";
-const PORT: u16 = 8443;
+pub const PORT: u16 = 8443;
 /// Longest wait for anything that must come.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -35,6 +35,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct Setup {
     pub cluster: Cluster,
     pub client: Client,
+    /// More flags for the server.
+    pub server_args: Vec<String>,
     files: TempDir,
     server: Option<Process>,
 }
@@ -50,6 +52,7 @@ impl Setup {
         Self {
             cluster,
             client,
+            server_args: Vec::new(),
             files: tempfile::tempdir().unwrap(),
             server: None,
         }
@@ -98,6 +101,7 @@ impl Setup {
             format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
             "--shutdown-delay=0s".to_owned(),
         ]);
+        let spec = spec.args(self.server_args.iter().cloned());
         // A process is ended by its name when its value is dropped: first the old one.
         self.server = None;
         self.server = Some(self.cluster.run(spec).unwrap());

@@ -5,6 +5,7 @@ pub mod negotiation;
 pub mod response;
 pub mod status;
 
+mod age;
 mod body;
 mod context;
 mod error;
@@ -17,6 +18,7 @@ mod request_info;
 mod routes;
 mod server;
 
+pub use age::ConnectionAge;
 pub use context::{ApiHandler, RequestContext};
 pub(crate) use error::quoted;
 pub use error::{ApiError, MAX_BODY_BYTES};

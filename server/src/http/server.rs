@@ -20,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::age::{ConnectionAge, Old};
 use super::pipeline::Pipeline;
 use crate::auth::PeerCertificates;
 
@@ -66,6 +67,7 @@ struct Connections {
     tls: TlsAcceptor,
     pipeline: Arc<Pipeline>,
     http: Builder<TokioExecutor>,
+    age: ConnectionAge,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
 }
@@ -79,6 +81,7 @@ impl Server {
         address: SocketAddr,
         tls: ServerConfig,
         pipeline: Arc<Pipeline>,
+        age: ConnectionAge,
     ) -> Result<Self, ServerError> {
         let listener = TcpListener::bind(address)
             .await
@@ -87,6 +90,7 @@ impl Server {
             tls: TlsAcceptor::from(Arc::new(tls)),
             pipeline,
             http: http(),
+            age,
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             tasks: TaskTracker::new(),
         };
@@ -174,16 +178,37 @@ impl Connections {
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let peer = PeerCertificates::new(chain.iter().map(|c| c.clone().into_owned()).collect());
+        let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let old = Arc::new(Old::default());
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let (pipeline, peer) = (self.pipeline.clone(), peer.clone());
-            async move { Ok::<_, Infallible>(pipeline.answer(peer, request.map(Body::new)).await) }
+            let (pipeline, peer, old) = (self.pipeline.clone(), peer.clone(), old.clone());
+            async move {
+                let version = request.version();
+                let mut response = pipeline.answer(peer, request.map(Body::new)).await;
+                old.announce(version, response.headers_mut());
+                Ok::<_, Infallible>(response)
+            }
         });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended,
-            () = drain.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = drain.cancelled() => {}
+            () = self.age.reached() => {
+                self.pipeline.metrics.requests.connection_aged();
+                old.set();
+                if multiplexed {
+                    // `GOAWAY`: what has begun goes on, and what is begun until the client has
+                    // heard of it is still answered.
+                    connection.as_mut().graceful_shutdown();
+                }
+                tokio::select! {
+                    ended = connection.as_mut() => return ended,
+                    () = drain.cancelled() => {}
+                }
+            }
         }
+        connection.as_mut().graceful_shutdown();
         connection.await
     }
 }

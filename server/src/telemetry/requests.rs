@@ -48,6 +48,7 @@ pub struct RequestMetrics {
     shed: Family<KindLabel, Counter>,
     watchers: Family<RequestLabels, Gauge>,
     connections: Gauge,
+    aged: Counter,
 }
 
 impl RequestMetrics {
@@ -59,6 +60,7 @@ impl RequestMetrics {
             shed: Family::default(),
             watchers: Family::default(),
             connections: Gauge::default(),
+            aged: Counter::default(),
         };
         registry.register("requests", "Answered requests", this.total.clone());
         registry.register_with_unit(
@@ -79,6 +81,11 @@ impl RequestMetrics {
         );
         registry.register("watchers", "Open watches", this.watchers.clone());
         registry.register("connections", "Open connections", this.connections.clone());
+        registry.register(
+            "connections_aged",
+            "Connections whose clients were told to open others, because they had got old",
+            this.aged.clone(),
+        );
         this
     }
 
@@ -125,6 +132,11 @@ impl RequestMetrics {
     #[must_use]
     pub fn connection(&self) -> GaugeGuard {
         GaugeGuard::new(self.connections.clone())
+    }
+
+    /// Counts a connection that has reached its age.
+    pub fn connection_aged(&self) {
+        self.aged.inc();
     }
 }
 

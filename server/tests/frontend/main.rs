@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // as in unit tests; helpers too
 
+mod age;
 mod authentication;
 mod authorization;
 mod certificates;

@@ -94,6 +94,14 @@ impl Client {
         self.sender.send_request(request).await
     }
 
+    /// As [`Client::open`], for a task of its own.
+    pub fn begin(
+        &mut self,
+        request: Request<Body>,
+    ) -> impl Future<Output = hyper::Result<Response<Incoming>>> + use<> {
+        self.sender.send_request(request)
+    }
+
     pub async fn send(&mut self, request: Request<Body>) -> Answer {
         let response = self.open(request).await.unwrap();
         read(response).await

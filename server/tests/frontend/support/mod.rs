@@ -20,7 +20,8 @@ use reports_server::auth::{Authenticator, FrontProxyConfig, SubjectAccess, Token
 use reports_server::cluster::{Effective, EffectiveDefinitions};
 use reports_server::definition::ResourceDefinition;
 use reports_server::http::{
-    ApiError, ApiHandler, Check, Health, LimitConfig, Limits, Pipeline, RequestContext, Server,
+    ApiError, ApiHandler, Check, ConnectionAge, Health, LimitConfig, Limits, Pipeline,
+    RequestContext, Server,
 };
 use reports_server::telemetry::Metrics;
 use reports_server::tls::{Certificates, server_config};
@@ -77,6 +78,7 @@ pub struct Options {
     pub limits: LimitConfig,
     pub kube: KubeApi,
     pub front_proxy: bool,
+    pub connection_age: Duration,
 }
 
 impl Default for Options {
@@ -85,6 +87,7 @@ impl Default for Options {
             limits: LimitConfig::default(),
             kube: KubeApi::allowing(),
             front_proxy: true,
+            connection_age: Duration::ZERO,
         }
     }
 }
@@ -144,7 +147,8 @@ pub async fn start(options: Options) -> TestServer {
     };
     let tls = server_config(certificates.clone()).unwrap();
     let loopback = "127.0.0.1:0".parse().unwrap();
-    let server = Server::bind(loopback, tls, Arc::new(pipeline))
+    let age = ConnectionAge::new(options.connection_age);
+    let server = Server::bind(loopback, tls, Arc::new(pipeline), age)
         .await
         .unwrap();
     let address = server.local_addr().unwrap();
