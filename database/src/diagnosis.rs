@@ -23,6 +23,8 @@ pub enum Diagnosis {
     TooManyConnections,
     /// The disk of the server is full.
     DiskFull,
+    /// The database or the server lacks something that reports need: encoding, compression.
+    Unsuitable,
     /// Nobody answers, not in time, or only to say that it is starting or stopping.
     Unreachable,
     /// The parameters themselves cannot be used.
@@ -33,7 +35,7 @@ pub enum Diagnosis {
 
 impl Diagnosis {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::WrongPassword,
         Self::MissingDatabase,
         Self::MissingRights,
@@ -42,6 +44,7 @@ impl Diagnosis {
         Self::ReadOnly,
         Self::TooManyConnections,
         Self::DiskFull,
+        Self::Unsuitable,
         Self::Unreachable,
         Self::InvalidParameters,
         Self::Other,
@@ -59,6 +62,7 @@ impl Diagnosis {
             Self::ReadOnly => "ReadOnly",
             Self::TooManyConnections => "TooManyConnections",
             Self::DiskFull => "DiskFull",
+            Self::Unsuitable => "Unsuitable",
             Self::Unreachable => "Unreachable",
             Self::InvalidParameters => "InvalidParameters",
             Self::Other => "Other",
@@ -75,6 +79,7 @@ impl Diagnosis {
             | Self::MissingRights
             | Self::TlsMismatch
             | Self::TooOld
+            | Self::Unsuitable
             | Self::InvalidParameters
             | Self::Other => false,
         }

@@ -6,10 +6,12 @@
 //!   same names in both: see [`parameters::key`].
 //! - [`connect`] opens a connection: every host and address in turn, each with a bounded time, TLS
 //!   as libpq means it, a check of the version and of whether the session can write.
+//! - [`inspect`] asks whether a database can hold reports, and how much it holds.
 //! - [`Diagnosis`] sorts errors by what has to be done about them.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod inspect;
 pub mod parameters;
 
 mod connect;

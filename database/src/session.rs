@@ -64,8 +64,8 @@ pub(crate) enum Unsuitable {
     ReadOnly,
 }
 
-/// Whether a session is of the kind that was asked for. PostgreSQL 14 says so when it greets;
-/// what stands between (a pooler) may not pass that on, and is asked.
+/// Whether a session is of the kind that was asked for. It is asked, although PostgreSQL 14 tells it
+/// with its greeting: a pooler greets with what it heard when it was started itself.
 ///
 /// # Errors
 /// The connection is lost, or the question is refused.
@@ -74,47 +74,22 @@ pub(crate) async fn unsuitable(
     connection: &mut Connection,
     wanted: TargetSessionAttrs,
 ) -> Result<Option<Unsuitable>, Error> {
-    let told = |connection: &Connection, name| Some(connection.parameter(name)? == "on");
+    const QUESTION: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
+                            pg_catalog.current_setting('transaction_read_only')";
     if wanted == TargetSessionAttrs::Any {
         return Ok(None);
     }
-    let standby = match told(connection, "in_hot_standby") {
-        Some(standby) => standby,
-        None => {
-            ask(
-                client,
-                connection,
-                "SELECT pg_catalog.pg_is_in_recovery()",
-                "t",
-            )
-            .await?
-        }
-    };
-    if standby {
-        return Ok(Some(Unsuitable::Standby));
-    }
-    if wanted == TargetSessionAttrs::Primary {
-        return Ok(None);
-    }
-    let read_only = match told(connection, "default_transaction_read_only") {
-        Some(read_only) => read_only,
-        None => ask(client, connection, "SHOW transaction_read_only", "on").await?,
-    };
-    Ok(read_only.then_some(Unsuitable::ReadOnly))
-}
-
-async fn ask(
-    client: &Client,
-    connection: &mut Connection,
-    question: &str,
-    yes: &str,
-) -> Result<bool, Error> {
-    let answer = drive(connection, client.simple_query(question)).await?;
+    let answer = drive(connection, client.simple_query(QUESTION)).await?;
     let answer = answer.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0),
+        SimpleQueryMessage::Row(row) => Some((row.get(0), row.get(1))),
         _ => None,
     });
-    Ok(answer == Some(yes))
+    let read_only = wanted == TargetSessionAttrs::ReadWrite;
+    Ok(match answer {
+        Some((Some("t"), _)) => Some(Unsuitable::Standby),
+        Some((_, Some("on"))) if read_only => Some(Unsuitable::ReadOnly),
+        _ => None,
+    })
 }
 
 /// Polls the connection for as long as a statement needs.

@@ -15,18 +15,26 @@ use crate::{
     session::{self, Unsuitable},
 };
 
+/// What is connected to.
+pub(super) struct Target<'a> {
+    /// Among the parameters.
+    pub(super) endpoint: &'a Endpoint,
+    /// Port at which it really is.
+    pub(super) port: u16,
+    /// Its address; none for a Unix socket.
+    pub(super) address: Option<IpAddr>,
+}
+
 /// Connects to one address and looks whether it will do, within the time for one attempt.
 pub(super) async fn attempt(
     parameters: &Parameters,
     options: &ConnectOptions,
-    endpoint: &Endpoint,
-    address: Option<IpAddr>,
+    target: &Target<'_>,
 ) -> Result<Session, Reason> {
     let attempt = Attempt {
         parameters,
         options,
-        endpoint,
-        address,
+        target,
     };
     timeout(options.attempt_timeout, attempt.run())
         .await
@@ -36,8 +44,7 @@ pub(super) async fn attempt(
 struct Attempt<'a> {
     parameters: &'a Parameters,
     options: &'a ConnectOptions,
-    endpoint: &'a Endpoint,
-    address: Option<IpAddr>,
+    target: &'a Target<'a>,
 }
 
 impl Attempt<'_> {
@@ -56,7 +63,7 @@ impl Attempt<'_> {
         Ok(Session {
             client,
             connection,
-            endpoint: self.endpoint.clone(),
+            endpoint: self.target.endpoint.clone(),
             version,
             settings_in_force,
         })
@@ -92,20 +99,20 @@ impl Attempt<'_> {
             .user(username)
             .dbname(dbname)
             .application_name(&self.options.application_name)
-            .port(self.endpoint.port)
+            .port(self.target.port)
             .connect_timeout(self.options.attempt_timeout)
             .tcp_user_timeout(self.options.tcp_user_timeout)
             .keepalives(true)
             .keepalives_idle(self.options.keepalive_idle)
             .keepalives_interval(Duration::from_secs(3))
             .keepalives_retries(3);
-        match &self.endpoint.host {
+        match &self.target.endpoint.host {
             Host::Tcp(host) => config.host(host).ssl_mode(self.ssl_mode()),
             Host::Unix(directory) => config
                 .host_path(directory)
                 .ssl_mode(tokio_postgres::config::SslMode::Disable),
         };
-        if let Some(address) = self.address {
+        if let Some(address) = self.target.address {
             config.hostaddr(address);
         }
         if let Some(password) = &self.parameters.password {

@@ -120,7 +120,10 @@ fn weight(diagnosis: Diagnosis) -> u8 {
         Diagnosis::ReadOnly => 1,
         Diagnosis::TooManyConnections | Diagnosis::DiskFull => 2,
         Diagnosis::Other => 3,
-        Diagnosis::TooOld | Diagnosis::MissingRights | Diagnosis::TlsMismatch => 4,
+        Diagnosis::TooOld
+        | Diagnosis::Unsuitable
+        | Diagnosis::MissingRights
+        | Diagnosis::TlsMismatch => 4,
         Diagnosis::MissingDatabase | Diagnosis::WrongPassword => 5,
         Diagnosis::InvalidParameters => 6,
     }

@@ -70,7 +70,12 @@ async fn search(
             }
         };
         for address in addresses {
-            let tried = attempt::attempt(parameters, options, endpoint, address).await;
+            let at = attempt::Target {
+                endpoint,
+                port: port(endpoint, options),
+                address,
+            };
+            let tried = attempt::attempt(parameters, options, &at).await;
             let reason = match tried {
                 Ok(session) => return Some(session),
                 Err(reason) => reason,
@@ -94,6 +99,9 @@ async fn addresses(
     let Host::Tcp(host) = &endpoint.host else {
         return Ok(vec![None]);
     };
+    if let Some(place) = options.resolve.get(host) {
+        return Ok(vec![Some(place.ip())]);
+    }
     if let Ok(address) = host.parse() {
         return Ok(vec![Some(address)]);
     }
@@ -110,6 +118,14 @@ async fn addresses(
         return Err(Reason::Lookup(none));
     }
     Ok(found)
+}
+
+fn port(endpoint: &Endpoint, options: &ConnectOptions) -> u16 {
+    let Host::Tcp(host) = &endpoint.host else {
+        return endpoint.port;
+    };
+    let elsewhere = options.resolve.get(host);
+    elsewhere.map_or(endpoint.port, SocketAddr::port)
 }
 
 fn place(endpoint: &Endpoint, address: Option<IpAddr>) -> String {

@@ -1,6 +1,6 @@
 //! How a connection is opened.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use crate::version::MINIMUM_MAJOR;
 
@@ -24,6 +24,9 @@ pub struct ConnectOptions {
     pub settings: Vec<(String, String)>,
     /// The oldest major version that will do: [`MINIMUM_MAJOR`].
     pub minimum_major: u32,
+    /// Where hosts are, instead of what their names resolve to; the certificate is still for the
+    /// name. For whoever is outside of the network in which the names mean something.
+    pub resolve: BTreeMap<String, SocketAddr>,
 }
 
 impl ConnectOptions {
@@ -37,6 +40,7 @@ impl ConnectOptions {
             keepalive_idle: Duration::from_secs(10),
             settings: Vec::new(),
             minimum_major: MINIMUM_MAJOR,
+            resolve: BTreeMap::new(),
         }
     }
 
