@@ -70,6 +70,13 @@ pub fn database(name: &str) -> String {
     format!("{name}-database")
 }
 
+/// Name of the `Cluster` of `CloudNativePG`, where one is made. `CloudNativePG` takes up to 50
+/// characters.
+#[must_use]
+pub fn postgres_cluster(name: &str) -> String {
+    format!("{name}-postgres")
+}
+
 /// Name of the `ConfigMap` that tells the server which groups to serve.
 #[must_use]
 pub fn config(name: &str) -> String {

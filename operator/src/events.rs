@@ -1,14 +1,14 @@
 //! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
 
 use crds::v1alpha1::{
-    conditions::{READY, STALLED},
+    conditions::{DATABASE_READY, READY, STALLED},
     reasons,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::runtime::events::{Event, EventType, Recorder};
 use tracing::warn;
 
-use crate::certs::Rotation;
+use crate::{certs::Rotation, database::metrics::PROBLEMS};
 
 /// Most characters in a note (`events.k8s.io/v1`).
 const MAX_NOTE: usize = 1024;
@@ -33,10 +33,26 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     }
     let ready = changed(READY).filter(|ready| ready.status != "Unknown");
     let ready = ready.filter(|_| find(after, STALLED).is_none());
-    ready
-        .map(|ready| event(EventType::Normal, &ready.reason, &ready.message))
-        .into_iter()
-        .collect()
+    // A database that cannot be used keeps Ready from being true, with the same words.
+    let database = changed(DATABASE_READY).filter(|database| database.status != "Unknown");
+    let database = database.filter(|database| {
+        let was = find(before, DATABASE_READY);
+        let problem = |reason: &str| PROBLEMS.contains(&reason);
+        problem(&database.reason) || was.is_some_and(|was| problem(&was.reason))
+    });
+    let database = database.map(|database| {
+        let (type_, action) = if database.status == "True" {
+            (EventType::Normal, "UseDatabase")
+        } else {
+            (EventType::Warning, "ExamineDatabase")
+        };
+        Event {
+            action: action.to_owned(),
+            ..event(type_, &database.reason, &database.message)
+        }
+    });
+    let ready = ready.map(|ready| event(EventType::Normal, &ready.reason, &ready.message));
+    database.into_iter().chain(ready).collect()
 }
 
 /// Events for what was done to the certificates. Each kind has an action of its own: a recorder

@@ -1,6 +1,6 @@
 //! The operator's binary: options, start and orderly end.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Parser, Subcommand};
@@ -64,6 +64,10 @@ struct Options {
     /// Image of the server, where a `ReportsServer` names none.
     #[arg(long, env = names::SERVER_IMAGE_ENV, default_value_t = names::server_image(), global = true)]
     server_image: String,
+    /// Where a database's host is, as HOST=ADDRESS:PORT; may be given several times. For an
+    /// operator that runs outside of the cluster, where names of Services mean nothing.
+    #[arg(long, value_name = "HOST=ADDRESS:PORT", value_parser = place, global = true)]
+    database_resolve: Vec<(String, SocketAddr)>,
     /// What is logged: a level, or directives such as `info,kube=debug`.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     log_level: String,
@@ -89,6 +93,16 @@ fn main() -> anyhow::Result<()> {
         .context("cannot start the runtime")?
         .block_on(run(options))
         .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
+}
+
+fn place(text: &str) -> Result<(String, SocketAddr), String> {
+    let (host, address) = text
+        .split_once('=')
+        .ok_or("write HOST=ADDRESS:PORT, such as db.example=127.0.0.1:5432")?;
+    let address = address
+        .parse()
+        .map_err(|error| format!("{address:?} is not ADDRESS:PORT: {error}"))?;
+    Ok((host.to_owned(), address))
 }
 
 /// A plain level leaves out what the HTTP client logs of each answer that is an error: whoever asked
@@ -211,6 +225,11 @@ impl Operator {
             recorder,
             metrics: self.metrics,
             supervisor,
+            resolve: self
+                .options
+                .database_resolve
+                .into_iter()
+                .collect::<BTreeMap<_, _>>(),
         };
         controller::run(settings, self.stop.cancelled_owned()).await;
     }

@@ -15,7 +15,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::migration;
+use crate::{database, migration};
 
 /// Prefix of every metric.
 const PREFIX: &str = "reports_server_operator";
@@ -53,6 +53,8 @@ pub struct Metrics {
     leading: Gauge,
     /// Metrics of the migrations.
     pub migration: Arc<migration::Metrics>,
+    /// Metrics of the databases.
+    pub database: Arc<database::metrics::Metrics>,
 }
 
 impl Metrics {
@@ -101,6 +103,7 @@ impl Metrics {
             leading.clone(),
         );
         let migration = Arc::new(migration::Metrics::register(&mut registry));
+        let database = Arc::new(database::metrics::Metrics::register(&mut registry));
         Self {
             registry: Arc::new(Mutex::new(registry)),
             reconciles,
@@ -110,6 +113,7 @@ impl Metrics {
             certificate_expiry,
             leading,
             migration,
+            database,
         }
     }
 

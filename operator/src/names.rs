@@ -95,6 +95,12 @@ impl Names {
         names::database(&self.instance)
     }
 
+    /// `Cluster` of `CloudNativePG`, where one is made.
+    #[must_use]
+    pub fn postgres_cluster(&self) -> String {
+        names::postgres_cluster(&self.instance)
+    }
+
     /// `ConfigMap` with the served groups.
     #[must_use]
     pub fn config(&self) -> String {

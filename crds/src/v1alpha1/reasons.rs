@@ -76,6 +76,40 @@ pub const VOLUME_PENDING: &str = "VolumePending";
 pub const DATABASE_AVAILABLE: &str = "DatabaseAvailable";
 /// The database cannot be used.
 pub const DATABASE_UNAVAILABLE: &str = "DatabaseUnavailable";
+/// A Secret with the connection's parameters is missing.
+pub const SECRET_MISSING: &str = "SecretMissing";
+/// A Secret with the connection's parameters lacks a key.
+pub const SECRET_KEY_MISSING: &str = "SecretKeyMissing";
+/// The connection's parameters cannot be used; the message names key and remedy.
+pub const CONNECTION_INVALID: &str = "ConnectionInvalid";
+/// PostgreSQL refuses the user: no such role, or another password.
+pub const WRONG_PASSWORD: &str = "WrongPassword";
+/// PostgreSQL has no database of this name.
+pub const DATABASE_MISSING: &str = "DatabaseMissing";
+/// The user may not connect, or not create what the server needs.
+pub const RIGHTS_MISSING: &str = "RightsMissing";
+/// Operator and PostgreSQL do not agree about TLS: a certificate, a name, or whether to speak it.
+pub const TLS_MISMATCH: &str = "TLSMismatch";
+/// PostgreSQL is older than version 14.
+pub const SERVER_TOO_OLD: &str = "ServerTooOld";
+/// No host takes writes.
+pub const DATABASE_READ_ONLY: &str = "DatabaseReadOnly";
+/// PostgreSQL has no connection left.
+pub const TOO_MANY_CONNECTIONS: &str = "TooManyConnections";
+/// The disk of PostgreSQL is full.
+pub const DISK_FULL: &str = "DiskFull";
+/// The database lacks something: encoding `UTF8`, or compression with lz4.
+pub const DATABASE_UNSUITABLE: &str = "DatabaseUnsuitable";
+/// PostgreSQL does not answer.
+pub const DATABASE_UNREACHABLE: &str = "DatabaseUnreachable";
+/// `CloudNativePG` is not installed.
+pub const CLOUD_NATIVE_PG_MISSING: &str = "CloudNativePGMissing";
+/// The `Cluster` of `CloudNativePG` is missing.
+pub const CLUSTER_MISSING: &str = "ClusterMissing";
+/// The `Cluster` of `CloudNativePG` has no primary that is ready.
+pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
+/// Another instance of the `Cluster` of `CloudNativePG` is being made primary.
+pub const FAILING_OVER: &str = "FailingOver";
 /// Certificates were issued.
 pub const CERTIFICATES_ISSUED: &str = "CertificatesIssued";
 /// Certificates are being replaced.

@@ -21,8 +21,6 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.migration.drainWindow",
     "spec.database.mode",
     "spec.database.managed",
-    "spec.database.external",
-    "spec.database.cloudNativePG",
     "spec.database.backup",
     "spec.server.serviceAccount",
     "spec.server.podTemplate",
@@ -154,21 +152,20 @@ impl Found {
             mode,
             embedded: _,
             managed,
-            external,
-            cloud_native_pg,
+            external: _,
+            cloud_native_pg: _,
             backup,
             pool: _,
         } = spec;
         let value = match mode {
-            None | Some(DatabaseMode::Embedded) => None,
             Some(DatabaseMode::Managed) => Some("Managed"),
-            Some(DatabaseMode::External) => Some("External"),
-            Some(DatabaseMode::CloudNativePg) => Some("CloudNativePG"),
+            None
+            | Some(DatabaseMode::Embedded | DatabaseMode::External | DatabaseMode::CloudNativePg) => {
+                None
+            }
         };
         self.value_when("spec.database.mode", value.is_some(), value);
         self.when("spec.database.managed", managed.is_some());
-        self.when("spec.database.external", external.is_some());
-        self.when("spec.database.cloudNativePG", cloud_native_pg.is_some());
         self.when("spec.database.backup", backup.is_some());
     }
 
@@ -286,8 +283,6 @@ mod tests {
     #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
     #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
     #[case(json!({"database": {"mode": "Managed"}}), "spec.database.mode: Managed is ")]
-    #[case(json!({"database": {"mode": "External"}}), "spec.database.mode: External is ")]
-    #[case(json!({"database": {"mode": "CloudNativePG"}}), "spec.database.mode: CloudNativePG is ")]
     #[case(json!({"database": {"backup": {}}}), "spec.database.backup: ")]
     #[case(json!({"server": {"serviceAccount": {"name": "x"}}}), "spec.server.serviceAccount: ")]
     #[case(json!({"server": {"podTemplate": {"spec": {}}}}), "spec.server.podTemplate: ")]
@@ -308,8 +303,7 @@ mod tests {
             "targetNamespace": "reports-server",
             "migration": {"dryRun": true, "concurrency": 2, "verification": "Sample",
                 "drainWindow": "1m"},
-            "database": {"mode": "Managed", "managed": {}, "cloudNativePG": {}, "backup": {},
-                "external": {"connectionSecretRef": {"name": "s"}}},
+            "database": {"mode": "Managed", "managed": {}, "backup": {}},
             "server": {"serviceAccount": {}, "podTemplate": {}},
             "images": {"postgres": {}},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},

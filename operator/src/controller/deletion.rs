@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::{
     Context, Error, apply, build, cleanup, control_api_name, dereference, finalizer, owner,
-    registered, report,
+    postgres, registered, report,
     status::State,
     validate::{self, Facts, Validated},
 };
@@ -60,10 +60,11 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     let spec =
         validate::validate(object, &facts).map_err(|refusal| Error::Orphan(refusal.message))?;
     let material = dereference::material(&ctx.client, &spec).await?;
-    let spec = Validated {
+    let mut spec = Validated {
         owner: None,
         ..spec
     };
+    postgres::reach(&ctx.client, object, &mut spec).await?;
     let children = build::build(&spec, &material, &ctx.operator);
     Box::pin(apply::apply(&ctx.client, children)).await?;
     Ok(())

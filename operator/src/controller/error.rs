@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{apply, dereference, finalizer, status};
-use crate::certs;
+use crate::{
+    certs,
+    database::{cloudnativepg, files},
+};
 
 /// An error of a step.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,12 @@ pub enum Error {
     /// Certificates could not be issued.
     #[error(transparent)]
     Certificates(#[from] certs::Error),
+    /// What the connection to a database is made of could not be read.
+    #[error(transparent)]
+    Connection(#[from] files::Error),
+    /// `CloudNativePG`'s objects could not be read or written.
+    #[error(transparent)]
+    CloudNativePg(#[from] cloudnativepg::Error),
     /// Something could not be written.
     #[error(transparent)]
     Apply(#[from] apply::Error),
@@ -44,6 +53,7 @@ impl Error {
             Self::Unreadable { .. } => "unreadable",
             Self::Dereference(_) => "dereference",
             Self::Certificates(_) => "certificates",
+            Self::Connection(_) | Self::CloudNativePg(_) => "database",
             Self::Apply(_) => "apply",
             Self::Finalizer(_) => "finalizer",
             Self::Status(_) => "status",
@@ -57,6 +67,14 @@ impl Error {
         match self {
             Self::Dereference(error) => error.is_forbidden(),
             Self::Apply(error) => error.is_forbidden(),
+            Self::Connection(files::Error {
+                source: kube::Error::Api(status),
+                ..
+            })
+            | Self::CloudNativePg(cloudnativepg::Error {
+                source: kube::Error::Api(status),
+                ..
+            }) => status.code == 403,
             _ => false,
         }
     }

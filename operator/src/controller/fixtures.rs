@@ -40,6 +40,11 @@ pub fn try_validate(spec: Value) -> Result<Validated, Refusal> {
     validate(&object(spec), &facts())
 }
 
+/// Validates an object that is valid.
+pub fn validated_object(object: &ReportsServer) -> Validated {
+    validate(object, &facts()).unwrap()
+}
+
 /// Validates what is valid.
 pub fn validated(spec: Value) -> Validated {
     try_validate(spec).unwrap()

@@ -14,7 +14,7 @@ use super::{
     Context, Error, RESYNC,
     apply::{self, Applied},
     build::{self, Kept},
-    dereference, finalizer, owner, registered, report,
+    dereference, finalizer, owner, postgres, registered, report,
     status::State,
     validate::{Refusal, Validated},
     workload,
@@ -50,6 +50,9 @@ pub async fn carry_out(
         return Ok(RESYNC);
     }
     ctx.watches.ensure(&spec.names, &spec.namespace);
+    let mut spec = spec.clone();
+    let database = postgres::attend(object, &mut spec, ctx).await?;
+    let spec = &spec;
     // build (no client required)
     let registered = registered(object, ctx);
     let published: Vec<Vec<u8>> = registered.iter().map(|r| r.ca_bundle.clone()).collect();
@@ -85,6 +88,7 @@ pub async fn carry_out(
             spec,
             applied: &applied,
             certs: &certs,
+            database: database.as_ref(),
         },
     )
     .await?;

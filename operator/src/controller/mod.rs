@@ -11,9 +11,10 @@ mod dereference;
 mod error;
 mod finalizer;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod forward;
 mod image;
+mod postgres;
 mod run;
 mod status;
 #[cfg(test)]
@@ -50,6 +51,7 @@ use self::{
     watches::Watches,
 };
 use crate::{
+    database::check::Checks,
     events,
     metrics::Metrics,
     migration::{Owner, Phase, Supervisor},
@@ -60,6 +62,7 @@ pub(crate) use build::schema_reader_rules;
 pub use build::{ServiceAccountRef, control_api_name};
 pub use error::Error;
 pub use run::{Settings, run};
+pub use validate::Validated;
 
 /// A complete look even when nothing seems to have changed.
 const RESYNC: Duration = Duration::from_mins(5);
@@ -77,6 +80,7 @@ pub struct Context {
     /// Whether `api_services` holds what the cluster does.
     cached: watch::Receiver<bool>,
     watches: Watches,
+    checks: Checks,
     /// uid of the namespace `kube-system`, once it is known: it never changes.
     cluster_uid: OnceCell<String>,
     /// Generation, by uid, for which leftovers were removed.
@@ -88,7 +92,15 @@ impl Context {
     fn forget(&self, name: &str) {
         self.supervisor.forget(name);
         self.watches.forget(name);
+        self.forget_database(name);
         self.metrics.forget(name);
+    }
+
+    /// Stops looking after the PostgreSQL of a `ReportsServer`.
+    fn forget_database(&self, name: &str) {
+        self.checks.forget(name);
+        self.watches.leave(name);
+        self.metrics.database.forget(name);
     }
 }
 

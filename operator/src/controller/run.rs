@@ -1,6 +1,12 @@
 //! Wires the controller to its triggers.
 
-use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use crds::v1alpha1::ReportsServer;
 use futures::{Stream, StreamExt};
@@ -28,7 +34,7 @@ use super::{
     Context, ServiceAccountRef, error_policy, reconcile,
     watches::{Trigger, Watches},
 };
-use crate::{metrics::Metrics, migration::Supervisor};
+use crate::{database::check::Checks, metrics::Metrics, migration::Supervisor};
 
 /// Changes of children that may wait for a reconciliation.
 const TRIGGERS: usize = 64;
@@ -49,6 +55,9 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Runs the migrations.
     pub supervisor: Supervisor,
+    /// Where hosts of databases are, for an operator outside of the cluster, to which their names
+    /// mean nothing.
+    pub resolve: BTreeMap<String, SocketAddr>,
 }
 
 /// Reconciles until `end` resolves and the reconciliations under way are finished.
@@ -60,12 +69,15 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         recorder,
         metrics,
         supervisor,
+        resolve,
     } = settings;
     let (objects, objects_writer) = reflector::store::<DeserializeGuard<ReportsServer>>();
     let (api_services, api_services_writer) = reflector::store::<APIService>();
     let (trigger, triggered) = mpsc::channel(TRIGGERS);
+    let (examined, examinations) = mpsc::channel(TRIGGERS);
     let context = Arc::new(Context {
         watches: Watches::new(client.clone(), trigger.clone()),
+        checks: Checks::new(examined, resolve),
         client: client.clone(),
         operator,
         server_image,
@@ -106,6 +118,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
             targeting(&for_namespaces, &namespace)
         })
         .reconcile_on(from_channel(triggered))
+        .reconcile_on(from_channel(examinations).map(|name| Trigger::new(&name)))
         .reconcile_on(paced(supervisor.changes()).map(|name| Trigger::new(&name)))
         .graceful_shutdown_on(end)
         .run(reconcile, error_policy, context)
@@ -201,9 +214,9 @@ fn targeting(
         .collect()
 }
 
-fn from_channel(receiver: mpsc::Receiver<Trigger>) -> impl Stream<Item = Trigger> {
+fn from_channel<T>(receiver: mpsc::Receiver<T>) -> impl Stream<Item = T> {
     futures::stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|trigger| (trigger, receiver))
+        receiver.recv().await.map(|item| (item, receiver))
     })
 }
 

@@ -36,7 +36,10 @@ use kube::{Resource, ResourceExt};
 use super::image;
 use crate::{
     certs,
-    database::place::{Connection, Database, Postgres, Storage},
+    database::{
+        external,
+        place::{Connection, Database, Postgres, Storage},
+    },
     migration,
     names::Names,
 };
@@ -364,8 +367,16 @@ fn database(spec: &ReportsServerSpec, effective: &Effective, facts: &Facts<'_>) 
         max_connections: effective
             .max_connections
             .unwrap_or(defaults::MAX_CONNECTIONS),
-        connection: Connection::default(),
+        connection: connection(spec, effective.database_mode),
     }))
+}
+
+/// How the database is reached, as far as the specification says it.
+fn connection(spec: &ReportsServerSpec, mode: DatabaseMode) -> Connection {
+    let database = spec.database.as_ref();
+    let external = database.and_then(|database| database.external.as_ref());
+    let external = external.filter(|_| mode == DatabaseMode::External);
+    external.map(external::connection).unwrap_or_default()
 }
 
 fn storage(spec: &ReportsServerSpec, effective: &Effective) -> Storage {

@@ -4,13 +4,13 @@
 //! only in the namespaces concerned; one watch over the whole cluster would need them everywhere.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt::Debug,
     sync::{Mutex, PoisonError},
 };
 
 use crds::v1alpha1::ReportsServer;
-use futures::{StreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
@@ -20,9 +20,11 @@ use k8s_openapi::{
         policy::v1::PodDisruptionBudget,
         rbac::v1::{Role, RoleBinding},
     },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Resource,
+    api::{ApiResource, DynamicObject},
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt, reflector::ObjectRef, watcher},
 };
@@ -31,16 +33,33 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use crate::names::Names;
+use crate::{database::cloudnativepg, names::Names};
 
 /// What a watch asks to be reconciled.
 pub type Trigger = ObjectRef<DeserializeGuard<ReportsServer>>;
+
+/// An object of somebody else, by its name, that a database depends on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watched {
+    /// A Secret in the target namespace.
+    Secret(String),
+    /// A `ConfigMap` in the target namespace.
+    ConfigMap(String),
+    /// A CRD, which may come or go.
+    Crd(String),
+    /// A `Cluster` of `CloudNativePG` in the target namespace. It is watched again and again until
+    /// its CRD is there.
+    Cluster(String),
+}
+
+type Following = (String, BTreeSet<Watched>, AbortOnDropHandle<()>);
 
 /// The watches of all `ReportsServer`s.
 pub struct Watches {
     client: Client,
     trigger: mpsc::Sender<Trigger>,
     running: Mutex<HashMap<String, (String, AbortOnDropHandle<()>)>>,
+    following: Mutex<HashMap<String, Following>>,
 }
 
 impl Watches {
@@ -51,7 +70,50 @@ impl Watches {
             client,
             trigger,
             running: Mutex::default(),
+            following: Mutex::default(),
         }
+    }
+
+    /// Watches exactly these objects of others for an instance, one by one: their labels are not
+    /// ours, and all others of the namespace do not concern us.
+    pub fn follow(&self, names: &Names, namespace: &str, watched: BTreeSet<Watched>) {
+        let mut following = self
+            .following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let present = following.get(names.instance());
+        if present.is_some_and(|(at, present, task)| {
+            at == namespace && *present == watched && !task.is_finished()
+        }) {
+            return;
+        }
+        let changes = watched
+            .iter()
+            .map(|watched| changes_of(&self.client, namespace, watched));
+        let changes = futures::stream::select_all(changes.collect::<Vec<_>>()).boxed();
+        let task = self.tell(names.instance(), changes);
+        let entry = (namespace.to_owned(), watched, task);
+        following.insert(names.instance().to_owned(), entry);
+    }
+
+    /// Ends what [`Self::follow`] began.
+    pub fn leave(&self, name: &str) {
+        self.following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+
+    /// Asks for a reconciliation at each change.
+    fn tell(&self, name: &str, mut changes: BoxStream<'static, ()>) -> AbortOnDropHandle<()> {
+        let (name, trigger) = (name.to_owned(), self.trigger.clone());
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            while changes.next().await.is_some() {
+                if trigger.send(Trigger::new(&name)).await.is_err() {
+                    return;
+                }
+            }
+        }))
     }
 
     /// Watches the children of an instance in `namespace`, once.
@@ -62,16 +124,7 @@ impl Watches {
             return;
         }
         let changes = children(&self.client, namespace, &names.label_selector());
-        let (name, trigger) = (names.instance().to_owned(), self.trigger.clone());
-        let task = tokio::spawn(async move {
-            futures::pin_mut!(changes);
-            while changes.next().await.is_some() {
-                if trigger.send(Trigger::new(&name)).await.is_err() {
-                    return;
-                }
-            }
-        });
-        let task = AbortOnDropHandle::new(task);
+        let task = self.tell(names.instance(), changes);
         running.insert(names.instance().to_owned(), (namespace.to_owned(), task));
     }
 
@@ -112,17 +165,58 @@ where
 {
     let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().labels(selector);
-    watcher(api, config)
+    told(watcher(api, config), K::kind(&()).into_owned())
+}
+
+/// One item for each change of one object.
+fn changes_of(client: &Client, namespace: &str, watched: &Watched) -> BoxStream<'static, ()> {
+    let of = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+    match watched {
+        Watched::Secret(name) => {
+            let api = Api::<PartialObjectMeta<Secret>>::namespaced(client.clone(), namespace);
+            told(watcher(api, of(name)), "Secret".to_owned())
+        }
+        Watched::ConfigMap(name) => {
+            let api = Api::<PartialObjectMeta<ConfigMap>>::namespaced(client.clone(), namespace);
+            told(watcher(api, of(name)), "ConfigMap".to_owned())
+        }
+        Watched::Crd(name) => {
+            let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
+            told(
+                watcher(api, of(name)),
+                "CustomResourceDefinition".to_owned(),
+            )
+        }
+        Watched::Cluster(name) => {
+            let resource: ApiResource = cloudnativepg::resource();
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(client.clone(), namespace, &resource);
+            told(watcher(api, of(name)), resource.kind)
+        }
+    }
+}
+
+/// One item for each change, and none for a watch that breaks off: it is opened again, less and
+/// less often while that does not help.
+fn told<K>(
+    changes: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    kind: String,
+) -> BoxStream<'static, ()>
+where
+    K: Send + 'static,
+{
+    changes
         .default_backoff()
         .touched_objects()
-        .filter_map(|change| async {
-            match change {
+        .filter_map(move |change| {
+            let told = match change {
                 Ok(_) => Some(()),
                 Err(error) => {
-                    debug!(%error, kind = %K::kind(&()), "watch broke off; it is opened again");
+                    debug!(%error, kind, "watch broke off; it is opened again");
                     None
                 }
-            }
+            };
+            std::future::ready(told)
         })
         .boxed()
 }

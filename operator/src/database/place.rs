@@ -71,7 +71,7 @@ pub struct Connection {
 }
 
 /// Keys of one object, and the files that they become. An object or key that is missing keeps the
-/// pod from starting, and the kubelet's event names it.
+/// pod from starting, and the kubelet's event names it, unless it is optional.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Of a Secret in the target namespace.
@@ -80,6 +80,9 @@ pub enum Source {
         name: String,
         /// Key and file name.
         items: Vec<(String, &'static str)>,
+        /// Whether any of the keys may be missing: for those of which some take the place of
+        /// others.
+        optional: bool,
     },
     /// Of a `ConfigMap` in the target namespace.
     ConfigMap {
@@ -88,6 +91,24 @@ pub enum Source {
         /// Key and file name.
         items: Vec<(String, &'static str)>,
     },
+}
+
+impl Source {
+    /// Name of the object.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Secret { name, .. } | Self::ConfigMap { name, .. } => name,
+        }
+    }
+
+    /// Key and file name.
+    #[must_use]
+    pub fn items(&self) -> &[(String, &'static str)] {
+        match self {
+            Self::Secret { items, .. } | Self::ConfigMap { items, .. } => items,
+        }
+    }
 }
 
 impl Database {
@@ -127,7 +148,11 @@ impl Connection {
             config_map(own, &files.collect::<Vec<_>>())
         });
         let rest = self.sources.iter().map(|source| match source {
-            Source::Secret { name, items } => secret(name, items),
+            Source::Secret {
+                name,
+                items,
+                optional,
+            } => secret(name, items, *optional),
             Source::ConfigMap { name, items } => config_map(name, items),
         });
         Volume {
@@ -141,12 +166,12 @@ impl Connection {
     }
 }
 
-fn secret(name: &str, items: &[(String, &'static str)]) -> VolumeProjection {
+fn secret(name: &str, items: &[(String, &'static str)], optional: bool) -> VolumeProjection {
     VolumeProjection {
         secret: Some(SecretProjection {
             name: name.to_owned(),
             items: Some(paths(items)),
-            ..SecretProjection::default()
+            optional: optional.then_some(true),
         }),
         ..VolumeProjection::default()
     }
@@ -186,6 +211,7 @@ mod tests {
                 Source::Secret {
                     name: "theirs".into(),
                     items: vec![("user".into(), "username")],
+                    optional: false,
                 },
                 Source::ConfigMap {
                     name: "ca".into(),

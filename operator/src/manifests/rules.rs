@@ -172,7 +172,19 @@ fn switch() -> Vec<Reasoned> {
 #[must_use]
 pub fn operand() -> Vec<Reasoned> {
     vec![
-        rule("Certificates of the server.", "", &["secrets"], OWN),
+        rule(
+            "Certificates of the server, and how its database is reached.",
+            "",
+            &["secrets"],
+            OWN,
+        ),
+        rule(
+            "PostgreSQL by CloudNativePG: makes a Cluster, follows its primary. The operator cannot \
+             delete it.",
+            "postgresql.cnpg.io",
+            &["clusters"],
+            &["get", "list", "watch", "create", "patch"],
+        ),
         rule(
             "The list of served groups, which the server may read as well.",
             "",

@@ -155,12 +155,15 @@ pub struct RecoverySpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSpec {
-    /// Secret with the connection's parameters.
+    /// Secret with the connection's parameters: `uri`, or `host`, `port`, `dbname`, `username` and
+    /// `password`; also `sslmode`, `target_session_attrs`, `ca.crt`, `tls.crt` and `tls.key` where
+    /// nothing else says them.
     pub connection_secret_ref: LocalReference,
     /// Keys of that Secret, where they differ from the usual ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<ExternalKeys>,
-    /// How the server's certificate is checked.
+    /// How the server's certificate is checked. Default: `sslmode` of the Secret or its URI, else
+    /// `verify-full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssl_mode: Option<SslMode>,
     /// Secret with the certificate authority in `ca.crt`.
@@ -241,20 +244,46 @@ pub struct CloudNativePgSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CloudNativePgCreate {
-    /// Number of PostgreSQL instances.
+    /// Number of PostgreSQL instances. Default: 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 9))]
     pub instances: Option<i32>,
     /// The volume of each instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSpec>,
-    /// An `ImageCatalog` in `targetNamespace`.
+    /// Catalog with the image of PostgreSQL. Default: the image that `CloudNativePG` brings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_catalog_ref: Option<LocalReference>,
+    pub image_catalog_ref: Option<ImageCatalogReference>,
     /// The `backup` section of the `Cluster`, handed on as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub backup: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// An image of a catalog of `CloudNativePG`.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageCatalogReference {
+    /// Name of the catalog.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// `ImageCatalog` (in `targetNamespace`) or `ClusterImageCatalog`. Default: `ImageCatalog`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ImageCatalogKind>,
+    /// Major version of PostgreSQL, such as `17`.
+    #[schemars(range(min = 14, max = 99))]
+    pub major: i32,
+}
+
+/// Kind of a catalog of images.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum ImageCatalogKind {
+    /// In one namespace.
+    #[default]
+    ImageCatalog,
+    /// For the whole cluster.
+    ClusterImageCatalog,
 }
 
 /// Backups made by the operator.

@@ -122,6 +122,7 @@ fn on_postgres(spec: Value, replicas: i32) -> Validated {
                 ("user".to_owned(), "username"),
                 ("pass".to_owned(), "password"),
             ],
+            optional: false,
         }],
     };
     let least = Some(IntOrString::Int(1));

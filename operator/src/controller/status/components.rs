@@ -13,6 +13,7 @@ use crate::{
     apiservice::is_available,
     certs::Outcome,
     controller::{apply::Applied, workload},
+    database::known::{Known, State},
     migration::{ApiServiceStatus, GroupStatus, ServedBy},
 };
 
@@ -32,9 +33,12 @@ pub fn certificates(certs: &Outcome) -> Finding {
     )
 }
 
-/// The database, as far as it can be seen from outside: its volume, and that the server is ready,
-/// which it is not without a working database.
-pub fn database(applied: &Applied) -> Finding {
+/// PostgreSQL as the operator found it itself. Another database as far as it can be seen from
+/// outside: its volume, and that the server is ready, which it is not without a working database.
+pub fn database(applied: &Applied, postgres: Option<&Known>) -> Finding {
+    if let Some(known) = postgres {
+        return postgresql(known);
+    }
     let pending = applied.data.as_ref().filter(|claim| !is_bound(claim));
     if let Some(claim) = pending {
         return Finding::no(
@@ -55,6 +59,21 @@ pub fn database(applied: &Applied) -> Finding {
     } else {
         let why = workload::why_not_ready(&applied.deployment, &applied.pods);
         Finding::no(reasons::DATABASE_UNAVAILABLE, why)
+    }
+}
+
+fn postgresql(known: &Known) -> Finding {
+    match &known.state {
+        State::Unknown => Finding::unknown("PostgreSQL is being looked at for the first time"),
+        State::Usable => {
+            let version = known.version.as_deref().unwrap_or("of an unknown version");
+            let place = known.primary.as_deref().unwrap_or_default();
+            Finding::yes(
+                reasons::DATABASE_AVAILABLE,
+                format!("PostgreSQL {version} at {place} can be used"),
+            )
+        }
+        State::Unusable(problem) => Finding::no(problem.reason, problem.message.clone()),
     }
 }
 

@@ -32,7 +32,7 @@ use super::{
     validate::{Refusal, Validated},
     workload,
 };
-use crate::{certs, database::place::Database, migration::GroupStatus};
+use crate::{certs, database::known::Known, migration::GroupStatus};
 
 /// How far the reconciliation came.
 pub enum State<'a> {
@@ -44,6 +44,8 @@ pub enum State<'a> {
         applied: &'a Applied,
         /// The certificates.
         certs: &'a certs::Outcome,
+        /// What is known about its PostgreSQL, where it has one.
+        database: Option<&'a Known>,
     },
     /// The specification cannot be carried out.
     Refused(&'a Refusal),
@@ -91,11 +93,15 @@ pub fn compute(
         spec,
         applied,
         certs,
+        database,
     } = state
     {
-        describe(&mut status, spec, applied, certs);
+        describe(&mut status, spec, applied, certs, *database);
         conditions.set(types::CERTIFICATES_READY, components::certificates(certs));
-        conditions.set(types::DATABASE_READY, components::database(applied));
+        conditions.set(
+            types::DATABASE_READY,
+            components::database(applied, *database),
+        );
         conditions.set(types::SERVER_AVAILABLE, components::server(applied));
         let apis = &spec.apis;
         conditions.set(
@@ -282,6 +288,7 @@ fn describe(
     spec: &Validated,
     applied: &Applied,
     certs: &certs::Outcome,
+    database: Option<&Known>,
 ) {
     let deployment = applied.deployment.status.clone().unwrap_or_default();
     let ready = workload::is_serving(&applied.deployment);
@@ -289,7 +296,8 @@ fn describe(
     status.versions = Some(VersionsStatus {
         operator: Some(env!("CARGO_PKG_VERSION").to_owned()),
         server: (ready && !version.is_empty()).then(|| version.to_owned()),
-        ..VersionsStatus::default()
+        schema: database.and_then(|known| known.schema_version.clone()),
+        postgres: database.and_then(|known| known.version.clone()),
     });
     status.server = Some(ServerStatus {
         replicas: Some(deployment.replicas.unwrap_or(0)),
@@ -299,10 +307,13 @@ fn describe(
     });
     status.database = Some(DatabaseStatus {
         mode: Some(spec.database.mode()),
-        ready: Some(ready),
-        host: host(&spec.database),
+        ready: database.map_or(Some(ready), Known::usable),
+        host: database.and_then(|known| known.host.clone()),
+        primary: database.and_then(|known| known.primary.clone()),
         volume_claim: applied.data.as_ref().map(ResourceExt::name_any),
-        ..DatabaseStatus::default()
+        size_bytes: database.and_then(|known| known.bytes),
+        last_backup: None,
+        schema_version: database.and_then(|known| known.schema_version.clone()),
     });
     let observed = certs.material.observe(&[]);
     let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());
@@ -319,12 +330,6 @@ fn describe(
         next_rotation: whole(certs.next),
         phase: Some(phase),
     });
-}
-
-/// The host that the servers connect to, where the operator says it.
-fn host(database: &Database) -> Option<String> {
-    let connection = &database.postgres()?.connection;
-    connection.parameters.get("host").cloned()
 }
 
 fn selector(spec: &Validated) -> String {

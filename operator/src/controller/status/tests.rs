@@ -87,6 +87,7 @@ fn status_of(
             spec: &spec,
             applied,
             certs: &certs,
+            database: None,
         },
         groups,
         at(0),
@@ -313,6 +314,7 @@ fn the_same_situation_gives_the_same_status_later() {
         spec: &spec,
         applied: &applied,
         certs: &certs,
+        database: None,
     };
     let groups = [group(Phase::Completed, ServedBy::Server)];
     let first = compute(&object, &state, &groups, at(0));

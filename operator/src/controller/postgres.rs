@@ -1,0 +1,123 @@
+//! The PostgreSQL database of a `ReportsServer`, in a reconciliation: how it is reached, and what
+//! is known about it. Nothing here waits for a database.
+
+use crds::v1alpha1::{ReportsServer, spec::DatabaseMode};
+use kube::Client;
+
+use super::{Context, Error, validate::Validated, watches::Watched};
+use crate::{
+    database::{
+        check::Target,
+        cloudnativepg::{self, Plan},
+        files::{self, Problem},
+        known::Known,
+        place::{Connection, Database, Source},
+    },
+    names::Names,
+};
+
+/// How the database is reached, and what who runs it says about it.
+#[derive(Default)]
+struct Reached {
+    primary: Option<String>,
+    problem: Option<Problem>,
+    watched: Vec<Watched>,
+}
+
+/// Settles in `spec` how the database is reached, where that takes a look into the cluster.
+///
+/// # Errors
+/// If the cluster refuses the look.
+pub async fn reach(
+    client: &Client,
+    object: &ReportsServer,
+    spec: &mut Validated,
+) -> Result<(), Error> {
+    settle(client, object, spec).await.map(|_| ())
+}
+
+/// Settles how the database is reached, has it examined, and says what is known about it; nothing
+/// where it is not PostgreSQL.
+///
+/// # Errors
+/// If the cluster refuses to be read.
+pub async fn attend(
+    object: &ReportsServer,
+    spec: &mut Validated,
+    ctx: &Context,
+) -> Result<Option<Known>, Error> {
+    let name = spec.names.instance().to_owned();
+    let reached = settle(&ctx.client, object, spec).await?;
+    let Some(postgres) = spec.database.postgres() else {
+        ctx.forget_database(&name);
+        return Ok(None);
+    };
+    let connection = &postgres.connection;
+    let watched = sources(connection).chain(reached.watched).collect();
+    ctx.watches.follow(&spec.names, &spec.namespace, watched);
+    let known = known(spec, connection, reached.primary, reached.problem, ctx).await?;
+    ctx.metrics.database.observe(&name, &known);
+    Ok(Some(known))
+}
+
+async fn settle(
+    client: &Client,
+    object: &ReportsServer,
+    spec: &mut Validated,
+) -> Result<Reached, Error> {
+    let Some(plan) = plan(object, &spec.names) else {
+        return Ok(Reached::default());
+    };
+    let attended = cloudnativepg::attend(client, spec, &plan).await?;
+    if let Database::Postgres(postgres) = &mut spec.database {
+        postgres.connection = attended.connection;
+    }
+    Ok(Reached {
+        primary: attended.primary,
+        problem: attended.problem,
+        watched: vec![
+            Watched::Crd(cloudnativepg::CRD.to_owned()),
+            Watched::Cluster(plan.name),
+        ],
+    })
+}
+
+/// What is wanted of `CloudNativePG`, in its mode.
+fn plan(object: &ReportsServer, names: &Names) -> Option<Plan> {
+    let database = object.spec.database.as_ref()?;
+    let wanted = database.cloud_native_pg.as_ref();
+    let wanted = wanted.filter(|_| database.mode == Some(DatabaseMode::CloudNativePg))?;
+    Some(Plan::of(wanted, names.postgres_cluster()))
+}
+
+fn sources(connection: &Connection) -> impl Iterator<Item = Watched> {
+    connection.sources.iter().map(|source| match source {
+        Source::Secret { name, .. } => Watched::Secret(name.clone()),
+        Source::ConfigMap { name, .. } => Watched::ConfigMap(name.clone()),
+    })
+}
+
+async fn known(
+    spec: &Validated,
+    connection: &Connection,
+    primary: Option<String>,
+    problem: Option<Problem>,
+    ctx: &Context,
+) -> Result<Known, Error> {
+    let name = spec.names.instance();
+    let objects = files::objects(&ctx.client, &spec.namespace, connection).await?;
+    let parameters = match files::parameters(&spec.namespace, connection, &objects) {
+        Ok(parameters) => parameters,
+        Err(missing) => {
+            ctx.checks.forget(name);
+            // Secrets come with the database: that it is not there yet says more.
+            return Ok(Known::problem(problem.unwrap_or(missing), primary));
+        }
+    };
+    let target = Target {
+        parameters,
+        primary: primary.clone(),
+    };
+    let verdict = ctx.checks.ensure(name, &target);
+    Ok(Known::found(&target.parameters, verdict, primary, problem))
+}

@@ -1,0 +1,168 @@
+//! Examines databases in the background: connects as the servers will, looks whether the role can
+//! do what it has to, and says what it found in words for a condition.
+//!
+//! A reconciliation never waits for a database. It hands over the parameters and takes what was
+//! found last; when that changes, it is asked to look again.
+
+mod verdict;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use database::{ConnectOptions, Parameters, establish, inspect};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+
+pub use verdict::{Usable, Verdict};
+
+/// How often a database that can be used is examined again.
+const PERIOD: Duration = Duration::from_mins(1);
+/// How often one that cannot be used is.
+const RETRY: Duration = Duration::from_secs(10);
+/// Longest examination, connecting included.
+const LIMIT: Duration = Duration::from_secs(25);
+/// Longest statement of an examination.
+const STATEMENT: Duration = Duration::from_secs(5);
+
+/// What is examined. When it differs from before, it is examined at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// How to connect.
+    pub parameters: Arc<Parameters>,
+    /// The instance that should take writes, where somebody says so.
+    pub primary: Option<String>,
+}
+
+struct Running {
+    target: Target,
+    verdict: watch::Receiver<Option<Verdict>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// The examinations of all `ReportsServer`s.
+pub struct Checks {
+    changed: mpsc::Sender<String>,
+    resolve: BTreeMap<String, SocketAddr>,
+    running: Mutex<HashMap<String, Running>>,
+}
+
+impl Checks {
+    /// None yet. The name of a `ReportsServer` is sent to `changed` when something else was found
+    /// for it than before. `resolve` says where hosts are, see [`ConnectOptions::resolve`].
+    #[must_use]
+    pub fn new(changed: mpsc::Sender<String>, resolve: BTreeMap<String, SocketAddr>) -> Self {
+        Self {
+            changed,
+            resolve,
+            running: Mutex::default(),
+        }
+    }
+
+    /// Has this database examined for `name`, and says what was found last: nothing in the first
+    /// moments.
+    pub fn ensure(&self, name: &str, target: &Target) -> Option<Verdict> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(present) = running.get(name)
+            && present.target == *target
+        {
+            return present.verdict.borrow().clone();
+        }
+        // A database that could be used is taken to be so while new parameters are tried.
+        let before = running.remove(name);
+        let before = before.and_then(|before| before.verdict.borrow().clone());
+        let before = before.filter(|verdict| matches!(verdict, Verdict::Usable(_)));
+        let (found, verdict) = watch::channel(before.clone());
+        let task = Examiner {
+            name: name.to_owned(),
+            target: target.clone(),
+            options: options(&self.resolve),
+            found,
+            changed: self.changed.clone(),
+        };
+        running.insert(
+            name.to_owned(),
+            Running {
+                target: target.clone(),
+                verdict,
+                _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
+            },
+        );
+        before
+    }
+
+    /// Ends the examinations for `name`.
+    pub fn forget(&self, name: &str) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.remove(name);
+    }
+}
+
+fn options(resolve: &BTreeMap<String, SocketAddr>) -> ConnectOptions {
+    let mut options = ConnectOptions::new(crate::names::OPERATOR).statement_timeout(STATEMENT);
+    options.resolve.clone_from(resolve);
+    options
+}
+
+struct Examiner {
+    name: String,
+    target: Target,
+    options: ConnectOptions,
+    found: watch::Sender<Option<Verdict>>,
+    changed: mpsc::Sender<String>,
+}
+
+impl Examiner {
+    async fn run(self) {
+        let mut known_fit = false;
+        loop {
+            let verdict = self.examine(known_fit).await;
+            known_fit = matches!(verdict, Verdict::Usable(_));
+            debug!(name = self.name, ?verdict, "examined the database");
+            let news = self
+                .found
+                .borrow()
+                .as_ref()
+                .is_none_or(|before| before.differs(&verdict));
+            self.found.send_replace(Some(verdict));
+            if news && self.changed.send(self.name.clone()).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(if known_fit { PERIOD } else { RETRY }).await;
+        }
+    }
+
+    async fn examine(&self, known_fit: bool) -> Verdict {
+        timeout(LIMIT, self.connect_and_look(known_fit))
+            .await
+            .unwrap_or_else(|_| Verdict::too_slow(&self.target.parameters, LIMIT))
+    }
+
+    /// Rights are tried out once and again after an error: it leaves traces in the catalogs.
+    async fn connect_and_look(&self, known_fit: bool) -> Verdict {
+        let session = match establish(&self.target.parameters, &self.options).await {
+            Ok(session) => session,
+            Err(error) => return Verdict::unreachable(&error),
+        };
+        let (endpoint, version) = (session.endpoint.clone(), session.version.clone());
+        let (client, _connection) = session.spawn();
+        if !known_fit && let Err(unfit) = inspect::fitness(&client).await {
+            return Verdict::unfit(&self.target.parameters, &unfit);
+        }
+        match inspect::contents(&client).await {
+            Ok(contents) => Verdict::Usable(Usable {
+                endpoint: endpoint.to_string(),
+                version: version.text,
+                contents,
+            }),
+            Err(error) => Verdict::unfit(&self.target.parameters, &inspect::Unfit::Failed(error)),
+        }
+    }
+}

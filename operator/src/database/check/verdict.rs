@@ -1,0 +1,140 @@
+//! What an examination found, in words for a condition.
+
+use std::time::Duration;
+
+use crds::v1alpha1::reasons;
+use database::{
+    ConnectError, Diagnosis, Parameters,
+    inspect::{Contents, Unfit},
+};
+
+use crate::database::files::Problem;
+
+/// What an examination found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It can hold reports.
+    Usable(Usable),
+    /// It cannot.
+    Unusable(Problem),
+}
+
+/// A database that can hold reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usable {
+    /// The host that was connected to, with its port.
+    pub endpoint: String,
+    /// Version of the server.
+    pub version: String,
+    /// How much is in it.
+    pub contents: Contents,
+}
+
+impl Verdict {
+    /// No host will do.
+    pub(super) fn unreachable(error: &ConnectError) -> Self {
+        let message = format!("{error}{}", advice(error.diagnosis()));
+        Self::Unusable(Problem::new(reason(error.diagnosis()), message))
+    }
+
+    /// There is a connection, and it is of no use.
+    pub(super) fn unfit(parameters: &Parameters, unfit: &Unfit) -> Self {
+        let message = format!("PostgreSQL at {}: {unfit}", parameters.address());
+        Self::Unusable(Problem::new(reason(unfit.diagnosis()), message))
+    }
+
+    /// It answers, and takes too long.
+    pub(super) fn too_slow(parameters: &Parameters, limit: Duration) -> Self {
+        let message = format!(
+            "PostgreSQL at {} did not answer the operator's questions within {} s",
+            parameters.address(),
+            limit.as_secs()
+        );
+        Self::Unusable(Problem::new(reasons::DATABASE_UNREACHABLE, message))
+    }
+
+    /// Whether it is worth a look at conditions. Sizes change all the time.
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Usable(a), Self::Usable(b)) => {
+                (&a.endpoint, &a.version, a.contents.schema_version)
+                    != (&b.endpoint, &b.version, b.contents.schema_version)
+            }
+            (a, b) => a != b,
+        }
+    }
+}
+
+/// The reason of the condition.
+fn reason(diagnosis: Diagnosis) -> &'static str {
+    match diagnosis {
+        Diagnosis::WrongPassword => reasons::WRONG_PASSWORD,
+        Diagnosis::MissingDatabase => reasons::DATABASE_MISSING,
+        Diagnosis::MissingRights => reasons::RIGHTS_MISSING,
+        Diagnosis::TlsMismatch => reasons::TLS_MISMATCH,
+        Diagnosis::TooOld => reasons::SERVER_TOO_OLD,
+        Diagnosis::ReadOnly => reasons::DATABASE_READ_ONLY,
+        Diagnosis::TooManyConnections => reasons::TOO_MANY_CONNECTIONS,
+        Diagnosis::DiskFull => reasons::DISK_FULL,
+        Diagnosis::Unsuitable => reasons::DATABASE_UNSUITABLE,
+        Diagnosis::Unreachable => reasons::DATABASE_UNREACHABLE,
+        Diagnosis::InvalidParameters => reasons::CONNECTION_INVALID,
+        Diagnosis::Other => reasons::DATABASE_UNAVAILABLE,
+    }
+}
+
+/// What to do, where the database's own words do not say it.
+fn advice(diagnosis: Diagnosis) -> &'static str {
+    match diagnosis {
+        Diagnosis::WrongPassword => ": write the right password into the Secret",
+        Diagnosis::MissingDatabase => ": create it, with ENCODING 'UTF8' and the user as owner",
+        Diagnosis::MissingRights => ": grant CONNECT and CREATE on the database to the user",
+        Diagnosis::ReadOnly => ": name the primary among the hosts",
+        Diagnosis::TooManyConnections => {
+            ": raise max_connections, or lower spec.database.pool.maxConnections"
+        }
+        Diagnosis::Unreachable => {
+            ": the operator and the server's pods both have to reach it; see NetworkPolicies"
+        }
+        Diagnosis::TlsMismatch
+        | Diagnosis::TooOld
+        | Diagnosis::DiskFull
+        | Diagnosis::Unsuitable
+        | Diagnosis::InvalidParameters
+        | Diagnosis::Other => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn usable(bytes: i64, version: &str) -> Verdict {
+        Verdict::Usable(Usable {
+            endpoint: "db:5432".into(),
+            version: version.into(),
+            contents: Contents {
+                bytes,
+                schema_version: None,
+            },
+        })
+    }
+
+    #[test]
+    fn every_diagnosis_has_a_reason_of_its_own() {
+        let reasons: BTreeSet<_> = Diagnosis::ALL.iter().map(|d| reason(*d)).collect();
+        assert_eq!(reasons.len(), Diagnosis::ALL.len());
+    }
+
+    #[test]
+    fn growth_is_no_news_and_everything_else_is() {
+        assert!(!usable(1, "17.1").differs(&usable(2, "17.1")));
+        assert!(usable(1, "17.1").differs(&usable(1, "17.2")));
+        let wrong = |message| Verdict::Unusable(Problem::new(reasons::WRONG_PASSWORD, message));
+        assert!(usable(1, "17.1").differs(&wrong("a")));
+        assert!(wrong("a").differs(&wrong("b")));
+        assert!(!wrong("a").differs(&wrong("a")));
+    }
+}

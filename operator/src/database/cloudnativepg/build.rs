@@ -1,0 +1,57 @@
+//! The `Cluster` that is made.
+
+use crds::v1alpha1::{defaults::STORAGE_SIZE, spec::CloudNativePgCreate};
+use serde_json::{Map, Value, json};
+
+use crate::controller::Validated;
+
+/// Database of the reports.
+pub const DATABASE: &str = "reports";
+/// Role that owns it.
+pub const OWNER: &str = "reports";
+
+/// Instances of PostgreSQL where the specification says nothing: a primary and two standbys.
+const INSTANCES: i32 = 3;
+
+/// The object for server-side apply. Fields that are not here stay as their owners set them.
+pub(super) fn cluster(spec: &Validated, name: &str, create: &CloudNativePgCreate) -> Value {
+    // Taken apart without `..`: a new field cannot be forgotten here.
+    let CloudNativePgCreate {
+        instances,
+        storage,
+        image_catalog_ref,
+        backup,
+    } = create;
+    let mut wanted = Map::new();
+    wanted.insert(
+        "instances".to_owned(),
+        json!(instances.unwrap_or(INSTANCES)),
+    );
+    wanted.insert(
+        "bootstrap".to_owned(),
+        json!({"initdb": {"database": DATABASE, "owner": OWNER, "encoding": "UTF8"}}),
+    );
+    let storage = storage.clone().unwrap_or_default();
+    let size = storage.size.map(|size| size.0);
+    let mut volume = json!({"size": size.unwrap_or_else(|| STORAGE_SIZE.to_owned())});
+    if let Some(class) = storage.storage_class_name {
+        volume["storageClass"] = json!(class);
+    }
+    wanted.insert("storage".to_owned(), volume);
+    if let Some(catalog) = image_catalog_ref {
+        let catalog = json!({"apiGroup": "postgresql.cnpg.io", "name": catalog.name,
+            "kind": catalog.kind.unwrap_or_default(), "major": catalog.major});
+        wanted.insert("imageCatalogRef".to_owned(), catalog);
+    }
+    if let Some(backup) = backup {
+        wanted.insert("backup".to_owned(), Value::Object(backup.clone()));
+    }
+    let mut metadata = json!({"name": name, "namespace": spec.namespace,
+        "labels": spec.names.labels()});
+    // Without an owner it outlives the ReportsServer, and with it the reports.
+    if let Some(owner) = spec.owner.as_ref().filter(|_| !spec.retain_data) {
+        metadata["ownerReferences"] = json!([owner]);
+    }
+    json!({"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "metadata": metadata,
+        "spec": wanted})
+}
