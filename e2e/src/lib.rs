@@ -1,6 +1,7 @@
 //! A real Kubernetes for tests, and what tests, demo and benchmarks do with it.
 
 pub mod cluster;
+pub mod patroni;
 pub mod reports;
 pub mod takeover;
 pub mod witness;

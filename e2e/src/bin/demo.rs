@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use e2e::{
     cluster::ClusterOptions,
     reports::Input,
-    takeover::{self, TakeoverOptions},
+    takeover::{self, Database, TakeoverOptions},
 };
 use tracing_subscriber::EnvFilter;
 
@@ -17,6 +17,14 @@ enum InputChoice {
     Auto,
     /// Reports of our own generator.
     Generated,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DatabaseChoice {
+    /// SQLite on a volume of the one server.
+    Embedded,
+    /// PostgreSQL that the operator runs, with two servers on it.
+    Managed,
 }
 
 /// Takes the reports of a real cluster out of etcd, with clients that watch closely.
@@ -29,6 +37,9 @@ struct Args {
     /// Where they come from.
     #[arg(long, value_enum, default_value = "auto")]
     input: InputChoice,
+    /// Where the servers store the reports.
+    #[arg(long, value_enum, default_value = "embedded")]
+    database: DatabaseChoice,
     /// Writes a second of the witness.
     #[arg(long, default_value_t = 30)]
     rate: u16,
@@ -85,6 +96,10 @@ async fn demo(args: Args) -> anyhow::Result<bool> {
         images: args.images,
         manifests: args.manifests,
         cluster,
+        database: match args.database {
+            DatabaseChoice::Embedded => Database::Embedded,
+            DatabaseChoice::Managed => Database::Managed,
+        },
     };
     let (line, outcome) = takeover::run(options, say).await?;
     println!("\n{outcome}");

@@ -8,13 +8,13 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 
 /// An answer's status and body, or why there is none.
-pub(super) async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
     let request = Request::get(format!("http://{address}{path}")).body(Full::default());
     send(request).await
 }
 
 /// The same for a POST of JSON.
-pub(super) async fn post(
+pub(crate) async fn post(
     address: SocketAddr,
     path: &str,
     body: &serde_json::Value,

@@ -20,7 +20,7 @@ mod error;
 mod etcd;
 mod faults;
 mod forward;
-mod http;
+pub(crate) mod http;
 mod images;
 mod namespace;
 pub mod network;

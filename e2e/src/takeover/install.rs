@@ -7,7 +7,7 @@ use kube::{
     Api,
     runtime::{conditions::is_deployment_completed, wait::await_condition},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, TakeoverError};
 
@@ -50,17 +50,21 @@ pub async fn reports_server(line: &Takeover) -> Result<(), TakeoverError> {
         .iter()
         .map(|group| json!({"group": group, "owner": "Server"}))
         .collect();
+    let mut spec = json!({
+        "targetNamespace": TARGET_NAMESPACE,
+        "apis": apis,
+        "migration": {"soak": "5s", "maxRequestsPerSecond": 200,
+            "source": {"policy": "Prune", "after": "24h"}},
+    });
+    let members = line.options.database.spec(&line.options.images)?;
+    if let (Some(spec), Value::Object(members)) = (spec.as_object_mut(), members) {
+        spec.extend(members);
+    }
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
         {"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
             "metadata": {"name": NAME},
-            "spec": {
-                "targetNamespace": TARGET_NAMESPACE,
-                "apis": apis,
-                "database": {"mode": "Embedded"},
-                "migration": {"soak": "5s", "maxRequestsPerSecond": 200,
-                    "source": {"policy": "Prune", "after": "24h"}},
-            }},
+            "spec": spec},
     ]});
     line.cluster
         .kubectl_with_input(["apply", "-f", "-"], &objects.to_string())

@@ -1,6 +1,7 @@
 //! The main job on a real cluster, from reports in etcd to reports out of etcd, step by step, so
 //! that the demo, the end-to-end test and the kill matrix run the same line.
 
+mod database;
 mod install;
 pub mod load;
 mod measure;
@@ -21,6 +22,7 @@ use kube::{
 };
 use serde_json::json;
 
+pub use database::Database;
 pub use measure::{COUNT_PERIOD, Measures};
 pub use outcome::Outcome;
 
@@ -108,6 +110,8 @@ pub struct TakeoverOptions {
     pub manifests: PathBuf,
     /// The cluster; it needs a node.
     pub cluster: ClusterOptions,
+    /// Where the servers store the reports.
+    pub database: Database,
 }
 
 /// A cluster on which the line is run.
@@ -134,8 +138,11 @@ impl Takeover {
         say("starting a Kubernetes cluster with a node");
         let cluster = Cluster::start(options.cluster.clone()).await?;
         let client = cluster.client().await?;
-        for archive in ["image-server.tar", "image-operator.tar"] {
-            let path = options.images.join(archive);
+        let mut archives = options.database.archives(&options.images);
+        archives.extend(
+            ["image-server.tar", "image-operator.tar"].map(|name| options.images.join(name)),
+        );
+        for path in archives {
             if !path.exists() {
                 return Err(TakeoverError::Missing {
                     path,
@@ -315,6 +322,7 @@ pub async fn run(
     say: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(Takeover, Outcome), TakeoverError> {
     let (reports, input) = (options.reports, options.input.name());
+    let database = options.database.name();
     let line = Takeover::prepare(options, say).await?;
     line.shrink_etcd().await?;
     let before = line.measure().await?;
@@ -334,6 +342,7 @@ pub async fn run(
         Outcome {
             reports,
             input,
+            database,
             before,
             after,
             seconds,

@@ -14,6 +14,8 @@ pub struct Outcome {
     pub reports: usize,
     /// `recorded` or `generated`.
     pub input: &'static str,
+    /// Where the servers stored them.
+    pub database: &'static str,
     /// Before the operator was installed, etcd compacted.
     pub before: Measures,
     /// After the copies were pruned, etcd compacted.
@@ -37,6 +39,7 @@ impl Outcome {
         let mut json = json!({
             "reports": self.reports,
             "input": self.input,
+            "database": self.database,
             "etcd_bytes_before": self.before.etcd_bytes,
             "etcd_bytes_after": self.after.etcd_bytes,
             "report_objects_in_etcd_before": self.before.report_objects_in_etcd,
@@ -96,8 +99,8 @@ impl fmt::Display for Outcome {
         writeln!(f)?;
         writeln!(
             f,
-            "Witness: {} requests, {} acknowledged writes, {} events seen; Ready after {:.0} s",
-            account.requests, account.writes, account.events, self.seconds
+            "Witness: {} requests, {} acknowledged writes, {} events seen; Ready after {:.0} s (database: {})",
+            account.requests, account.writes, account.events, self.seconds, self.database
         )?;
         let counts = [
             ("requests failed", account.failed_requests),
@@ -140,6 +143,7 @@ mod tests {
         let outcome = Outcome {
             reports: 3,
             input: "generated",
+            database: "embedded",
             before: Measures::default(),
             after: Measures::default(),
             seconds: 1.5,
@@ -163,6 +167,7 @@ mod tests {
         ] {
             assert!(json.get(name).is_some_and(Value::is_number), "{name}");
         }
+        assert_eq!(json["database"], "embedded");
         assert!(outcome.is_clean());
     }
 
@@ -175,6 +180,7 @@ mod tests {
         let outcome = Outcome {
             reports: 3,
             input: "generated",
+            database: "embedded",
             before: Measures::default(),
             after,
             seconds: 1.5,

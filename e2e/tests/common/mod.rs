@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use e2e::{
     cluster::ClusterOptions,
     reports::Input,
-    takeover::{COUNT_PERIOD, TakeoverOptions},
+    takeover::{COUNT_PERIOD, Database, TakeoverOptions},
 };
 
 /// The line at small size. The images come from `hack/image`, which `hack/test` has run.
@@ -22,6 +22,7 @@ pub fn options(input: Input, reports: usize) -> TakeoverOptions {
         images,
         manifests: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests")),
         cluster,
+        database: Database::Embedded,
     }
 }
 
