@@ -8,7 +8,12 @@ use clap::Parser;
 
 use crate::cluster::ConfigMapRef;
 use crate::http::{ConnectionAge, LimitConfig};
+use crate::store::{Database, PostgresOptions};
 use crate::tls::CertificateFiles;
+
+/// One connection writes, one follows other servers, one listens to them, one tells them, one
+/// reads.
+const MIN_CONNECTIONS: usize = 5;
 
 /// An aggregated API server for policy reports: serves the report APIs of a Kubernetes cluster
 /// from its own database in place of etcd.
@@ -35,6 +40,30 @@ pub struct Config {
         default_value = "/var/lib/reports-server/reports.db"
     )]
     pub database: PathBuf,
+    /// Directory with the parameters of a PostgreSQL database, in place of --database; read again
+    /// for each connection.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_DATABASE_DIR",
+        conflicts_with = "database",
+        requires = "cluster_identity"
+    )]
+    pub database_dir: Option<PathBuf>,
+    /// What tells this cluster from others in the same PostgreSQL database, such as the uid of its
+    /// namespace kube-system. It must never change.
+    #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]
+    pub cluster_identity: Option<String>,
+    /// What people call this cluster; SQL users see it.
+    #[arg(long, env = "REPORTS_SERVER_CLUSTER_NAME", default_value = "")]
+    pub cluster_name: String,
+    /// Most connections to PostgreSQL.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_DATABASE_MAX_CONNECTIONS",
+        default_value_t = 8,
+        value_parser = max_connections
+    )]
+    pub database_max_connections: usize,
     /// `ConfigMap` (NAMESPACE/NAME) whose key `groups` lists the API groups to serve; watched.
     #[arg(
         long,
@@ -93,6 +122,19 @@ impl Config {
         ConnectionAge::new(self.connection_max_age)
     }
 
+    /// Where the objects are kept.
+    #[must_use]
+    pub fn store_database(&self) -> Database {
+        let Some(directory) = &self.database_dir else {
+            return Database::Sqlite(self.database.clone());
+        };
+        let identity = self.cluster_identity.clone().unwrap_or_default();
+        let mut options = PostgresOptions::new(directory, identity);
+        options.cluster_name.clone_from(&self.cluster_name);
+        options.max_connections = self.database_max_connections;
+        Database::Postgres(options)
+    }
+
     /// Bounds of what is worked on at one time.
     #[must_use]
     pub fn limits(&self) -> LimitConfig {
@@ -101,6 +143,14 @@ impl Config {
             writing: self.max_mutating_requests_inflight,
             ..LimitConfig::default()
         }
+    }
+}
+
+/// A number of connections with which the store can work.
+fn max_connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n >= MIN_CONNECTIONS => Ok(n),
+        _ => Err(format!("give a number of at least {MIN_CONNECTIONS}")),
     }
 }
 
@@ -152,6 +202,12 @@ mod tests {
     #[case(&["--config-map", "a"], "NAMESPACE/NAME")]
     #[case(&["--groups", "g.io", "--history", "soon"], "such as 30s")]
     #[case(&["--groups", "g.io", "--history=-1s"], "negative")]
+    #[case(&["--groups", "g.io", "--database-dir", "/d"], "--cluster-identity")]
+    #[case(
+        &["--groups=g.io", "--database-dir=/d", "--database=f", "--cluster-identity=c"],
+        "cannot be used with"
+    )]
+    #[case(&["--groups", "g.io", "--database-max-connections", "2"], "at least 5")]
     fn names_what_is_wrong(#[case] more: &[&str], #[case] expected: &str) {
         let error = parse(more).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -89,12 +89,13 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 }
 
 async fn open_store(config: &Config, metrics: &Metrics) -> anyhow::Result<Store> {
-    let mut options = StoreOptions::new(&config.database);
+    let mut options = StoreOptions::on(config.store_database());
+    let database = options.database.to_string();
     options.history = config.history;
     options.observer = Arc::new(metrics.commits.clone());
     let store = Store::open(options)
         .await
-        .with_context(|| format!("database {}", config.database.display()))?;
+        .with_context(|| format!("database {database}"))?;
     metrics.register_collector(Box::new(StoreCollector::new(store.clone())));
     Ok(store)
 }

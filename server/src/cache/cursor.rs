@@ -70,7 +70,7 @@ impl Cursor {
                 Look::Ended => return Err(CursorError::Closed),
                 Look::TooOld(oldest) => return Err(self.lagged(oldest)),
                 Look::Older { id, floor } => {
-                    let events = self.resource.log().events(id, self.position, max).await?;
+                    let events = self.resource.older(id, self.position, max).await?;
                     // Rows may have been compacted, or all of them reset, while they were read.
                     match self.resource.look(self.position, self.epoch, 1) {
                         Look::Ended => return Err(CursorError::Closed),

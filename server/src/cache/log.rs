@@ -10,13 +10,22 @@ use crate::model::ResourceId;
 #[error("reading the change log: {0}")]
 pub struct LogError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
+/// A page of the change log.
+#[derive(Debug)]
+pub struct LogPage {
+    /// The events, in order of version.
+    pub events: Vec<Arc<Event>>,
+    /// The horizon as the log had it at that moment; 0 where no other server could have raised it.
+    pub horizon: u64,
+}
+
 /// The durable change log.
 #[async_trait::async_trait]
 pub trait Log: Send + Sync + 'static {
     /// At most `max` events of `resource` with versions above `after`, in order of version.
     ///
-    /// Events below the horizon may be missing; the caller compares with the horizon afterwards,
-    /// which is published before anything is dropped.
+    /// Events below the horizon may be missing; the caller compares with the horizon afterwards:
+    /// that of the page, and that of its own, which is published before anything is dropped.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -25,5 +34,5 @@ pub trait Log: Send + Sync + 'static {
         resource: ResourceId,
         after: u64,
         max: usize,
-    ) -> Result<Vec<Arc<Event>>, LogError>;
+    ) -> Result<LogPage, LogError>;
 }

@@ -15,7 +15,7 @@ mod snapshot;
 
 pub use cursor::{Cursor, CursorError};
 pub use event::{Event, EventType, Previous};
-pub use log::{Log, LogError};
+pub use log::{Log, LogError, LogPage};
 pub use resource::{Resource, ResourceStats, SnapshotError, TooOld};
 pub use ring::RingLimits;
 pub use snapshot::Snapshot;

@@ -233,7 +233,7 @@ impl Resource {
         let mut events: Vec<Arc<Event>> = Vec::new();
         let mut reached = rv;
         while reached < floor {
-            let page = self.log.events(id, reached, UNDO_PAGE).await?;
+            let page = self.older(id, reached, UNDO_PAGE).await?;
             let Some(last) = page.last() else { break };
             reached = last.rv();
             events.extend(page);
@@ -337,10 +337,41 @@ impl Resource {
 
     /// Publishes a new horizon, before anything below it is dropped.
     pub(crate) fn raise_horizon(&self, horizon: u64) {
+        self.write().raise_horizon(horizon);
+    }
+
+    /// The same, unless the resource was reset meanwhile.
+    fn raise_horizon_of(&self, id: ResourceId, horizon: u64) {
         let mut state = self.write();
-        if state.record.effective_horizon() < horizon {
-            state.record.horizon = Some(horizon);
+        if state.record.id == id {
+            state.raise_horizon(horizon);
         }
+    }
+
+    /// Takes over what the database holds in place of what is here; ends all cursors, whose
+    /// clients come back with the version that they have.
+    pub(crate) fn reload(
+        &self,
+        record: ResourceRecord,
+        objects: impl IntoIterator<Item = StoredObject>,
+    ) {
+        let mut contents = Contents::new(Arc::clone(&self.shared.indexed_labels));
+        for object in objects {
+            contents.put(Arc::new(object));
+        }
+        let gate = record.gate.clone();
+        let epoch = {
+            let mut state = self.write();
+            state.forget(&self.shared);
+            let floor = record.newest_logged.max(record.effective_horizon());
+            state.ring = Ring::new(self.shared.ring_limits, floor);
+            state.contents = contents;
+            state.record = record;
+            state.epoch
+        };
+        self.gate
+            .send_if_modified(|g| std::mem::replace(g, gate.clone()) != gate);
+        self.wake.send_replace(epoch);
     }
 
     /// Ends all cursors.
@@ -376,9 +407,17 @@ impl Resource {
         }
     }
 
-    /// The change log.
-    pub(super) fn log(&self) -> &dyn Log {
-        &*self.log
+    /// Events from the change log. A horizon that another server has raised is in force here from
+    /// then on: what was dropped below it is missing among the events.
+    pub(super) async fn older(
+        &self,
+        id: ResourceId,
+        after: u64,
+        max: usize,
+    ) -> Result<Vec<Arc<Event>>, LogError> {
+        let page = self.log.events(id, after, max).await?;
+        self.raise_horizon_of(id, page.horizon);
+        Ok(page.events)
     }
 
     /// The shared counter; to be read before the state, whose events it must not be ahead of.
@@ -427,6 +466,12 @@ impl State {
             least.max(applied)
         } else {
             least
+        }
+    }
+
+    fn raise_horizon(&mut self, horizon: u64) {
+        if self.record.effective_horizon() < horizon {
+            self.record.horizon = Some(horizon);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crds::control::GateState;
+use crds::control::{GateSpec, GateState};
 use jiff::Timestamp;
 
 use super::GroupResource;
@@ -83,6 +83,33 @@ impl ResourceRecord {
             None => self.mirrored.max(self.newest_imported),
         };
         reached.max(self.newest_logged).max(1)
+    }
+
+    /// Sets the gate; see [`crate::store::Store::set_gate`]. `counter` is that of the store, which
+    /// the first opening raises. Gives whether it is the first opening.
+    pub(crate) fn set_gate(
+        &mut self,
+        gate: &GateSpec,
+        holder: Option<&str>,
+        counter: &mut u64,
+    ) -> bool {
+        self.gate.state = gate.state;
+        self.gate.settled = gate.settled.unwrap_or(self.gate.settled);
+        self.gate.holder = holder.map(Into::into);
+        if gate.state == GateState::Closed && self.opened.is_some() {
+            self.mirrored = 0;
+        }
+        if gate.state != GateState::Open || self.opened.is_some() {
+            return false;
+        }
+        // Whoever resumes from a version of before has to find everything after it above it.
+        let floor = self.least_rv().max(self.horizon.unwrap_or(0));
+        *counter = floor.max(*counter);
+        let mirrored = self.newest_imported > 0 || self.mirrored > 0;
+        let first = if mirrored { self.least_rv() } else { *counter };
+        self.horizon = self.horizon.or(Some(first));
+        self.opened = Some(*counter);
+        true
     }
 
     /// The horizon in force: without any import or opening, nothing older than now is known.

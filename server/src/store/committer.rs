@@ -1,27 +1,22 @@
 //! The one task that writes.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{
     Observer, StoreError, WriteError, Written,
-    engine::{Commit, Engine, EngineError, Op, OpOutcome, corrupt},
+    engine::{Commit, Engine, EngineError, Op, OpOutcome},
     queue::{Pending, Queue, Work},
     registry::Registry,
     stats::Counters,
 };
 use crate::{
-    cache::{Change, Event, Log, Resource, Shared},
-    model::{Position, ResourceId, ResourceRecord, StoredObject},
+    cache::{Event, Shared},
+    model::Position,
 };
 
-/// Changes that are read at a time to catch up.
-const TAIL_PAGE: usize = 500;
-/// Objects that are read at a time to fill the cache.
-const OBJECTS_PAGE: usize = 500;
 /// What clients are told to wait while the database does not work.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -105,7 +100,9 @@ impl Committer {
             }
             Err(error) => {
                 let reason = error.to_string();
-                for answer in answers {
+                // Those behind have waited for as long: the next attempt is for who comes now.
+                let behind = self.queue.give_up().into_iter().map(|p| p.answer);
+                for answer in answers.into_iter().chain(behind) {
                     let _ = answer.send(Err(unavailable(&reason).into()));
                 }
             }
@@ -134,126 +131,17 @@ impl Committer {
         if !self.in_step {
             self.catch_up().await?;
         }
-        let Commit {
-            outcome,
-            before,
-            position,
-            changes,
-            records,
-        } = commit.await?;
-        if before != self.position.seq {
-            self.tail(before).await?;
-        }
-        let events = self.apply(changes);
-        self.apply_records(records);
-        self.reached(position);
-        Ok((outcome, events))
-    }
-
-    /// Brings the cache to where the database is.
-    async fn catch_up(&mut self) -> Result<(), EngineError> {
-        let loaded = self.engine.load().await?;
-        // A reset forgets what the cache holds, so it goes before the changes that follow it; all
-        // else in a record tells of changes, and goes behind them.
-        for record in &loaded.records {
-            match self.registry.by_name(&record.def.resource) {
-                Some(known) if known.record().id == record.id => {}
-                _ => self.put_record(record.clone()),
+        let commit = commit.await?;
+        if commit.before != self.position.seq {
+            let others = self.tail(commit.before, commit.before).await?;
+            if others.records {
+                return self.catch_up_over(commit).await;
             }
         }
-        self.tail(loaded.position.seq).await?;
-        self.apply_records(loaded.records);
-        self.reached(loaded.position);
-        self.in_step = true;
-        Ok(())
-    }
-
-    /// Applies the changes up to `seq` that the cache has not seen.
-    async fn tail(&mut self, seq: u64) -> Result<(), EngineError> {
-        while self.position.seq < seq {
-            let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
-            if page.seq <= self.position.seq {
-                return Err(corrupt(&format!("change {seq}"), "is not in the log"));
-            }
-            let wanted = page.changes.into_iter().filter(|(_, c)| c.seq <= seq);
-            self.apply(wanted.collect());
-            self.position.seq = page.seq.min(seq);
-        }
-        Ok(())
-    }
-
-    /// Applies changes, and gives the event of each in the same order.
-    fn apply(&self, changes: Vec<(ResourceId, Change)>) -> Vec<Option<Arc<Event>>> {
-        let mut events = vec![None; changes.len()];
-        let mut by_resource: HashMap<ResourceId, (Vec<usize>, Vec<Change>)> = HashMap::new();
-        for (place, (id, change)) in changes.into_iter().enumerate() {
-            let (places, changes) = by_resource.entry(id).or_default();
-            places.push(place);
-            changes.push(change);
-        }
-        for (id, (places, changes)) in by_resource {
-            // Changes of a resource that was reset since are of no interest.
-            let Some(resource) = self.registry.by_id(id) else {
-                continue;
-            };
-            for (place, event) in places.into_iter().zip(resource.apply(changes)) {
-                events[place] = event;
-            }
-        }
-        events
-    }
-
-    fn apply_records(&self, records: Vec<ResourceRecord>) {
-        for record in records {
-            self.put_record(record);
-        }
-    }
-
-    /// Applies a record; a resource that is new has no objects yet.
-    fn put_record(&self, record: ResourceRecord) {
-        match self.registry.by_name(&record.def.resource) {
-            Some(resource) => {
-                self.registry.put(record.id, &resource);
-                resource.apply_record(record);
-            }
-            None => self.add(record, Vec::new()),
-        }
-    }
-
-    fn add(&self, record: ResourceRecord, objects: Vec<StoredObject>) {
-        let id = record.id;
-        let log: Arc<dyn Log> = Arc::clone(&self.engine) as Arc<dyn Log>;
-        let resource = Resource::new(record, objects, Arc::clone(&self.shared), log);
-        self.registry.put(id, &Arc::new(resource));
-    }
-
-    /// Publishes that the cache has everything up to `position`.
-    fn reached(&mut self, position: Position) {
-        self.position = position;
-        self.shared
-            .applied
-            .store(position.counter, Ordering::Release);
-        self.shared.commits.send_replace(position);
-    }
-
-    /// Fills the cache at the start.
-    pub async fn load(&mut self) -> Result<(), EngineError> {
-        let loaded = self.engine.load().await?;
-        for record in loaded.records {
-            let mut objects: Vec<StoredObject> = Vec::new();
-            loop {
-                let after = objects.last().map(|o| &o.key);
-                let page = self.engine.objects(record.id, after, OBJECTS_PAGE).await?;
-                let more = page.len() == OBJECTS_PAGE;
-                objects.extend(page);
-                if !more {
-                    break;
-                }
-            }
-            self.add(record, objects);
-        }
-        self.reached(loaded.position);
-        Ok(())
+        let events = self.apply(commit.changes);
+        self.apply_records(commit.records);
+        self.reached(commit.position);
+        Ok((commit.outcome, events))
     }
 }
 

@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
+use tokio::sync::watch;
+
+use super::postgres::PostgresError;
 use crate::{
     cache::{Change, Log},
     model::{Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject},
@@ -16,6 +19,14 @@ pub enum EngineError {
     /// finds out with [`Engine::tail`] before it goes on.
     #[error("{0}")]
     Database(#[from] sqlx::Error),
+    /// PostgreSQL failed, likewise.
+    #[error("{0}")]
+    Postgres(Box<PostgresError>),
+    /// The database does not go on from what this server has seen: it was put back to an earlier
+    /// state, or this server has slept for longer than the history is kept. Nothing was written;
+    /// the committer calls [`Engine::rejoin`] and loads everything again.
+    #[error("the database does not go on from what this server has seen")]
+    Parted,
     /// The schema of the database could not be brought up to date.
     #[error("{0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -128,6 +139,10 @@ pub(crate) struct Tail {
     pub changes: Vec<(ResourceId, Change)>,
     /// The newest change that was looked at; what was asked for where there was none.
     pub seq: u64,
+    /// The counter at that change, where the engine knows it.
+    pub counter: Option<u64>,
+    /// Whether records were changed as well: [`Engine::load`] gives them.
+    pub records: bool,
 }
 
 /// A database. One committer calls the functions that change something, one at a time; the others
@@ -154,6 +169,23 @@ pub(crate) trait Engine: Log {
 
     /// Newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;
+
+    /// The newest seq that other servers, or this one, have told of without being asked. Messages
+    /// may be lost.
+    fn announcements(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// Whether such messages are coming in.
+    fn is_listening(&self) -> bool {
+        false
+    }
+
+    /// Goes on from what the database has now, after [`EngineError::Parted`]. Where versions were
+    /// lost that may have been served, up to `counter`, no history goes on across them.
+    async fn rejoin(&self, _counter: u64) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// Writes, each with its own outcome; at most one per key.
     async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError>;
@@ -195,6 +227,11 @@ pub(crate) trait Engine: Log {
 
     /// Drops at most `max` rows that nothing refers to any more; gives how many there were.
     async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError>;
+
+    /// Does what makes later transactions cheaper.
+    async fn prepare(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
 
     /// Stores the definition of an API group, as text that only the caller understands.
     async fn save_definition(&self, group: &str, body: &str) -> Result<(), EngineError>;

@@ -13,10 +13,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    OpenError, StoreError, StoreOptions, StoreStats, Write, WriteError, Written,
+    Database, OpenError, StoreError, StoreOptions, StoreStats, Write, WriteError, Written,
+    coalesced::Coalesced,
     committer::{Committer, unavailable},
     engine::{Engine, Op, OpKind},
+    follower::{self, Follower},
     maintenance::{self, History},
+    postgres::Postgres,
     queue::{Pending, Queue},
     registry::Registry,
     sqlite::Sqlite,
@@ -53,18 +56,24 @@ struct Inner {
     shared: Arc<Shared>,
     queue: Arc<Queue>,
     counters: Arc<Counters>,
+    follower: Arc<Follower>,
+    newest: Coalesced<Option<u64>>,
     committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     stop: CancellationToken,
 }
 
 impl Store {
-    /// Opens the SQLite database that `options` name and fills the cache from it.
+    /// Opens the database that `options` name and fills the cache from it.
     ///
     /// # Errors
-    /// When another process has it open, or it cannot be opened, brought up to date or read.
+    /// When it is a file that another process has open, or it cannot be opened, brought up to date
+    /// or read.
     pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
-        let engine = Sqlite::open(&options.path).await?;
-        Self::start(Arc::new(engine), options).await
+        let engine: Arc<dyn Engine> = match &options.database {
+            Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?),
+            Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
+        };
+        Self::start(engine, options).await
     }
 
     /// Starts a store on `engine`.
@@ -100,6 +109,8 @@ impl Store {
             shared,
             queue,
             counters,
+            follower: Arc::default(),
+            newest: Coalesced::default(),
             committer,
             stop,
         };
@@ -111,6 +122,8 @@ impl Store {
             bytes: options.history_bytes,
         };
         maintenance::start(store.downgrade(), store.inner.stop.clone(), history);
+        let follower = Arc::clone(&store.inner.follower);
+        follower::start(follower, store.downgrade(), store.inner.stop.clone());
         Ok(store)
     }
 
@@ -181,14 +194,20 @@ impl Store {
     }
 
     /// Makes sure that reads from now on see every write that was answered before, by whichever
-    /// replica.
+    /// replica. Those who wait at one time share one question to the database.
     ///
     /// # Errors
     /// When the database does not say what the newest commit is.
     pub async fn consistent(&self) -> Result<(), StoreError> {
-        let Some(seq) = self.inner.engine.newest_seq().await.map_err(unavailable)? else {
+        let newest = self.inner.newest.get(|| self.inner.engine.newest_seq());
+        let newest = newest.await.map_err(|reason| {
+            self.inner.follower.look();
+            unavailable(reason)
+        })?;
+        let Some(seq) = newest else {
             return Ok(());
         };
+        self.inner.follower.want(seq);
         let mut commits = self.inner.shared.commits.subscribe();
         let reached = commits.wait_for(|position| position.seq >= seq);
         match tokio::time::timeout(WAIT_FOR_RV, reached).await {
@@ -230,7 +249,7 @@ impl Store {
             batches: counters.batches.load(Relaxed),
             batched_writes: counters.batched_writes.load(Relaxed),
             failures: counters.failures.load(Relaxed),
-            database_up: counters.database_up.load(Relaxed),
+            database_up: counters.database_up.load(Relaxed) && counters.reachable.load(Relaxed),
             resources: self.resources().iter().map(|r| r.stats()).collect(),
         }
     }
@@ -251,6 +270,16 @@ impl Store {
         {
             tracing::error!(%error, "the committer did not end cleanly");
         }
+    }
+
+    /// Where the cache is.
+    pub(super) fn position(&self) -> watch::Receiver<Position> {
+        self.inner.shared.commits.subscribe()
+    }
+
+    /// What is counted.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.inner.counters
     }
 
     /// The database, for what is read from it directly.

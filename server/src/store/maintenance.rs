@@ -44,6 +44,7 @@ impl Store {
     /// # Errors
     /// When the store does not take the order; what is left is dropped by the next round.
     pub(super) async fn compact(&self, history: History) -> Result<(), StoreError> {
+        self.prepare().await?;
         let Some(before) = SystemTime::now().checked_sub(history.age) else {
             return Ok(());
         };
@@ -74,6 +75,13 @@ impl Store {
                 compacted.map(|_| true).map_err(unavailable)
             }
             .boxed()
+        })
+        .await
+    }
+
+    async fn prepare(&self) -> Result<(), StoreError> {
+        self.order(|committer| {
+            async move { committer.engine.prepare().await.map_err(unavailable) }.boxed()
         })
         .await
     }

@@ -6,16 +6,20 @@
 //! So whoever was answered reads its own write, and watchers are never ahead of the database.
 
 mod admin;
+mod coalesced;
 mod committer;
 mod decide;
 mod digest;
 mod engine;
 mod error;
+mod follow;
+mod follower;
 mod handle;
 mod import;
 mod import_batch;
 mod maintenance;
 mod options;
+mod postgres;
 mod queue;
 mod registry;
 mod sqlite;
@@ -26,7 +30,8 @@ pub use digest::DigestError;
 pub use engine::EngineError;
 pub use error::{OpenError, StoreError};
 pub use handle::{ReadError, Store};
-pub use options::{Observer, QueueLimits, StoreOptions};
+pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
+pub use postgres::PostgresError;
 pub use stats::StoreStats;
 pub use write::{Write, WriteError, Written};
 

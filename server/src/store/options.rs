@@ -1,6 +1,6 @@
 //! How a store is opened.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::cache::RingLimits;
 
@@ -10,8 +10,8 @@ const KYVERNO_RESOURCE_UID: &str = "audit.kyverno.io/resource.uid";
 /// Options of a store; the default of each is meant for production.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// The SQLite database file; made if it does not exist. Its directory must exist.
-    pub path: PathBuf,
+    /// Where the objects are kept.
+    pub database: Database,
     /// How long changes are kept, and so how far back a watch can resume.
     pub history: Duration,
     /// How large the kept changes may grow before they are dropped earlier, in bytes of JSON.
@@ -27,11 +27,17 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// The defaults, with the database at `path`.
+    /// The defaults, with a SQLite database at `path`.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::on(Database::Sqlite(path.into()))
+    }
+
+    /// The defaults, on `database`.
+    #[must_use]
+    pub fn on(database: Database) -> Self {
         Self {
-            path: path.into(),
+            database,
             history: Duration::from_mins(10),
             history_bytes: 1 << 30,
             ring: RingLimits::default(),
@@ -42,14 +48,63 @@ impl StoreOptions {
     }
 }
 
-impl std::fmt::Debug for StoreOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "StoreOptions({}, history {:?})",
-            self.path.display(),
-            self.history
+            self.database, self.history
         )
+    }
+}
+
+/// Where the objects are kept.
+#[derive(Clone, Debug)]
+pub enum Database {
+    /// A file, made if it does not exist, in a directory that exists. For one server.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database, for any number of servers and clusters.
+    Postgres(PostgresOptions),
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => path.display().fmt(f),
+            Self::Postgres(options) => {
+                write!(f, "PostgreSQL as in {}", options.directory.display())
+            }
+        }
+    }
+}
+
+/// How PostgreSQL is used.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Directory with the parameters of the connection: see [`database::parameters`]. Read again
+    /// for each connection.
+    pub directory: PathBuf,
+    /// What tells this cluster from others in the same database. It must never change.
+    pub cluster_identity: String,
+    /// What people call the cluster; may be empty.
+    pub cluster_name: String,
+    /// What the database shows of its clients.
+    pub application_name: String,
+    /// Most connections, at least 5.
+    pub max_connections: usize,
+}
+
+impl PostgresOptions {
+    /// The defaults, with parameters from `directory`, for the cluster `cluster_identity`.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, cluster_identity: impl Into<String>) -> Self {
+        Self {
+            directory: directory.into(),
+            cluster_identity: cluster_identity.into(),
+            cluster_name: String::new(),
+            application_name: "reports-server".to_owned(),
+            max_connections: 8,
+        }
     }
 }
 

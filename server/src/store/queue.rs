@@ -115,6 +115,13 @@ impl Queue {
         self.arrived.notify_one();
     }
 
+    /// Takes all writes, to be refused.
+    pub fn give_up(&self) -> VecDeque<Pending> {
+        let mut waiting = self.lock();
+        waiting.bytes = 0;
+        std::mem::take(&mut waiting.writes)
+    }
+
     /// Notes that `writes` writes took `elapsed`.
     pub fn drained(&self, writes: usize, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64().max(1e-6);

@@ -35,6 +35,8 @@ pub(super) struct Counters {
     pub batched_writes: AtomicU64,
     pub failures: AtomicU64,
     pub database_up: AtomicBool,
+    /// False while the database does not answer questions either.
+    pub reachable: AtomicBool,
 }
 
 impl Counters {
@@ -44,6 +46,7 @@ impl Counters {
             batched_writes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             database_up: AtomicBool::new(true),
+            reachable: AtomicBool::new(true),
         })
     }
 
@@ -52,6 +55,11 @@ impl Counters {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.batched_writes
             .fetch_add(writes as u64, Ordering::Relaxed);
+    }
+
+    /// Notes that the cache has found back to the database.
+    pub fn recovered(&self) {
+        self.database_up.store(true, Ordering::Relaxed);
     }
 
     /// Notes whether a transaction went through.

@@ -14,7 +14,7 @@ mod write;
 use std::{
     fs::{File, OpenOptions, TryLockError},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
@@ -33,7 +33,7 @@ use super::{
     },
 };
 use crate::{
-    cache::{Event, Log, LogError},
+    cache::{Log, LogError, LogPage},
     model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
 };
 
@@ -103,9 +103,10 @@ impl Log for Sqlite {
         resource: ResourceId,
         after: u64,
         max: usize,
-    ) -> Result<Vec<Arc<Event>>, LogError> {
+    ) -> Result<LogPage, LogError> {
         read::events(&self.readers, resource, after, max)
             .await
+            .map(|events| LogPage { events, horizon: 0 })
             .map_err(|error| LogError(Box::new(error)))
     }
 }

@@ -123,6 +123,8 @@ pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail
     Ok(Tail {
         changes,
         seq: last.map_or(seq, un_db),
+        counter: None,
+        records: false,
     })
 }
 

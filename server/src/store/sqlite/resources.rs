@@ -85,29 +85,13 @@ pub(super) async fn set_gate(
     holder: Option<&str>,
 ) -> Result<Commit<()>, EngineError> {
     let mut record = needed(&mut tx, id).await?;
-    record.gate.state = gate.state;
-    record.gate.settled = gate.settled.unwrap_or(record.gate.settled);
-    record.gate.holder = holder.map(Into::into);
-    if gate.state == GateState::Open && record.opened.is_none() {
-        // Whoever resumes from a version of before has to find everything after it above it.
-        let floor = record.least_rv().max(record.horizon.unwrap_or(0));
-        tx.position.counter = tx.position.counter.max(floor);
-        let mirrored = record.newest_imported > 0 || record.mirrored > 0;
-        let first = if mirrored {
-            record.least_rv()
-        } else {
-            tx.position.counter
-        };
-        record.horizon = record.horizon.or(Some(first));
-        record.opened = Some(tx.position.counter);
+    let opens = record.set_gate(gate, holder, &mut tx.position.counter);
+    if opens {
         // From now on nothing is mirrored any more.
         sqlx::query("DELETE FROM mirror_events WHERE resource_id = ?")
             .bind(id.0)
             .execute(&mut *tx)
             .await?;
-    }
-    if gate.state == GateState::Closed && record.opened.is_some() {
-        record.mirrored = 0;
     }
     save(&mut tx, &record).await?;
     tx.records.push(record);

@@ -12,7 +12,7 @@ use crds::control::{DigestItem, GateSpec};
 
 use super::Fixture;
 use crate::{
-    cache::{Event, Log, LogError},
+    cache::{Log, LogError, LogPage},
     model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
     store::engine::{
         Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
@@ -104,7 +104,7 @@ impl Log for Faulty {
         resource: ResourceId,
         after: u64,
         max: usize,
-    ) -> Result<Vec<Arc<Event>>, LogError> {
+    ) -> Result<LogPage, LogError> {
         self.up().map_err(|error| LogError(Box::new(error)))?;
         self.inner.events(resource, after, max).await
     }
@@ -134,6 +134,23 @@ impl Engine for Faulty {
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
         self.inner.newest_seq().await
+    }
+
+    fn announcements(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.inner.announcements()
+    }
+
+    fn is_listening(&self) -> bool {
+        self.inner.is_listening()
+    }
+
+    async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {
+        self.transaction(self.inner.rejoin(counter)).await
+    }
+
+    async fn prepare(&self) -> Result<(), EngineError> {
+        self.up()?;
+        self.inner.prepare().await
     }
 
     async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {

@@ -1,0 +1,247 @@
+//! How the cache follows the database: at the start, behind other servers, and after a failure.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, atomic::Ordering},
+};
+
+use super::{
+    committer::Committer,
+    engine::{Commit, EngineError, corrupt},
+};
+use crate::{
+    cache::{Change, Event, Log, Resource},
+    model::{Position, ResourceId, ResourceRecord, StoredObject},
+};
+
+/// Changes that are read at a time to catch up.
+const TAIL_PAGE: usize = 500;
+/// Objects that are read at a time to fill the cache.
+const OBJECTS_PAGE: usize = 500;
+
+/// What [`Committer::tail`] came across.
+#[derive(Default)]
+pub(super) struct Others {
+    /// Whether records were changed.
+    pub records: bool,
+    /// The events of the changes that were asked for, by seq.
+    events: BTreeMap<u64, Arc<Event>>,
+}
+
+impl Committer {
+    /// Applies what other servers have committed.
+    pub async fn follow(&mut self) -> Result<(), EngineError> {
+        if !self.in_step {
+            return self.catch_up().await;
+        }
+        let result = self.try_follow().await;
+        if result.is_err() {
+            self.in_step = false;
+        }
+        self.or_recover(result).await
+    }
+
+    async fn try_follow(&mut self) -> Result<(), EngineError> {
+        loop {
+            let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+            if page.seq <= self.position.seq {
+                return Ok(());
+            }
+            if page.records {
+                return self.try_catch_up(u64::MAX).await.map(drop);
+            }
+            self.apply(page.changes);
+            self.reached(Position {
+                seq: page.seq,
+                counter: page.counter.unwrap_or(self.position.counter),
+            });
+        }
+    }
+
+    /// Brings the cache to where the database is.
+    pub async fn catch_up(&mut self) -> Result<(), EngineError> {
+        let result = self.try_catch_up(u64::MAX).await.map(drop);
+        self.or_recover(result).await
+    }
+
+    /// Brings the cache to where the database is, beyond a commit of our own: what others have
+    /// changed in the records since is in force for it as well.
+    pub async fn catch_up_over<T>(
+        &mut self,
+        commit: Commit<T>,
+    ) -> Result<(T, Vec<Option<Arc<Event>>>), EngineError> {
+        let others = self.try_catch_up(commit.before).await?;
+        let own = commit.changes.iter();
+        let events = own.map(|(_, change)| others.events.get(&change.seq).cloned());
+        Ok((commit.outcome, events.collect()))
+    }
+
+    async fn try_catch_up(&mut self, collect_behind: u64) -> Result<Others, EngineError> {
+        let loaded = self.engine.load().await?;
+        // A reset forgets what the cache holds, so it goes before the changes that follow it; all
+        // else in a record tells of changes, and goes behind them.
+        for record in &loaded.records {
+            match self.registry.by_name(&record.def.resource) {
+                Some(known) if known.record().id == record.id => {}
+                _ => self.put_record(record.clone()),
+            }
+        }
+        let others = self.tail(loaded.position.seq, collect_behind).await?;
+        self.apply_records(loaded.records);
+        self.reached(loaded.position);
+        self.in_step = true;
+        Ok(others)
+    }
+
+    /// Applies the changes up to `seq` that the cache has not seen; gives the events of those
+    /// behind `collect_behind`.
+    pub async fn tail(&mut self, seq: u64, collect_behind: u64) -> Result<Others, EngineError> {
+        let mut others = Others::default();
+        while self.position.seq < seq {
+            let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+            if page.seq <= self.position.seq {
+                return Err(corrupt(&format!("change {seq}"), "is not in the log"));
+            }
+            others.records |= page.records;
+            // Whole commits: a page may end behind what is wanted, and then it is not needed yet.
+            let wanted = page.changes.into_iter().filter(|(_, c)| c.seq <= seq);
+            for event in self.apply(wanted.collect()).into_iter().flatten() {
+                if event.seq > collect_behind {
+                    others.events.insert(event.seq, event);
+                }
+            }
+            self.position.seq = page.seq.min(seq);
+        }
+        Ok(others)
+    }
+
+    /// Applies changes, and gives the event of each in the same order.
+    pub fn apply(&self, changes: Vec<(ResourceId, Change)>) -> Vec<Option<Arc<Event>>> {
+        let mut events = vec![None; changes.len()];
+        let mut by_resource: HashMap<ResourceId, (Vec<usize>, Vec<Change>)> = HashMap::new();
+        for (place, (id, change)) in changes.into_iter().enumerate() {
+            let (places, changes) = by_resource.entry(id).or_default();
+            places.push(place);
+            changes.push(change);
+        }
+        for (id, (places, changes)) in by_resource {
+            // Changes of a resource that was reset since are of no interest.
+            let Some(resource) = self.registry.by_id(id) else {
+                continue;
+            };
+            for (place, event) in places.into_iter().zip(resource.apply(changes)) {
+                events[place] = event;
+            }
+        }
+        events
+    }
+
+    /// Applies records of the position that the cache has reached.
+    pub fn apply_records(&self, records: Vec<ResourceRecord>) {
+        for record in records {
+            self.put_record(record);
+        }
+    }
+
+    /// Applies a record; a resource that is new has no objects yet.
+    fn put_record(&self, record: ResourceRecord) {
+        match self.registry.by_name(&record.def.resource) {
+            Some(resource) => {
+                self.registry.put(record.id, &resource);
+                resource.apply_record(record);
+            }
+            None => self.add(record, Vec::new()),
+        }
+    }
+
+    fn add(&self, record: ResourceRecord, objects: Vec<StoredObject>) {
+        let id = record.id;
+        let log: Arc<dyn Log> = Arc::clone(&self.engine) as Arc<dyn Log>;
+        let resource = Resource::new(record, objects, Arc::clone(&self.shared), log);
+        self.registry.put(id, &Arc::new(resource));
+    }
+
+    /// Publishes that the cache has everything up to `position`.
+    pub fn reached(&mut self, position: Position) {
+        self.position = position;
+        self.shared
+            .applied
+            .store(position.counter, Ordering::Release);
+        self.shared.commits.send_replace(position);
+    }
+
+    /// Fills the cache at the start.
+    pub async fn load(&mut self) -> Result<(), EngineError> {
+        self.load_all().await?;
+        self.see_what_came_meanwhile().await
+    }
+
+    /// Takes over what the database holds, in place of what is in the cache.
+    async fn load_all(&mut self) -> Result<(), EngineError> {
+        let loaded = self.engine.load().await?;
+        for record in loaded.records {
+            let objects = self.objects(record.id).await?;
+            match self.registry.by_name(&record.def.resource) {
+                Some(resource) => {
+                    self.registry.put(record.id, &resource);
+                    resource.reload(record, objects);
+                }
+                None => self.add(record, objects),
+            }
+        }
+        self.reached(loaded.position);
+        Ok(())
+    }
+
+    async fn objects(&self, id: ResourceId) -> Result<Vec<StoredObject>, EngineError> {
+        let mut objects: Vec<StoredObject> = Vec::new();
+        loop {
+            let after = objects.last().map(|o| &o.key);
+            let page = self.engine.objects(id, after, OBJECTS_PAGE).await?;
+            let more = page.len() == OBJECTS_PAGE;
+            objects.extend(page);
+            if !more {
+                return Ok(objects);
+            }
+        }
+    }
+
+    /// Other servers write while objects are read page by page. What they wrote is in the log
+    /// behind the position from which loading began; applied again, it leaves what is right.
+    async fn see_what_came_meanwhile(&mut self) -> Result<(), EngineError> {
+        match self.engine.newest_seq().await? {
+            Some(seq) if seq != self.position.seq => self.try_catch_up(u64::MAX).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the database does not go on from what the cache holds, loads everything again.
+    async fn or_recover(&mut self, result: Result<(), EngineError>) -> Result<(), EngineError> {
+        match result {
+            Err(EngineError::Parted) => {
+                tracing::warn!("the cache does not fit the database any more; loading it again");
+                self.in_step = false;
+                self.engine.rejoin(self.position.counter).await?;
+                self.load_all().await?;
+                self.define_again().await?;
+                self.see_what_came_meanwhile().await?;
+                self.in_step = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Stores resources again that the database has lost; they are closed then, until the operator
+    /// has seen to them.
+    async fn define_again(&mut self) -> Result<(), EngineError> {
+        for resource in self.registry.all() {
+            let commit = self.engine.define(resource.def()).await?;
+            if commit.outcome.id != resource.record().id {
+                self.registry.put(commit.outcome.id, &resource);
+                resource.reload(commit.outcome, Vec::new());
+            }
+        }
+        Ok(())
+    }
+}

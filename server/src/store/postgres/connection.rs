@@ -1,0 +1,277 @@
+//! Connections: one that writes, and a few that read beside it.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use database::{ConnectOptions, ConnectionTask, ParametersReader, Session};
+use tokio::{
+    sync::{OwnedMutexGuard, Semaphore, SemaphorePermit},
+    time::timeout,
+};
+use tokio_postgres::{
+    Client, Row,
+    types::{ToSql, Type},
+};
+
+use super::error::PostgresError;
+
+/// How long a statement may take, as seen from here. Clients wait half a minute at most, and what
+/// became of a lost statement has to be found out within it as well.
+pub(super) const STATEMENT: Duration = Duration::from_secs(5);
+/// How long a statement may take that moves much: pages of objects, schema changes.
+pub(super) const LONG_STATEMENT: Duration = Duration::from_mins(1);
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How long one host may take.
+const CONNECT_HOST: Duration = Duration::from_secs(2);
+
+/// A parameter of a statement and its type.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Opens connections, with the parameters as they are at that moment.
+pub(super) struct Connector {
+    reader: ParametersReader,
+    options: ConnectOptions,
+    /// The newest [`database::Reading::revision`] that was seen.
+    revision: AtomicU64,
+}
+
+impl Connector {
+    pub fn new(directory: &std::path::Path, application_name: &str) -> Self {
+        let mut options = ConnectOptions::new(application_name)
+            .idle_in_transaction_timeout(STATEMENT * 2)
+            .statement_timeout(LONG_STATEMENT);
+        options.attempt_timeout = CONNECT_HOST;
+        options.total_timeout = CONNECT;
+        Self {
+            reader: ParametersReader::new(directory),
+            options,
+            revision: AtomicU64::new(0),
+        }
+    }
+
+    /// Opens a connection that nobody polls yet.
+    pub async fn session(&self) -> Result<(Session, u64), PostgresError> {
+        let reading = self.reader.read()?;
+        self.revision.fetch_max(reading.revision, Ordering::Relaxed);
+        let session = database::establish(&reading.parameters, &self.options).await?;
+        Ok((session, reading.revision))
+    }
+
+    /// Opens a connection.
+    pub async fn connect(&self) -> Result<Link, PostgresError> {
+        let (session, revision) = self.session().await?;
+        let (client, task) = session.spawn();
+        Ok(Link {
+            client,
+            task: Carrier(task),
+            revision,
+        })
+    }
+
+    /// Looks whether the parameters have changed; connections with older ones are replaced as they
+    /// become idle.
+    pub fn refresh(&self) {
+        match self.reader.read() {
+            Ok(reading) => {
+                self.revision.fetch_max(reading.revision, Ordering::Relaxed);
+            }
+            // Those who need a connection say so; the open ones go on.
+            Err(error) => tracing::debug!(%error, "reading the database's parameters again"),
+        }
+    }
+
+    /// Whether `link` may be used for the next statement.
+    fn is_current(&self, link: &Link) -> bool {
+        !link.client.is_closed() && link.revision == self.revision.load(Ordering::Relaxed)
+    }
+}
+
+/// An open connection.
+pub(super) struct Link {
+    client: Client,
+    task: Carrier,
+    revision: u64,
+}
+
+/// The task that carries a connection's messages. A database that hangs must not keep it.
+struct Carrier(ConnectionTask);
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Link {
+    /// Carries out one statement in one round trip, without preparing it: a pooler may give the
+    /// next one to another connection.
+    pub async fn query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        within(STATEMENT, self.client.query_typed(statement, parameters)).await
+    }
+
+    /// Like [`Link::query`], for what may take longer.
+    pub async fn long_query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let rows = self.client.query_typed(statement, parameters);
+        within(LONG_STATEMENT, rows).await
+    }
+
+    /// Carries out a statement; gives the number of rows.
+    pub async fn execute(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<u64, PostgresError> {
+        within(STATEMENT, self.client.execute_typed(statement, parameters)).await
+    }
+
+    /// Carries out statements without parameters.
+    pub async fn batch(&self, statements: &str, limit: Duration) -> Result<(), PostgresError> {
+        within(limit, self.client.batch_execute(statements)).await
+    }
+
+    /// Closes the connection with a farewell.
+    pub async fn close(self) {
+        let Self {
+            client, mut task, ..
+        } = self;
+        drop(client);
+        // A database that does not listen any more will find out by itself.
+        let _ = timeout(FAREWELL, &mut task.0).await;
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, PostgresError> {
+    match timeout(limit, statement).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(PostgresError::Timeout(limit)),
+    }
+}
+
+/// The connection that writes; none after an error, so that the next writer connects anew.
+pub(super) struct Writer {
+    connector: Arc<Connector>,
+    slot: Arc<tokio::sync::Mutex<Option<Link>>>,
+}
+
+impl Writer {
+    pub fn new(connector: Arc<Connector>) -> Self {
+        let slot = Arc::default();
+        Self { connector, slot }
+    }
+
+    /// Takes the connection; whoever is done with it without an error puts it back.
+    pub async fn take(&self) -> Result<(Link, Slot), PostgresError> {
+        let mut slot = Arc::clone(&self.slot).lock_owned().await;
+        match slot.take() {
+            Some(link) if self.connector.is_current(&link) => Ok((link, Slot(slot))),
+            _ => Ok((self.connector.connect().await?, Slot(slot))),
+        }
+    }
+
+    /// Closes the connection.
+    pub async fn close(&self) {
+        if let Some(link) = self.slot.lock().await.take() {
+            link.close().await;
+        }
+    }
+}
+
+/// The place of the writing connection, which nobody else takes meanwhile.
+pub(super) struct Slot(OwnedMutexGuard<Option<Link>>);
+
+impl Slot {
+    /// Puts the connection back.
+    pub fn put(mut self, link: Link) {
+        *self.0 = Some(link);
+    }
+}
+
+/// A few connections that read, opened when they are needed.
+pub(super) struct Readers {
+    connector: Arc<Connector>,
+    permits: Semaphore,
+    idle: Mutex<Vec<Link>>,
+}
+
+impl Readers {
+    pub fn new(connector: Arc<Connector>, max: usize) -> Self {
+        Self {
+            connector,
+            permits: Semaphore::new(max.max(1)),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// A connection, as soon as one is free.
+    pub async fn get(&self) -> Result<Reader<'_>, PostgresError> {
+        // The semaphore is never closed.
+        let Ok(Ok(permit)) = timeout(STATEMENT, self.permits.acquire()).await else {
+            return Err(PostgresError::Timeout(STATEMENT));
+        };
+        loop {
+            let idle = self.lock().pop();
+            let link = match idle {
+                Some(link) if self.connector.is_current(&link) => link,
+                Some(_) => continue,
+                None => self.connector.connect().await?,
+            };
+            return Ok(Reader {
+                link,
+                readers: self,
+                _permit: permit,
+            });
+        }
+    }
+
+    /// Closes what is idle.
+    pub async fn close(&self) {
+        let idle = std::mem::take(&mut *self.lock());
+        futures::future::join_all(idle.into_iter().map(Link::close)).await;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that reads. Dropped without [`Reader::keep`] it is closed.
+pub(super) struct Reader<'a> {
+    link: Link,
+    readers: &'a Readers,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Reader<'_> {
+    /// Leaves the connection to the next one.
+    pub fn keep(self) {
+        let Self { link, readers, .. } = self;
+        readers.lock().push(link);
+    }
+}
+
+impl std::ops::Deref for Reader<'_> {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.link
+    }
+}

@@ -1,0 +1,256 @@
+//! Rows and what they mean.
+
+use std::{sync::Arc, time::SystemTime};
+
+use crds::control::GateState;
+use jiff::Timestamp;
+use tokio_postgres::{
+    Row,
+    types::{FromSql, Type},
+};
+
+use super::{connection::Parameter, error::PostgresError};
+use crate::{
+    cache::{Change, Effect, EventType, PreviousRef},
+    model::{
+        Encoded, GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId,
+        ResourceRecord, StoredObject,
+    },
+    store::{
+        decide::Existing,
+        engine::{EngineError, corrupt},
+    },
+};
+
+/// A version or seq as the database keeps it.
+pub(super) fn db(number: u64) -> i64 {
+    number.cast_signed()
+}
+
+/// A version or seq as the database kept it.
+pub(super) fn un_db(number: i64) -> u64 {
+    number.cast_unsigned()
+}
+
+/// A count as the database takes it.
+pub(super) fn limit(max: usize) -> i64 {
+    i64::try_from(max).unwrap_or(i64::MAX)
+}
+
+/// A column.
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, EngineError> {
+    Ok(row.try_get(name).map_err(PostgresError::from)?)
+}
+
+/// A column with a number that is not negative.
+pub(super) fn number(row: &Row, name: &str) -> Result<u64, EngineError> {
+    column(row, name).map(un_db)
+}
+
+fn optional_number(row: &Row, name: &str) -> Result<Option<u64>, EngineError> {
+    column::<Option<i64>>(row, name).map(|n| n.map(un_db))
+}
+
+/// (resource, namespace, name) as arrays for `unnest`.
+#[derive(Default)]
+pub(super) struct Keys<'a> {
+    resources: Vec<i64>,
+    namespaces: Vec<&'a str>,
+    names: Vec<&'a str>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn of(keys: impl IntoIterator<Item = (ResourceId, &'a ObjectKey)>) -> Self {
+        let mut this = Self::default();
+        for (id, key) in keys {
+            this.resources.push(id.0);
+            this.namespaces.push(key.namespace());
+            this.names.push(key.name());
+        }
+        this
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub fn parameters(&self) -> [Parameter<'_>; 3] {
+        [
+            (&self.resources, Type::INT8_ARRAY),
+            (&self.namespaces, Type::TEXT_ARRAY),
+            (&self.names, Type::TEXT_ARRAY),
+        ]
+    }
+}
+
+/// Labels as JSON text.
+pub(super) fn labels_text(labels: &Labels) -> String {
+    serde_json::json!(labels).to_string()
+}
+
+/// Labels from JSON text.
+pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
+    serde_json::from_str(text).map_err(|error| corrupt(key, error))
+}
+
+/// The columns `namespace` and `name`.
+pub(super) fn key(row: &Row) -> Result<ObjectKey, EngineError> {
+    Ok(ObjectKey::new(
+        column(row, "namespace")?,
+        column(row, "name")?,
+    ))
+}
+
+/// The columns uid, rv, `as_imported`, labels of `objects`.
+pub(super) fn existing(row: &Row, key: &ObjectKey) -> Result<Existing, EngineError> {
+    Ok(Existing {
+        uid: column(row, "uid")?,
+        rv: number(row, "rv")?,
+        as_imported: column(row, "as_imported")?,
+        labels: labels_of(column(row, "labels")?, key)?,
+    })
+}
+
+/// An object from its body and the columns rv and `as_imported`.
+pub(super) fn object(
+    key: ObjectKey,
+    body: String,
+    rv: u64,
+    as_imported: bool,
+) -> Result<StoredObject, EngineError> {
+    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
+    Ok(encoded.into_object(key, rv, as_imported))
+}
+
+/// All columns of `changes`; none where the body is gone, because a later change replaced it.
+pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineError> {
+    let key = key(row)?;
+    let Some(body) = column(row, "body")? else {
+        return Ok(None);
+    };
+    let type_ = event_type(column(row, "type")?, &key)?;
+    let effect = effect(column(row, "effect")?, &key)?;
+    let labels = column::<Option<&str>>(row, "prev_labels")?;
+    let labels = labels.map(|text| labels_of(text, &key)).transpose()?;
+    let previous = previous(column(row, "prev_rv")?, labels);
+    let object = object(key, body, number(row, "rv")?, column(row, "as_imported")?)?;
+    let change = Change {
+        type_,
+        effect,
+        seq: number(row, "seq")?,
+        object: Arc::new(object),
+        previous,
+    };
+    Ok(Some((ResourceId(column(row, "resource_id")?), change)))
+}
+
+/// The columns `prev_rv` and `prev_labels`.
+pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
+    match (rv, labels) {
+        (None, _) => PreviousRef::None,
+        (Some(0), None) => PreviousRef::Unknown,
+        (Some(0), Some(labels)) => PreviousRef::Labels(labels),
+        (Some(rv), labels) => PreviousRef::At {
+            rv: un_db(rv),
+            labels: labels.unwrap_or_default(),
+        },
+    }
+}
+
+/// The columns `prev_rv` and `prev_labels`.
+pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<String>) {
+    match previous {
+        PreviousRef::None => (None, None),
+        PreviousRef::Unknown => (Some(0), None),
+        PreviousRef::Labels(labels) => (Some(0), Some(labels_text(labels))),
+        PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
+    }
+}
+
+/// The column `type`.
+pub(super) fn type_number(type_: EventType) -> i16 {
+    match type_ {
+        EventType::Added => 0,
+        EventType::Modified => 1,
+        EventType::Deleted => 2,
+    }
+}
+
+fn event_type(number: i16, key: &ObjectKey) -> Result<EventType, EngineError> {
+    match number {
+        0 => Ok(EventType::Added),
+        1 => Ok(EventType::Modified),
+        2 => Ok(EventType::Deleted),
+        other => Err(corrupt(key, format!("unknown type {other} of a change"))),
+    }
+}
+
+/// The column `effect`.
+pub(super) fn effect_number(effect: Effect) -> i16 {
+    match effect {
+        Effect::EventAndState => 0,
+        Effect::Event => 1,
+        Effect::State => 2,
+    }
+}
+
+fn effect(number: i16, key: &ObjectKey) -> Result<Effect, EngineError> {
+    match number {
+        0 => Ok(Effect::EventAndState),
+        1 => Ok(Effect::Event),
+        2 => Ok(Effect::State),
+        other => Err(corrupt(key, format!("unknown effect {other} of a change"))),
+    }
+}
+
+/// All columns of `resources`, and `newest_change`: the newest version in `changes`.
+pub(super) fn record(row: &Row) -> Result<ResourceRecord, EngineError> {
+    let resource = GroupResource::new(
+        column::<&str>(row, "api_group")?,
+        column::<&str>(row, "resource")?,
+    );
+    let created = Timestamp::try_from(column::<SystemTime>(row, "created_at")?)
+        .map_err(|error| corrupt(&resource, error))?;
+    let state = gate(column(row, "gate")?).ok_or_else(|| corrupt(&resource, "unknown gate"))?;
+    let holder: Option<&str> = column(row, "holder")?;
+    let newest_change = optional_number(row, "newest_change")?.unwrap_or(0);
+    Ok(ResourceRecord {
+        id: ResourceId(column(row, "id")?),
+        def: ResourceDef {
+            kind: column::<&str>(row, "kind")?.into(),
+            namespaced: column(row, "namespaced")?,
+            resource,
+        },
+        uid: column::<&str>(row, "uid")?.into(),
+        created,
+        gate: GateStatus {
+            state,
+            settled: column(row, "settled")?,
+            holder: holder.map(Into::into),
+        },
+        opened: optional_number(row, "opened_rv")?,
+        horizon: optional_number(row, "horizon")?,
+        mirrored: number(row, "mirrored")?,
+        newest_imported: number(row, "newest_imported")?,
+        newest_logged: number(row, "newest_logged")?.max(newest_change),
+        imported: number(row, "imported")?,
+    })
+}
+
+/// The column `gate`.
+pub(super) fn gate_text(state: GateState) -> &'static str {
+    match state {
+        GateState::Closed => "Closed",
+        GateState::Held => "Held",
+        GateState::Open => "Open",
+    }
+}
+
+fn gate(text: &str) -> Option<GateState> {
+    match text {
+        "Closed" => Some(GateState::Closed),
+        "Held" => Some(GateState::Held),
+        "Open" => Some(GateState::Open),
+        _ => None,
+    }
+}

@@ -1,0 +1,190 @@
+//! Changes of an import on their way into the tables.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+
+use super::{
+    rows::{Keys, db, effect_number, existing, key, labels_text, previous_columns, type_number},
+    tx::Tx,
+};
+use crate::{
+    cache::{Effect, EventType},
+    model::{ObjectKey, ResourceId},
+    store::{
+        decide::{Existing, Logged},
+        engine::EngineError,
+    },
+};
+
+/// What is stored of a resource at `wanted`.
+pub(super) async fn existing_objects(
+    tx: &Tx<'_>,
+    wanted: &Keys<'_>,
+) -> Result<HashMap<ObjectKey, Existing>, EngineError> {
+    let [resources, namespaces, names] = wanted.parameters();
+    let rows = tx
+        .query(
+            "SELECT o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels
+             FROM unnest($2, $3, $4) AS k(resource_id, namespace, name)
+             CROSS JOIN LATERAL (
+                 SELECT * FROM reports_server.objects o
+                 WHERE o.cluster = $1 AND o.resource_id = k.resource_id
+                     AND o.namespace = k.namespace AND o.name = k.name OFFSET 0) o",
+            &[(tx.cluster(), Type::INT4), resources, namespaces, names],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let key = key(row)?;
+            let existing = existing(row, &key)?;
+            Ok((key, existing))
+        })
+        .collect()
+}
+
+/// Logs changes and brings `objects` to the state after them.
+pub(super) async fn write(tx: &mut Tx<'_>, logged: Vec<Logged>) -> Result<(), EngineError> {
+    let Some(last) = logged.last() else {
+        return Ok(());
+    };
+    tx.make_room(last.change.seq).await?;
+    log(tx, &logged).await?;
+    tx.bytes += logged.iter().map(logged_bytes).sum::<i64>();
+
+    // A key may change more than once in an import; its last state counts.
+    let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
+    for change in logged.iter().filter(|l| l.change.effect != Effect::Event) {
+        last.insert((change.resource, &change.change.object.key), change);
+    }
+    let (gone, there): (Vec<&Logged>, Vec<&Logged>) = last
+        .into_values()
+        .partition(|l| l.change.type_ == EventType::Deleted);
+    put(tx, &there).await?;
+    remove(tx, &gone).await?;
+
+    tx.changes
+        .extend(logged.into_iter().map(|l| (l.resource, l.change)));
+    Ok(())
+}
+
+/// What a change adds to the log. State from a listing has its body in `objects` only.
+fn logged_bytes(logged: &Logged) -> i64 {
+    match logged.change.effect {
+        Effect::State => 0,
+        Effect::EventAndState | Effect::Event => {
+            i64::try_from(logged.json.len()).unwrap_or(i64::MAX)
+        }
+    }
+}
+
+async fn log(tx: &Tx<'_>, logged: &[Logged]) -> Result<(), EngineError> {
+    let column = |value: fn(&Logged) -> i64| logged.iter().map(value).collect::<Vec<_>>();
+    let previous: Vec<_> = logged
+        .iter()
+        .map(|l| previous_columns(&l.change.previous))
+        .collect();
+    let (previous, labels): (Vec<Option<i64>>, Vec<Option<String>>) = previous.into_iter().unzip();
+    let types: Vec<i16> = logged.iter().map(|l| type_number(l.change.type_)).collect();
+    let effects: Vec<i16> = logged
+        .iter()
+        .map(|l| effect_number(l.change.effect))
+        .collect();
+    let as_imported: Vec<bool> = logged.iter().map(|l| l.change.object.as_imported).collect();
+    let bodies: Vec<Option<&str>> = logged
+        .iter()
+        .map(|l| (l.change.effect != Effect::State).then_some(&*l.json))
+        .collect();
+    let keys = Keys::of(logged.iter().map(|l| (l.resource, &l.change.object.key)));
+    let [resources, namespaces, names] = keys.parameters();
+    tx.execute(
+        "INSERT INTO reports_server.changes
+             (cluster, seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace, name,
+              prev_labels, body)
+         SELECT $1, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        &[
+            (tx.cluster(), Type::INT4),
+            (&column(|l| db(l.change.seq)), Type::INT8_ARRAY),
+            resources,
+            (&column(|l| db(l.change.object.rv)), Type::INT8_ARRAY),
+            (&previous, Type::INT8_ARRAY),
+            (&types, Type::INT2_ARRAY),
+            (&effects, Type::INT2_ARRAY),
+            (&as_imported, Type::BOOL_ARRAY),
+            namespaces,
+            names,
+            (&labels, Type::TEXT_ARRAY),
+            (&bodies, Type::TEXT_ARRAY),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn put(tx: &Tx<'_>, objects: &[&Logged]) -> Result<(), EngineError> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let keys = Keys::of(objects.iter().map(|l| (l.resource, &l.change.object.key)));
+    let [resources, namespaces, names] = keys.parameters();
+    let uids: Vec<&str> = objects.iter().map(|l| &*l.change.object.uid).collect();
+    let versions: Vec<i64> = objects.iter().map(|l| db(l.change.object.rv)).collect();
+    let as_imported: Vec<bool> = objects
+        .iter()
+        .map(|l| l.change.object.as_imported)
+        .collect();
+    let labels: Vec<String> = objects
+        .iter()
+        .map(|l| labels_text(&l.change.object.labels))
+        .collect();
+    let bodies: Vec<&str> = objects.iter().map(|l| &*l.json).collect();
+    tx.execute(
+        "INSERT INTO reports_server.objects
+             (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body)
+         SELECT $1, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
+         ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
+             rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
+             body = excluded.body",
+        &[
+            (tx.cluster(), Type::INT4),
+            resources,
+            namespaces,
+            names,
+            (&uids, Type::TEXT_ARRAY),
+            (&versions, Type::INT8_ARRAY),
+            (&as_imported, Type::BOOL_ARRAY),
+            (&labels, Type::TEXT_ARRAY),
+            (&bodies, Type::TEXT_ARRAY),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn remove(tx: &Tx<'_>, objects: &[&Logged]) -> Result<(), EngineError> {
+    let keys = Keys::of(objects.iter().map(|l| (l.resource, &l.change.object.key)));
+    delete(tx, "objects", &keys).await
+}
+
+/// Deletes the rows at `keys` from a table whose key they are.
+pub(super) async fn delete(
+    tx: &Tx<'_>,
+    table: &'static str,
+    keys: &Keys<'_>,
+) -> Result<(), EngineError> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let [resources, namespaces, names] = keys.parameters();
+    tx.execute(
+        &format!(
+            "DELETE FROM reports_server.{table} t
+             USING unnest($2, $3, $4) AS k(resource_id, namespace, name)
+             WHERE t.cluster = $1 AND t.resource_id = k.resource_id
+                 AND t.namespace = k.namespace AND t.name = k.name"
+        ),
+        &[(tx.cluster(), Type::INT4), resources, namespaces, names],
+    )
+    .await?;
+    Ok(())
+}

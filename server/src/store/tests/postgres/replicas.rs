@@ -1,0 +1,262 @@
+//! Several servers on one database behave as one.
+
+use std::{sync::Arc, time::Duration};
+
+use crds::control::{GateState, ImportMode, ImportType};
+use futures::future::join_all;
+use pgtest::Timeline;
+
+use super::{
+    super::{Bed, Seen, item, key, next, reports, seen},
+    Cluster,
+};
+use crate::{
+    cache::EventType,
+    model::GroupResource,
+    store::{PostgresOptions, Store, StoreOptions, WriteError, engine::Engine, postgres::Postgres},
+};
+
+/// Waits until `store` has applied everything that was committed before.
+async fn settled(bed: &Bed) {
+    bed.store.consistent().await.unwrap();
+}
+
+async fn pair(cluster: &Cluster) -> (Bed, Bed) {
+    let first = Bed::serving(cluster).await;
+    let second = Bed::open(cluster).await;
+    (first, second)
+}
+
+async fn writes_of_one_are_seen_by_the_other(cluster: &Cluster) {
+    let (first, second) = pair(cluster).await;
+    let mut watch = second
+        .reports
+        .events_from(second.reports.current_rv())
+        .unwrap();
+    let rv = first.create("r", "u").await.unwrap().event.rv();
+    // The watch is woken without anybody asking.
+    let events = next(&mut watch, 10).await;
+    assert_eq!(seen(&events[0]).1, rv);
+
+    let rv = first
+        .update("r", "u", "b", Some(rv))
+        .await
+        .unwrap()
+        .event
+        .rv();
+    settled(&second).await;
+    assert_eq!(second.reports.get(&key("r")).unwrap().rv, rv);
+    assert_eq!(second.store.counter(), rv);
+
+    // The second writes on top of it, and the first learns of that.
+    let stale = second.update("r", "u", "c", Some(rv - 1)).await;
+    assert!(matches!(stale, Err(WriteError::Conflict { rv: is, .. }) if is == rv));
+    let rv = second
+        .update("r", "u", "c", Some(rv))
+        .await
+        .unwrap()
+        .event
+        .rv();
+    settled(&first).await;
+    assert_eq!(first.reports.get(&key("r")).unwrap().rv, rv);
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_of_one_server_are_seen_by_the_other() {
+    writes_of_one_are_seen_by_the_other(&Cluster::direct()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_of_one_server_are_seen_by_the_other_through_a_pooler() {
+    writes_of_one_are_seen_by_the_other(&Cluster::pooled()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_servers_tell_the_same_history() {
+    const WRITES: usize = 40;
+    let cluster = Cluster::direct();
+    let (first, second) = pair(&cluster).await;
+    let third = Bed::open(&cluster).await;
+    let beds = [&first, &second, &third];
+    let start = first.reports.current_rv();
+    let writers = beds.iter().enumerate().flat_map(|(n, bed)| {
+        (0..WRITES).map(move |i| async move {
+            let name = format!("r{n}-{i}");
+            let rv = bed.create(&name, "u").await.unwrap().event.rv();
+            bed.update(&name, "u", "b", Some(rv)).await.unwrap();
+        })
+    });
+    join_all(writers).await;
+    let last = start + 2 * 3 * WRITES as u64;
+    let mut histories: Vec<Vec<Seen>> = Vec::new();
+    for bed in beds {
+        settled(bed).await;
+        assert_eq!(bed.store.counter(), last);
+        let events = bed.events(start, last).await;
+        histories.push(events.iter().map(|e| seen(e)).collect());
+        assert_eq!(bed.reports.snapshot().len(), 3 * WRITES);
+    }
+    let versions: Vec<u64> = histories[0].iter().map(|e| e.1).collect();
+    assert_eq!(versions, (start + 1..=last).collect::<Vec<_>>());
+    assert_eq!(histories[0], histories[1]);
+    assert_eq!(histories[0], histories[2]);
+    for bed in [first, second, third] {
+        bed.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_to_one_server_are_in_force_on_the_other() {
+    let cluster = Cluster::direct();
+    let first = Bed::open(&cluster).await;
+    let second = Bed::open(&cluster).await;
+    let imported = vec![item(ImportType::Object, "r", "u", "a", 10)];
+    first.import(ImportMode::Mirror, imported).await.unwrap();
+    settled(&second).await;
+    assert_eq!(second.reports.snapshot().len(), 1);
+    assert_eq!(second.reports.record().newest_imported, 10);
+
+    first.import(ImportMode::Reset, vec![]).await.unwrap();
+    settled(&second).await;
+    assert_eq!(second.reports.snapshot().len(), 0);
+    assert_eq!(second.reports.record().id, first.reports.record().id);
+
+    // Gate and write without asking the second first: the database decides.
+    let mut gate = second.reports.gate();
+    first.gate(GateState::Open).await;
+    let rv = second.create("s", "v").await.unwrap().event.rv();
+    gate.wait_for(|gate| gate.state == GateState::Open)
+        .await
+        .unwrap();
+    first.gate(GateState::Held).await;
+    let refused = second.update("s", "v", "b", Some(rv)).await;
+    assert!(matches!(refused, Err(WriteError::Gate(GateState::Held))));
+    gate.wait_for(|gate| gate.state == GateState::Held)
+        .await
+        .unwrap();
+
+    let floor = rv + 1000;
+    first.store.raise_floor(floor).await.unwrap();
+    settled(&second).await;
+    assert_eq!(second.store.counter(), floor);
+
+    let mut def = first.reports.def().clone();
+    def.resource = GroupResource::new("example.io", "others");
+    first.store.ensure_resource(def.clone()).await.unwrap();
+    settled(&second).await;
+    assert!(second.store.resource(&def.resource).is_some());
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compaction_by_one_server_is_a_horizon_on_the_other() {
+    let cluster = Cluster::direct();
+    let (first, second) = pair(&cluster).await;
+    let start = first.reports.current_rv();
+    for i in 0..20 {
+        first.create(&format!("r{i}"), "u").await.unwrap();
+    }
+    settled(&second).await;
+    // So far back that it reads from the log, which the first server drops.
+    let mut behind = second.reports.events_from(start).unwrap();
+    first.compact(Duration::ZERO).await;
+    let lagged = behind.next(3).await.unwrap_err();
+    assert!(
+        matches!(lagged, crate::cache::CursorError::Lagged { .. }),
+        "{lagged}"
+    );
+    settled(&second).await;
+    assert_eq!(second.reports.horizon(), first.reports.horizon());
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_was_put_back_makes_clients_list_again() {
+    let postgres = pgtest::Postgres::start(pgtest::PostgresOptions::quick())
+        .await
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    postgres.params().write(dir.path()).unwrap();
+    let cluster = Cluster {
+        options: PostgresOptions::new(dir.path(), "restored"),
+    };
+    let (first, second) = pair(&cluster).await;
+    first.create("kept", "u").await.unwrap();
+    let backup = postgres.backup().await.unwrap();
+    for i in 0..5 {
+        first.create(&format!("lost{i}"), "u").await.unwrap();
+    }
+    settled(&second).await;
+    let served = first.store.counter();
+    postgres.restore(&backup, Timeline::Same).await.unwrap();
+
+    // Whoever comes with a version that is gone is told so, and no version is given twice.
+    for bed in [&first, &second] {
+        let mut position = bed.store.position();
+        let recovered = position.wait_for(|position| position.counter > served);
+        tokio::time::timeout(Duration::from_secs(30), recovered)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(bed.reports.horizon() > served);
+        assert!(bed.reports.events_from(served).is_err());
+        assert_eq!(bed.reports.snapshot().len(), 1);
+    }
+    let event = second.create("new", "v").await.unwrap().event;
+    assert_eq!(event.type_, EventType::Added);
+    assert!(event.rv() > served);
+    settled(&first).await;
+    assert_eq!(first.reports.snapshot().len(), 2);
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_opens_by_its_options() {
+    let cluster = Cluster::direct();
+    let options = StoreOptions::on(crate::store::Database::Postgres(cluster.options.clone()));
+    let store = Store::open(options).await.unwrap();
+    assert!(store.resource(&reports()).is_none());
+    store.close().await;
+}
+
+/// What a server of the release before would find: a schema with migrations that it does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_schema_is_accepted_unless_it_says_otherwise() {
+    let postgres = pgtest::Postgres::start(pgtest::PostgresOptions::quick())
+        .await
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    postgres.params().write(dir.path()).unwrap();
+    let options = PostgresOptions::new(dir.path(), "newer");
+    let open = async || Postgres::open(&options).await;
+    open().await.unwrap().close().await;
+    let later = "INSERT INTO reports_server.migrations (version, description, checksum)
+                 VALUES (9999, 'later', '')";
+    postgres
+        .client()
+        .await
+        .unwrap()
+        .batch_execute(later)
+        .await
+        .unwrap();
+    let engine: Arc<dyn Engine> = Arc::new(open().await.unwrap());
+    engine.close().await;
+    let raise = "UPDATE reports_server.meta SET min_reader = 9999";
+    postgres
+        .client()
+        .await
+        .unwrap()
+        .batch_execute(raise)
+        .await
+        .unwrap();
+    let error = open().await.err().unwrap();
+    assert!(
+        matches!(error, crate::store::OpenError::Newer(_)),
+        "{error}"
+    );
+}
