@@ -77,6 +77,12 @@ pub fn postgres_cluster(name: &str) -> String {
     format!("{name}-postgres")
 }
 
+/// Name of the `StatefulSet`, Service, `ConfigMap` and Secret of a PostgreSQL that the operator runs.
+#[must_use]
+pub fn postgres(name: &str) -> String {
+    format!("{name}-postgres")
+}
+
 /// Name of the `ConfigMap` that tells the server which groups to serve.
 #[must_use]
 pub fn config(name: &str) -> String {
@@ -128,6 +134,7 @@ mod tests {
             server(&name),
             data(&name),
             database(&name),
+            postgres(&name),
             config(&name),
             ca(&name),
             serving_cert(&name),

@@ -8,7 +8,10 @@ use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta:
 use kube::runtime::events::{Event, EventType, Recorder};
 use tracing::warn;
 
-use crate::{certs::Rotation, database::metrics::PROBLEMS};
+use crate::{
+    certs::{DatabaseLeaf, Rotation},
+    database::metrics::PROBLEMS,
+};
 
 /// Most characters in a note (`events.k8s.io/v1`).
 const MAX_NOTE: usize = 1024;
@@ -67,6 +70,17 @@ pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
         Rotation::IssueLeaf(why) => Some((
             "IssueServingCertificate",
             format!("issued a serving certificate: {}", why.as_str()),
+        )),
+        Rotation::IssueDatabase(DatabaseLeaf::Server, why) => Some((
+            "IssueDatabaseCertificate",
+            format!("issued a certificate for the database: {}", why.as_str()),
+        )),
+        Rotation::IssueDatabase(DatabaseLeaf::Client, why) => Some((
+            "IssueDatabaseClientCertificate",
+            format!(
+                "issued a certificate by which the database lets the servers in: {}",
+                why.as_str()
+            ),
         )),
         Rotation::DropPrevious => Some((
             "RetireCertificateAuthority",

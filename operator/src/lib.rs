@@ -6,6 +6,7 @@ pub mod controller;
 pub mod database;
 pub mod events;
 pub mod http;
+pub mod images;
 pub mod leader;
 pub mod manifests;
 pub mod metrics;

@@ -11,6 +11,7 @@ use kube::{
 };
 use reports_server_operator::{
     controller::{self, ServiceAccountRef},
+    database::managed,
     http,
     leader::{self, Candidate},
     metrics::Metrics,
@@ -68,6 +69,9 @@ struct Options {
     /// operator that runs outside of the cluster, where names of Services mean nothing.
     #[arg(long, value_name = "HOST=ADDRESS:PORT", value_parser = place, global = true)]
     database_resolve: Vec<(String, SocketAddr)>,
+    /// Image of PostgreSQL in `database.mode: Managed`, where a `ReportsServer` names none.
+    #[arg(long, env = names::POSTGRES_IMAGE_ENV, default_value = managed::DEFAULT_IMAGE, global = true)]
+    postgres_image: String,
     /// What is logged: a level, or directives such as `info,kube=debug`.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     log_level: String,
@@ -222,6 +226,7 @@ impl Operator {
                 name: self.options.service_account,
             },
             server_image: self.options.server_image,
+            postgres_image: self.options.postgres_image,
             recorder,
             metrics: self.metrics,
             supervisor,

@@ -22,6 +22,8 @@ pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator"
 
 /// Environment variable with the server's image.
 pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
+/// Environment variable with the image of PostgreSQL.
+pub const POSTGRES_IMAGE_ENV: &str = "RELATED_IMAGE_POSTGRES";
 /// Repository of the project's images.
 pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";
 
@@ -101,6 +103,36 @@ impl Names {
         names::postgres_cluster(&self.instance)
     }
 
+    /// `StatefulSet`, Service, `ConfigMap` and Secret of a PostgreSQL that the operator runs.
+    #[must_use]
+    pub fn postgres(&self) -> String {
+        names::postgres(&self.instance)
+    }
+
+    /// Headless Service of [`Self::postgres`].
+    #[must_use]
+    pub fn postgres_pods(&self) -> String {
+        format!("{}-pods", self.postgres())
+    }
+
+    /// `PersistentVolumeClaim` of [`Self::postgres`].
+    #[must_use]
+    pub fn postgres_data(&self) -> String {
+        format!("{}-data", self.postgres())
+    }
+
+    /// Secret with the certificate of [`Self::postgres`].
+    #[must_use]
+    pub fn postgres_tls(&self) -> String {
+        format!("{}-tls", self.postgres())
+    }
+
+    /// Secret with the certificate by which [`Self::postgres`] lets the servers in.
+    #[must_use]
+    pub fn database_client(&self) -> String {
+        format!("{}-client", self.database())
+    }
+
     /// `ConfigMap` with the served groups.
     #[must_use]
     pub fn config(&self) -> String {
@@ -140,12 +172,34 @@ impl Names {
         vec![host.clone(), format!("{host}.cluster.local")]
     }
 
+    /// Host name of [`Self::postgres`] in `namespace`.
+    #[must_use]
+    pub fn postgres_host(&self, namespace: &str) -> String {
+        format!("{}.{namespace}.svc", self.postgres())
+    }
+
+    /// Labels that select the pod of [`Self::postgres`]; never changed after it exists.
+    #[must_use]
+    pub fn postgres_selector(&self) -> BTreeMap<String, String> {
+        self.component("postgres")
+    }
+
+    /// Labels of everything that belongs to [`Self::postgres`].
+    #[must_use]
+    pub fn postgres_labels(&self) -> BTreeMap<String, String> {
+        managed(self.postgres_selector())
+    }
+
     /// Labels that select the server's pods; never changed after the Deployment exists.
     #[must_use]
     pub fn selector(&self) -> BTreeMap<String, String> {
+        self.component("server")
+    }
+
+    fn component(&self, component: &str) -> BTreeMap<String, String> {
         labels([
             (names::LABEL_APP_NAME, names::APP_NAME),
-            (names::LABEL_APP_COMPONENT, "server"),
+            (names::LABEL_APP_COMPONENT, component),
             (names::LABEL_OWNER, &self.instance),
         ])
     }
@@ -154,12 +208,7 @@ impl Names {
     /// prune by label would take the children for their own.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
-        let mut all = self.selector();
-        all.extend(labels([
-            (names::LABEL_APP_MANAGED_BY, names::FIELD_MANAGER),
-            (names::LABEL_APP_PART_OF, names::APP_NAME),
-        ]));
-        all
+        managed(self.selector())
     }
 
     /// Selects every child of this `ReportsServer` that the operator manages.
@@ -180,6 +229,14 @@ pub fn managed_selector() -> String {
     format!("{}={}", names::LABEL_APP_MANAGED_BY, names::FIELD_MANAGER)
 }
 
+fn managed(mut selector: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    selector.extend(labels([
+        (names::LABEL_APP_MANAGED_BY, names::FIELD_MANAGER),
+        (names::LABEL_APP_PART_OF, names::APP_NAME),
+    ]));
+    selector
+}
+
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs
         .into_iter()
@@ -198,6 +255,11 @@ mod tests {
             names.server(),
             names.data(),
             names.database(),
+            names.database_client(),
+            names.postgres(),
+            names.postgres_pods(),
+            names.postgres_data(),
+            names.postgres_tls(),
             names.config(),
             names.ca(),
             names.serving_cert(),

@@ -72,6 +72,8 @@ pub const CRD_MISSING: &str = "CRDMissing";
 
 /// The database's volume is not bound yet.
 pub const VOLUME_PENDING: &str = "VolumePending";
+/// The database can be used, and its volume keeps its size although a larger one is asked for.
+pub const VOLUME_CANNOT_GROW: &str = "VolumeCannotGrow";
 /// The database can be used.
 pub const DATABASE_AVAILABLE: &str = "DatabaseAvailable";
 /// The database cannot be used.

@@ -148,7 +148,7 @@ pub struct DatabaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub primary: Option<String>,
-    /// The `PersistentVolumeClaim` of mode `Embedded`; empty where it is ephemeral.
+    /// The `PersistentVolumeClaim` of modes `Embedded` and `Managed`; empty where it is ephemeral.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub volume_claim: Option<String>,

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use super::spec::{
-    DatabaseMode, DatabaseSpec, HealingSpec, ImagesSpec, MigrationSpec, MonitoringSpec,
-    ReportsServerSpec, ServerSpec, TlsMode, TlsSpec, Verification,
+    DatabaseSpec, HealingSpec, MigrationSpec, MonitoringSpec, ReportsServerSpec, ServerSpec,
+    TlsMode, TlsSpec, Verification,
 };
 
 /// What a refused field is told.
@@ -19,12 +19,10 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.migration.concurrency",
     "spec.migration.verification",
     "spec.migration.drainWindow",
-    "spec.database.mode",
-    "spec.database.managed",
+    "spec.database.managed.bootstrap",
     "spec.database.backup",
     "spec.server.serviceAccount",
     "spec.server.podTemplate",
-    "spec.images.postgres",
     "spec.tls.mode",
     "spec.tls.certManager",
     "spec.tls.provided",
@@ -64,7 +62,7 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         database,
         cluster_identity: _,
         server,
-        images,
+        images: _,
         tls,
         network_policy,
         monitoring,
@@ -81,9 +79,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
     }
     if let Some(server) = server {
         found.server(server);
-    }
-    if let Some(images) = images {
-        found.images(images);
     }
     if let Some(tls) = tls {
         found.tls(tls);
@@ -149,7 +144,7 @@ impl Found {
 
     fn database(&mut self, spec: &DatabaseSpec) {
         let DatabaseSpec {
-            mode,
+            mode: _,
             embedded: _,
             managed,
             external: _,
@@ -157,15 +152,10 @@ impl Found {
             backup,
             pool: _,
         } = spec;
-        let value = match mode {
-            Some(DatabaseMode::Managed) => Some("Managed"),
-            None
-            | Some(DatabaseMode::Embedded | DatabaseMode::External | DatabaseMode::CloudNativePg) => {
-                None
-            }
-        };
-        self.value_when("spec.database.mode", value.is_some(), value);
-        self.when("spec.database.managed", managed.is_some());
+        let bootstrap = managed
+            .as_ref()
+            .is_some_and(|managed| managed.bootstrap.is_some());
+        self.when("spec.database.managed.bootstrap", bootstrap);
         self.when("spec.database.backup", backup.is_some());
     }
 
@@ -186,16 +176,6 @@ impl Found {
         } = spec;
         self.when("spec.server.serviceAccount", service_account.is_some());
         self.when("spec.server.podTemplate", pod_template.is_some());
-    }
-
-    fn images(&mut self, spec: &ImagesSpec) {
-        let ImagesSpec {
-            registry: _,
-            server: _,
-            postgres,
-            pull_secrets: _,
-        } = spec;
-        self.when("spec.images.postgres", postgres.is_some());
     }
 
     fn tls(&mut self, spec: &TlsSpec) {
@@ -268,7 +248,7 @@ mod tests {
                 "podDisruptionBudget": {"minAvailable": 1}, "resources": {"limits": {"memory": "1Gi"}},
                 "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
                 "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info"}},
-            "images": {"registry": "r.example", "server": {"tag": "1"}, "pullSecrets": [{"name": "s"}]},
+            "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
             "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
             "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
             "healing": {"fallbackToCRD": {"enabled": false}}, "tuning": {"enabled": false},
@@ -282,11 +262,10 @@ mod tests {
     #[case(json!({"migration": {"concurrency": 2}}), "spec.migration.concurrency: ")]
     #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
     #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
-    #[case(json!({"database": {"mode": "Managed"}}), "spec.database.mode: Managed is ")]
+    #[case(json!({"database": {"managed": {"bootstrap": {}}}}), "spec.database.managed.bootstrap: ")]
     #[case(json!({"database": {"backup": {}}}), "spec.database.backup: ")]
     #[case(json!({"server": {"serviceAccount": {"name": "x"}}}), "spec.server.serviceAccount: ")]
     #[case(json!({"server": {"podTemplate": {"spec": {}}}}), "spec.server.podTemplate: ")]
-    #[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres: ")]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
     #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
@@ -303,9 +282,8 @@ mod tests {
             "targetNamespace": "reports-server",
             "migration": {"dryRun": true, "concurrency": 2, "verification": "Sample",
                 "drainWindow": "1m"},
-            "database": {"mode": "Managed", "managed": {}, "backup": {}},
+            "database": {"mode": "Managed", "managed": {"bootstrap": {}}, "backup": {}},
             "server": {"serviceAccount": {}, "podTemplate": {}},
-            "images": {"postgres": {}},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},
             "networkPolicy": {"enabled": true},

@@ -53,8 +53,33 @@ pub fn leaf(
     let common_name = dns_names.first().map_or("reports-server", String::as_str);
     let mut params = params(&bounded(common_name), now, not_after);
     params.subject_alt_names = CertificateParams::new(dns_names)?.subject_alt_names;
+    signed(ca, params, ExtendedKeyUsagePurpose::ServerAuth)
+}
+
+/// Issues the certificate of a TLS client whose common name is `role`. It ends with its CA at the
+/// latest, which is at `ca_not_after`.
+///
+/// # Errors
+/// If the CA cannot sign.
+pub fn client(
+    ca: &Pair,
+    ca_not_after: Timestamp,
+    role: &str,
+    now: Timestamp,
+    validity: Duration,
+) -> Result<Pair, rcgen::Error> {
+    let not_after = plus(now, validity).min(ca_not_after);
+    let params = params(&bounded(role), now, not_after);
+    signed(ca, params, ExtendedKeyUsagePurpose::ClientAuth)
+}
+
+fn signed(
+    ca: &Pair,
+    mut params: CertificateParams,
+    usage: ExtendedKeyUsagePurpose,
+) -> Result<Pair, rcgen::Error> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.extended_key_usages = vec![usage];
     params.use_authority_key_identifier_extension = true;
     let issuer = Issuer::from_ca_cert_pem(&ca.cert, KeyPair::from_pem(&ca.key)?)?;
     let key = KeyPair::generate()?;

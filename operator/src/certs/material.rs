@@ -9,6 +9,7 @@ use rustls::{
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    server::WebPkiClientVerifier,
     sign::CertifiedKey,
 };
 use sha2::{Digest, Sha256};
@@ -52,6 +53,10 @@ pub struct Material {
     pub previous: Vec<String>,
     /// The server's certificate.
     pub leaf: Option<Pair>,
+    /// The certificate of the database, where the operator runs one.
+    pub database_server: Option<Pair>,
+    /// The certificate by which servers are let into it.
+    pub database_client: Option<Pair>,
 }
 
 impl Material {
@@ -80,6 +85,17 @@ impl Material {
             ca: pair,
             previous,
             leaf,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the certificates of a database, as they lie in their Secrets.
+    #[must_use]
+    pub fn with_database(self, server: Option<&Secret>, client: Option<&Secret>) -> Self {
+        Self {
+            database_server: server.and_then(pair).filter(matches),
+            database_client: client.and_then(pair).filter(matches),
+            ..self
         }
     }
 
@@ -114,6 +130,14 @@ impl Material {
                 .leaf
                 .as_ref()
                 .and_then(|pair| read_leaf(&pair.cert, &certs)),
+            database_server: self
+                .database_server
+                .as_ref()
+                .and_then(|pair| read_leaf(&pair.cert, &certs)),
+            database_client: self
+                .database_client
+                .as_ref()
+                .and_then(|pair| read_client(&pair.cert, &certs)),
             published: published.iter().all(|pem| pem == bundle.as_bytes()),
             ca,
             previous,
@@ -133,7 +157,23 @@ impl Material {
     /// Data of the server's Secret.
     #[must_use]
     pub fn serving_data(&self) -> BTreeMap<String, ByteString> {
-        let mut data = self.leaf.as_ref().map(data).unwrap_or_default();
+        self.with_bundle(self.leaf.as_ref())
+    }
+
+    /// Data of the Secret with the database's certificate.
+    #[must_use]
+    pub fn database_server_data(&self) -> BTreeMap<String, ByteString> {
+        self.with_bundle(self.database_server.as_ref())
+    }
+
+    /// Data of the Secret with the certificate by which servers are let in.
+    #[must_use]
+    pub fn database_client_data(&self) -> BTreeMap<String, ByteString> {
+        self.with_bundle(self.database_client.as_ref())
+    }
+
+    fn with_bundle(&self, leaf: Option<&Pair>) -> BTreeMap<String, ByteString> {
+        let mut data = leaf.map(data).unwrap_or_default();
         data.insert(CA_CRT.to_owned(), bytes(&self.bundle()));
         data
     }
@@ -256,6 +296,42 @@ fn read_leaf(pem: &str, cas: &[&str]) -> Option<LeafInfo> {
     })
 }
 
+/// A client's certificate; its name is the role.
+fn read_client(pem: &str, cas: &[&str]) -> Option<LeafInfo> {
+    let der = der(pem)?;
+    let (_, cert) = X509Certificate::from_der(&der).ok()?;
+    let (issued, not_after) = validity(&cert)?;
+    let role = cert.subject().iter_common_name().next()?.as_str().ok()?;
+    let signer = cas.iter().find(|ca| verifies_client(&der, ca, issued));
+    Some(LeafInfo {
+        issuer: signer.and_then(|ca| fingerprint_of(ca)),
+        issued,
+        not_after,
+        dns_names: vec![role.to_owned()],
+    })
+}
+
+/// Whether a TLS server that trusts `ca` lets the client in, at the time of the certificate's issue.
+fn verifies_client(leaf: &CertificateDer<'_>, ca: &str, at: Timestamp) -> bool {
+    let check = || {
+        let mut roots = RootCertStore::empty();
+        roots.add(der(ca)?).ok()?;
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .ok()?;
+        verifier.verify_client_cert(leaf, &[], unix(at)?).ok()
+    };
+    check().is_some()
+}
+
+fn unix(at: Timestamp) -> Option<UnixTime> {
+    let seconds = u64::try_from(at.as_second()).ok()?;
+    Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(
+        seconds,
+    )))
+}
+
 /// Whether a TLS client that trusts `ca` accepts `leaf` at the time of its issue: the signature,
 /// not the present validity, is in question here.
 fn verifies(leaf: &CertificateDer<'_>, ca: &str, name: &str, at: Timestamp) -> bool {
@@ -267,8 +343,7 @@ fn verifies(leaf: &CertificateDer<'_>, ca: &str, name: &str, at: Timestamp) -> b
             .build()
             .ok()?;
         let name = ServerName::try_from(name.to_owned()).ok()?;
-        let seconds = u64::try_from(at.as_second()).ok()?;
-        let at = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+        let at = unix(at)?;
         verifier.verify_server_cert(leaf, &[], &name, &[], at).ok()
     };
     check().is_some()

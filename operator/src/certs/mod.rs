@@ -1,8 +1,9 @@
-//! The server's certificates: own CA and leaf, replaced with an overlap (`docs/certificates.md`).
+//! The certificates of server and database: own CA and leafs, replaced with an overlap (`docs/certificates.md`).
 //!
-//! [`plan()`] decides, [`reconcile`] carries its moves out on the [`Material`] of the two Secrets.
+//! [`plan()`] decides, [`reconcile`] carries its moves out on the [`Material`] of the Secrets.
 //! Neither talks to the cluster.
 
+mod database;
 mod issue;
 mod material;
 mod plan;
@@ -12,7 +13,10 @@ mod tests;
 use jiff::Timestamp;
 
 pub use material::{CA_CRT, Material, Pair, TLS_CRT, TLS_KEY};
-pub use plan::{CaInfo, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why, plan};
+pub use plan::{
+    CaInfo, DatabaseLeaf, DatabaseNames, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why,
+    plan,
+};
 
 /// Why certificates could not be issued.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +24,8 @@ pub enum Error {
     /// The CA could not be made.
     #[error("the certificate authority could not be issued: {0}")]
     Ca(#[source] rcgen::Error),
-    /// The server's certificate could not be made.
-    #[error("the serving certificate could not be issued: {0}")]
+    /// A certificate could not be made.
+    #[error("a certificate could not be issued: {0}")]
     Leaf(#[source] rcgen::Error),
     /// The plan does not come to rest: a bound against issuing without end.
     #[error(
@@ -54,8 +58,8 @@ pub fn reconcile(
     policy: &Policy,
 ) -> Result<Outcome, Error> {
     let mut moves = Vec::new();
-    // At most: CA, leaf, drop. One more to find that nothing is left to do.
-    for _ in 0..4 {
+    // At most: CA, leaf, two of a database, drop. One more to find that nothing is left to do.
+    for _ in 0..6 {
         let observed = material.observe(published);
         let step = plan(now, &observed, policy);
         match &step {
@@ -78,6 +82,24 @@ pub fn reconcile(
                 let names = &policy.dns_names;
                 let leaf = issue::leaf(ca, info.not_after, names, now, policy.cert_validity);
                 material.leaf = Some(leaf.map_err(Error::Leaf)?);
+            }
+            Rotation::IssueDatabase(kind, _) => {
+                let (Some(ca), Some(info), Some(names)) =
+                    (&material.ca, &observed.ca, &policy.database)
+                else {
+                    return Err(Error::Unstable);
+                };
+                let end = info.not_after;
+                match kind {
+                    DatabaseLeaf::Server => {
+                        let leaf = issue::leaf(ca, end, &names.server, now, policy.cert_validity);
+                        material.database_server = Some(leaf.map_err(Error::Leaf)?);
+                    }
+                    DatabaseLeaf::Client => {
+                        let leaf = issue::client(ca, end, &names.role, now, policy.cert_validity);
+                        material.database_client = Some(leaf.map_err(Error::Leaf)?);
+                    }
+                }
             }
             Rotation::DropPrevious => material.previous.clear(),
         }

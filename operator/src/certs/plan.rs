@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::database;
+
 /// Upper bound of the time between the write of a bundle and its use by every kube-apiserver.
 /// They watch APIServices, so this takes well below a second; the rest is for a lagging watch.
 const MAX_SETTLE: Duration = Duration::from_mins(2);
@@ -41,7 +43,7 @@ pub struct LeafInfo {
     pub issued: Timestamp,
     /// When it expires.
     pub not_after: Timestamp,
-    /// The DNS names it is for.
+    /// The DNS names it is for; of a client's, the role.
     pub dns_names: Vec<String>,
 }
 
@@ -54,6 +56,10 @@ pub struct Observed {
     pub previous: Vec<CaInfo>,
     /// The server's certificate; absent when it is missing or its key does not fit.
     pub leaf: Option<LeafInfo>,
+    /// The certificate of the database.
+    pub database_server: Option<LeafInfo>,
+    /// The certificate by which servers are let in.
+    pub database_client: Option<LeafInfo>,
     /// Whether every `APIService` that points to the server carries exactly the bundle of `ca` and
     /// `previous`.
     pub published: bool,
@@ -70,6 +76,37 @@ pub struct Policy {
     pub renew_before: Duration,
     /// The DNS names the leaf must be for.
     pub dns_names: Vec<String>,
+    /// The certificates of a database that the operator runs.
+    pub database: Option<DatabaseNames>,
+}
+
+/// Whom the certificates of a database are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseNames {
+    /// DNS names of the database.
+    pub server: Vec<String>,
+    /// The role that the client certificate is for.
+    pub role: String,
+}
+
+/// One of the two certificates of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseLeaf {
+    /// The database's own.
+    Server,
+    /// The one by which servers are let in.
+    Client,
+}
+
+impl DatabaseNames {
+    /// What the certificate must be for.
+    #[must_use]
+    pub fn of(&self, leaf: DatabaseLeaf) -> Vec<String> {
+        match leaf {
+            DatabaseLeaf::Server => self.server.clone(),
+            DatabaseLeaf::Client => vec![self.role.clone()],
+        }
+    }
 }
 
 impl Policy {
@@ -77,7 +114,7 @@ impl Policy {
         MAX_SETTLE.min(self.cert_validity / 12)
     }
 
-    fn overlap(&self) -> Duration {
+    pub(super) fn overlap(&self) -> Duration {
         MAX_OVERLAP.min(self.cert_validity / 6)
     }
 }
@@ -89,6 +126,8 @@ pub enum Rotation {
     IssueCa(Why),
     /// Issue a leaf, signed by the present CA.
     IssueLeaf(Why),
+    /// Issue a certificate of the database, signed by the present CA.
+    IssueDatabase(DatabaseLeaf, Why),
     /// Stop trusting all CAs but the present one.
     DropPrevious,
     /// Nothing now; look again then, or when something changes.
@@ -124,6 +163,20 @@ impl Why {
 /// The next move. Call it again after carrying the move out, until it says [`Rotation::Wait`].
 #[must_use]
 pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
+    let serving = plan_serving(now, observed, policy);
+    let (Some(database), Some(ca)) = (&policy.database, &observed.ca) else {
+        return serving;
+    };
+    match serving {
+        Rotation::Wait(_) | Rotation::DropPrevious => {
+            database::plan(now, observed, policy, database, ca, serving)
+        }
+        // The server's own certificate comes first.
+        issue => issue,
+    }
+}
+
+fn plan_serving(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
     let Some(ca) = observed.ca.as_ref().filter(|ca| now < ca.not_after) else {
         return Rotation::IssueCa(Why::Missing);
     };

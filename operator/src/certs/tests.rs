@@ -22,6 +22,7 @@ fn policy() -> Policy {
             "a-server.ns.svc".into(),
             "a-server.ns.svc.cluster.local".into(),
         ],
+        database: None,
     }
 }
 
@@ -183,6 +184,42 @@ fn lifetimes_too_short_are_refused_instead_of_issuing_for_ever() {
     assert!(reconcile("a", t0(), Material::default(), &[], &policy).is_err());
 }
 
+#[test]
+fn a_database_gets_a_certificate_for_each_end() {
+    let policy = Policy {
+        database: Some(DatabaseNames {
+            server: vec!["a-postgres.ns.svc".into()],
+            role: "reports_server".into(),
+        }),
+        ..policy()
+    };
+    let outcome = reconcile("a", t0(), install(), &[], &policy).unwrap();
+    let issued = [DatabaseLeaf::Server, DatabaseLeaf::Client]
+        .map(|kind| Rotation::IssueDatabase(kind, Why::Missing));
+    assert_eq!(outcome.moves, issued);
+    let material = outcome.material;
+    let observed = material.observe(&[]);
+    let ca = observed.ca.map(|ca| ca.fingerprint);
+    let (server, client) = (observed.database_server, observed.database_client);
+    assert_eq!(server.unwrap().issuer, ca, "verified by webpki as a server");
+    let client = client.unwrap();
+    assert_eq!(client.issuer, ca, "verified by webpki as a client");
+    assert_eq!(client.dns_names, ["reports_server"]);
+    // Through the Secrets and back nothing is issued again.
+    let with = |data| Secret {
+        data: Some(data),
+        ..Secret::default()
+    };
+    let (ca, serving) = secrets(&material);
+    let read = Material::from_secrets(Some(&ca), Some(&serving)).with_database(
+        Some(&with(material.database_server_data())),
+        Some(&with(material.database_client_data())),
+    );
+    assert_eq!(read, material);
+    let again = reconcile("a", t0(), read, &[], &policy).unwrap();
+    assert_eq!(again.moves, []);
+}
+
 /// A cluster in which a written bundle reaches the kube-apiservers, and a written leaf the server,
 /// only after a delay.
 struct World {
@@ -193,6 +230,10 @@ struct World {
     bundles: Vec<(Timestamp, Vec<Fingerprint>)>,
     /// Leafs the server will use, from when on.
     leafs: Vec<(Timestamp, LeafInfo)>,
+    /// Bundles that both ends of the database's connections will use, from when on.
+    mounted: Vec<(Timestamp, Vec<Fingerprint>)>,
+    /// Certificates that the database and its clients will show, from when on.
+    database: [Vec<(Timestamp, LeafInfo)>; 2],
     issued: u32,
 }
 
@@ -208,11 +249,12 @@ impl World {
         let mut steps = 0;
         let next = loop {
             steps += 1;
-            assert!(steps < 5, "the plan comes to rest");
+            assert!(steps < 7, "the plan comes to rest");
             match plan(self.now, &self.observed, &self.policy) {
                 Rotation::Wait(next) => break next,
                 Rotation::IssueCa(_) => self.issue_ca(),
                 Rotation::IssueLeaf(_) => self.issue_leaf(delay),
+                Rotation::IssueDatabase(kind, _) => self.issue_database(kind, delay),
                 Rotation::DropPrevious => self.observed.previous.clear(),
             }
             self.observed.published = self.bundles.is_empty();
@@ -226,7 +268,36 @@ impl World {
             };
             self.bundles.push((plus(self.now, delay), self.bundle()));
         }
+        if self.mounted.last().is_none_or(|(_, b)| *b != self.bundle()) {
+            let delay = if self.mounted.is_empty() {
+                Duration::ZERO
+            } else {
+                delay
+            };
+            self.mounted.push((plus(self.now, delay), self.bundle()));
+        }
         next
+    }
+
+    fn issue_database(&mut self, kind: DatabaseLeaf, delay: Duration) {
+        let ca = self.observed.ca.clone().unwrap();
+        let leaf = LeafInfo {
+            issuer: Some(ca.fingerprint),
+            issued: self.now,
+            not_after: plus(self.now, self.policy.cert_validity).min(ca.not_after),
+            dns_names: self.policy.database.as_ref().unwrap().of(kind),
+        };
+        let (shown, observed) = match kind {
+            DatabaseLeaf::Server => (&mut self.database[0], &mut self.observed.database_server),
+            DatabaseLeaf::Client => (&mut self.database[1], &mut self.observed.database_client),
+        };
+        let delay = if shown.is_empty() {
+            Duration::ZERO
+        } else {
+            delay
+        };
+        shown.push((plus(self.now, delay), leaf.clone()));
+        *observed = Some(leaf);
     }
 
     fn issue_ca(&mut self) {
@@ -258,26 +329,26 @@ impl World {
     }
 
     fn check(&self) {
-        let in_use = |at: &Timestamp| *at <= self.now;
-        let bundle = self
-            .bundles
-            .iter()
-            .rev()
-            .find(|(at, _)| in_use(at))
-            .map(|(_, b)| b);
-        let leaf = self
-            .leafs
-            .iter()
-            .rev()
-            .find(|(at, _)| in_use(at))
-            .map(|(_, l)| l);
-        let (bundle, leaf) = (bundle.unwrap(), leaf.unwrap());
-        assert!(
-            bundle.contains(leaf.issuer.as_ref().unwrap()),
-            "{leaf:?} against {bundle:?}"
-        );
-        assert!(self.now < leaf.not_after, "{leaf:?} at {}", self.now);
+        for (bundles, leafs) in [
+            (&self.bundles, &self.leafs),
+            (&self.mounted, &self.database[0]),
+            (&self.mounted, &self.database[1]),
+        ] {
+            let bundle = in_use(bundles, self.now);
+            let leaf = in_use(leafs, self.now);
+            assert!(
+                bundle.contains(leaf.issuer.as_ref().unwrap()),
+                "{leaf:?} against {bundle:?}"
+            );
+            assert!(self.now < leaf.not_after, "{leaf:?} at {}", self.now);
+        }
     }
+}
+
+/// What has arrived last.
+fn in_use<T>(written: &[(Timestamp, T)], now: Timestamp) -> &T {
+    let found = written.iter().rev().find(|(at, _)| *at <= now);
+    &found.unwrap().1
 }
 
 #[derive(Clone, Debug)]
@@ -310,13 +381,22 @@ proptest! {
         ca_days in 180_u32..4000,
     ) {
         let delay = Duration::from_secs(delay);
-        let policy = Policy { ca_validity: ca_days * DAY, ..policy() };
+        let policy = Policy {
+            ca_validity: ca_days * DAY,
+            database: Some(DatabaseNames {
+                server: vec!["a-postgres.ns.svc".into()],
+                role: "reports_server".into(),
+            }),
+            ..policy()
+        };
         let mut world = World {
             now: t0(),
             policy,
             observed: Observed::default(),
             bundles: Vec::new(),
             leafs: Vec::new(),
+            mounted: Vec::new(),
+            database: [Vec::new(), Vec::new()],
             issued: 0,
         };
         let mut next = world.reconcile(true, delay);

@@ -1,21 +1,25 @@
 //! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
 //! any more.
 
-use std::{fmt::Debug, time::Duration};
+mod managed;
+mod volume;
+
+use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use crds::names::FIELD_MANAGER;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
-        apps::v1::Deployment,
+        apps::v1::{Deployment, StatefulSet},
         authorization::v1::{
             ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
         },
         autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
         rbac::v1::{Role, RoleBinding},
     },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{
@@ -30,6 +34,11 @@ use super::{
     validate::Validated,
     workload,
 };
+
+pub use managed::Managed;
+pub use volume::Volume;
+#[cfg(test)]
+pub use volume::apply as volume;
 
 /// How long a binding may take to reach every kube-apiserver's authorizer.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,8 +109,10 @@ impl Error {
 pub struct Applied {
     /// The server.
     pub deployment: Deployment,
-    /// The database's volume.
-    pub data: Option<PersistentVolumeClaim>,
+    /// The volume of an embedded database.
+    pub data: Option<Volume>,
+    /// A PostgreSQL that the operator runs.
+    pub managed: Option<Managed>,
     /// The control API.
     pub control_api: APIService,
     /// The server's pods, read only while the server is not ready.
@@ -126,6 +137,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         ca,
         serving_cert,
         config,
+        managed,
         connection,
         data,
         service,
@@ -149,8 +161,15 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     one(&inside(client, &ca), &ca).await?;
     one(&inside(client, &serving_cert), &serving_cert).await?;
     one(&inside(client, &config), &config).await?;
+    let managed = match managed {
+        Some(managed) => Some(Box::pin(managed::apply(client, managed)).await?),
+        None => None,
+    };
     maybe(client, connection.as_ref()).await?;
-    let data = maybe(client, data.as_ref()).await?;
+    let data = match data {
+        Some(data) => Some(volume::apply(client, data).await?),
+        None => None,
+    };
     one(&inside(client, &service), &service).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     maybe(client, disruption_budget.as_ref()).await?;
@@ -159,11 +178,18 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     let pods = if workload::is_ready(&deployment) {
         Vec::new()
     } else {
-        pods(client, &deployment).await?
+        let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
+        pods(
+            client,
+            &deployment.namespace().unwrap_or_default(),
+            selector,
+        )
+        .await?
     };
     Ok(Applied {
         deployment,
         data,
+        managed,
         control_api,
         pods,
     })
@@ -202,16 +228,20 @@ where
         })
 }
 
-/// The pods of a Deployment, newest first.
-async fn pods(client: &Client, deployment: &Deployment) -> Result<Vec<Pod>, Error> {
-    let selector = deployment.spec.as_ref().map(|spec| spec.selector.clone());
-    let labels = selector.and_then(|s| s.match_labels).unwrap_or_default();
+/// The pods that a selector finds, newest first.
+async fn pods(
+    client: &Client,
+    namespace: &str,
+    selector: Option<&LabelSelector>,
+) -> Result<Vec<Pod>, Error> {
+    let none = BTreeMap::new();
+    let labels = selector.and_then(|selector| selector.match_labels.as_ref());
     let labels: Vec<String> = labels
+        .unwrap_or(&none)
         .iter()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
-    let api: Api<Pod> =
-        Api::namespaced(client.clone(), &deployment.namespace().unwrap_or_default());
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let found = api
         .list(&ListParams::default().labels(&labels.join(",")))
         .await;
@@ -301,10 +331,12 @@ pub async fn remove_orphans(
         service_accounts,
         disruption_budgets,
         autoscalers,
+        stateful_sets,
     } = kept;
     let mut gone = Vec::new();
     gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
     gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
+    gone.extend(orphans::<StatefulSet>(client, spec, stateful_sets).await?);
     gone.extend(orphans::<Deployment>(client, spec, deployments).await?);
     gone.extend(orphans::<Service>(client, spec, services).await?);
     gone.extend(orphans::<ConfigMap>(client, spec, config_maps).await?);

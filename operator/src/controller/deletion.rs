@@ -7,8 +7,8 @@ use kube::{ResourceExt, runtime::controller::Action};
 use tracing::info;
 
 use super::{
-    Context, Error, apply, build, cleanup, control_api_name, dereference, finalizer, owner,
-    postgres, registered, report,
+    Context, Error, apply, build, cleanup, control_api_name, dereference, finalizer, forward,
+    owner, postgres, registered, report,
     status::State,
     validate::{self, Facts, Validated},
 };
@@ -55,10 +55,14 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
         namespace,
         claims: &[],
         default_image: &ctx.server_image,
+        default_postgres_image: &ctx.postgres_image,
         cluster_uid: &cluster_uid,
     };
     let spec =
         validate::validate(object, &facts).map_err(|refusal| Error::Orphan(refusal.message))?;
+    let spec = forward::meet(&spec, &ctx.client)
+        .await?
+        .map_err(|refusal| Error::Orphan(refusal.message))?;
     let material = dereference::material(&ctx.client, &spec).await?;
     let mut spec = Validated {
         owner: None,

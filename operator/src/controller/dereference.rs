@@ -3,7 +3,7 @@
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::{Namespace, Secret},
+        core::v1::{Namespace, PersistentVolumeClaim, Secret},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
@@ -13,6 +13,7 @@ use super::validate::{NamespaceState, Validated};
 use crate::{
     apiservice::{Holder, holder},
     certs::Material,
+    database::managed::{Known, PASSWORD_KEY, VERSION_ANNOTATION},
     migration::ServiceRef,
     names::{KUBE_SYSTEM, SERVICE_PORT},
 };
@@ -31,6 +32,16 @@ pub enum Error {
     /// A Secret with certificates.
     #[error("cannot read secret {namespace}/{name}: {source}")]
     Secret {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// A volume.
+    #[error("cannot read persistentvolumeclaim {namespace}/{name}: {source}")]
+    Claim {
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -62,6 +73,7 @@ impl Error {
     pub fn is_forbidden(&self) -> bool {
         let (Self::Namespace { source, .. }
         | Self::Secret { source, .. }
+        | Self::Claim { source, .. }
         | Self::Deployment { source, .. }) = self
         else {
             return false;
@@ -140,7 +152,50 @@ pub async fn material(client: &Client, spec: &Validated) -> Result<Material, Err
         })
     };
     let (ca, serving) = futures::try_join!(read(spec.names.ca()), read(spec.names.serving_cert()))?;
-    Ok(Material::from_secrets(ca.as_ref(), serving.as_ref()))
+    let material = Material::from_secrets(ca.as_ref(), serving.as_ref());
+    if spec.certs.database.is_none() {
+        return Ok(material);
+    }
+    let (server, client) = futures::try_join!(
+        read(spec.names.postgres_tls()),
+        read(spec.names.database_client())
+    )?;
+    Ok(material.with_database(server.as_ref(), client.as_ref()))
+}
+
+/// What the namespace holds of a managed database already. A password is made where there is none.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn known(client: &Client, spec: &Validated) -> Result<Known, Error> {
+    let (namespace, names) = (&spec.namespace, &spec.names);
+    let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+    let secret = secrets.get_opt(&names.postgres()).await;
+    let secret = secret.map_err(|source| Error::Secret {
+        namespace: namespace.clone(),
+        name: names.postgres(),
+        source,
+    })?;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
+    let claim = claims.get_metadata_opt(&names.postgres_data()).await;
+    let claim = claim.map_err(|source| Error::Claim {
+        namespace: namespace.clone(),
+        name: names.postgres_data(),
+        source,
+    })?;
+    let password = secret
+        .and_then(|secret| secret.data)
+        .and_then(|mut data| data.remove(PASSWORD_KEY))
+        .and_then(|value| String::from_utf8(value.0).ok())
+        .filter(|password| !password.is_empty());
+    let version = claim.as_ref().and_then(|claim| {
+        let version = claim.annotations().get(VERSION_ANNOTATION)?;
+        version.parse().ok()
+    });
+    Ok(Known {
+        password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
+        version,
+    })
 }
 
 /// The Service of the server.

@@ -12,6 +12,9 @@ use crate::certs::{Material, Pair};
 /// Image of the tests.
 pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
 
+/// Image of PostgreSQL of the tests.
+pub const POSTGRES_IMAGE: &str = "registry.example/library/postgres:17.10-bookworm";
+
 /// A `ReportsServer` called `simple`. Name, namespace and groups differ from each other and from
 /// the project's own names, so that a mix-up shows.
 pub fn object(mut spec: Value) -> ReportsServer {
@@ -31,6 +34,7 @@ pub fn facts() -> Facts<'static> {
         namespace: NamespaceState::Active,
         claims: &[],
         default_image: IMAGE,
+        default_postgres_image: POSTGRES_IMAGE,
         cluster_uid: "uid-of-kube-system",
     }
 }
@@ -61,6 +65,14 @@ pub fn material() -> Material {
         leaf: Some(Pair {
             cert: "leaf\n".into(),
             key: "leaf-key\n".into(),
+        }),
+        database_server: Some(Pair {
+            cert: "database-leaf\n".into(),
+            key: "database-key\n".into(),
+        }),
+        database_client: Some(Pair {
+            cert: "client-leaf\n".into(),
+            key: "client-key\n".into(),
         }),
     }
 }

@@ -7,7 +7,7 @@ use crds::v1alpha1::{
     spec::{ApiOwner, ApiSpec},
 };
 use jiff::Timestamp;
-use kube::Resource;
+use kube::{Client, Resource};
 use tracing::info;
 
 use super::{
@@ -49,6 +49,14 @@ pub async fn carry_out(
         report(object, ctx, &State::Refused(&refusal)).await?;
         return Ok(RESYNC);
     }
+    let met = meet(spec, &ctx.client).await?;
+    let spec = match &met {
+        Ok(spec) => spec,
+        Err(refusal) => {
+            report(object, ctx, &State::Refused(refusal)).await?;
+            return Ok(RESYNC);
+        }
+    };
     ctx.watches.ensure(&spec.names, &spec.namespace);
     let mut spec = spec.clone();
     let database = postgres::attend(object, &mut spec, ctx).await?;
@@ -94,12 +102,26 @@ pub async fn carry_out(
     .await?;
     let due = certs.next.duration_since(now);
     let due = Duration::try_from(due).unwrap_or_default();
-    let resync = if workload::is_ready(&applied.deployment) {
+    let database = applied.managed.as_ref();
+    let database = database.is_none_or(|m| workload::is_database_ready(&m.stateful_set));
+    let resync = if database && workload::is_ready(&applied.deployment) {
         RESYNC
     } else {
         STARTING_RESYNC
     };
     Ok(due.clamp(Duration::from_secs(1), resync))
+}
+
+/// What is wanted, with what the namespace holds of a managed database.
+pub async fn meet(
+    spec: &Validated,
+    client: &Client,
+) -> Result<Result<Validated, Refusal>, dereference::Error> {
+    if !spec.is_managed() {
+        return Ok(Ok(spec.clone()));
+    }
+    let known = dereference::known(client, spec).await?;
+    Ok(spec.clone().meet(known))
 }
 
 /// A server that has its reports in SQLite would start with an empty PostgreSQL: refused, with the

@@ -13,7 +13,6 @@ mod finalizer;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forward;
-mod image;
 mod postgres;
 mod run;
 mod status;
@@ -72,6 +71,7 @@ pub struct Context {
     client: Client,
     operator: ServiceAccountRef,
     server_image: String,
+    postgres_image: String,
     recorder: Recorder,
     metrics: Metrics,
     supervisor: Supervisor,
@@ -154,6 +154,7 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
         namespace,
         claims: &claims,
         default_image,
+        default_postgres_image: &ctx.postgres_image,
         cluster_uid,
     };
     let spec = match validate::validate(object, &facts) {

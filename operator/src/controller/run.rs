@@ -49,6 +49,8 @@ pub struct Settings {
     pub operator: ServiceAccountRef,
     /// The server's image where a specification names none.
     pub server_image: String,
+    /// The image of PostgreSQL where a specification names none.
+    pub postgres_image: String,
     /// Publishes events.
     pub recorder: Recorder,
     /// Metrics of the process.
@@ -66,6 +68,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         client,
         operator,
         server_image,
+        postgres_image,
         recorder,
         metrics,
         supervisor,
@@ -81,6 +84,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         client: client.clone(),
         operator,
         server_image,
+        postgres_image,
         recorder,
         metrics,
         objects: objects.clone(),

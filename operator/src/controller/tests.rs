@@ -123,6 +123,7 @@ async fn leftovers_are_deleted_and_nothing_else() {
     for (plural, own) in [
         ("horizontalpodautoscalers", None),
         ("poddisruptionbudgets", None),
+        ("statefulsets", None),
         ("deployments", Some("simple-server")),
         ("services", Some("simple-server")),
         ("configmaps", Some("simple-config")),
@@ -208,4 +209,46 @@ async fn access_is_gained_once_the_review_says_so() {
         review.answer(201, &answer);
     }
     task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_volume_that_may_not_grow_keeps_its_size_and_says_so() {
+    let claim = |size: &str| {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "target"},
+            "spec": {"resources": {"requests": {"storage": size}}}})
+    };
+    let (client, mut server) = pair();
+    let wanted = serde_json::from_value(claim("20Gi")).unwrap();
+    let task = tokio::spawn(async move { apply::volume(&client, wanted).await });
+    let grow = server.next().await;
+    assert_eq!(
+        grow.body["spec"]["resources"]["requests"]["storage"],
+        "20Gi"
+    );
+    grow.refuse(403, "Forbidden");
+    server.next().await.answer(200, &claim("10Gi"));
+    let keep = server.next().await;
+    assert_eq!(keep.method, "PATCH");
+    assert_eq!(
+        keep.body["spec"]["resources"]["requests"]["storage"],
+        "10Gi"
+    );
+    keep.answer(200, &claim("10Gi"));
+    let volume = task.await.unwrap().unwrap();
+    assert!(volume.refused.is_some());
+}
+
+#[tokio::test]
+async fn a_volume_that_is_refused_for_another_reason_is_an_error() {
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "target"},
+        "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+    let (client, mut server) = pair();
+    let wanted = serde_json::from_value(claim).unwrap();
+    let task = tokio::spawn(async move { apply::volume(&client, wanted).await });
+    server.next().await.refuse(403, "Forbidden");
+    // There is none yet: it is not its size that is refused.
+    server.next().await.refuse(404, "NotFound");
+    assert!(task.await.unwrap().unwrap_err().is_forbidden());
 }

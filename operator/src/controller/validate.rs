@@ -33,14 +33,14 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-use super::image;
 use crate::{
     certs,
     database::{
         external,
+        managed::{self, Known, SettingsError},
         place::{Connection, Database, Postgres, Storage},
     },
-    migration,
+    images, migration,
     names::Names,
 };
 
@@ -92,6 +92,8 @@ pub struct Facts<'a> {
     pub claims: &'a [Claim],
     /// The server's image where the specification names none.
     pub default_image: &'a str,
+    /// The image of PostgreSQL where the specification names none.
+    pub default_postgres_image: &'a str,
     /// uid of the namespace `kube-system`: what tells one cluster from another.
     pub cluster_uid: &'a str,
 }
@@ -103,6 +105,13 @@ pub struct Refusal {
     pub reason: &'static str,
     /// Field and remedy.
     pub message: String,
+}
+
+impl From<SettingsError> for Refusal {
+    fn from(error: SettingsError) -> Self {
+        let SettingsError { reason, message } = error;
+        Self { reason, message }
+    }
 }
 
 /// How the server's pods run.
@@ -155,6 +164,27 @@ pub struct Validated {
     pub migration: migration::Settings,
 }
 
+impl Validated {
+    /// Brings what is wanted of a managed database together with what the namespace holds of it.
+    ///
+    /// # Errors
+    /// If the two do not fit.
+    pub fn meet(mut self, known: Known) -> Result<Self, Refusal> {
+        if let Database::Postgres(postgres) = &mut self.database {
+            let met = postgres.managed.take().map(|managed| managed.meet(known));
+            postgres.managed = met.transpose()?;
+        }
+        Ok(self)
+    }
+
+    /// Whether the operator runs a PostgreSQL for it.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        let postgres = self.database.postgres();
+        postgres.is_some_and(|postgres| postgres.managed.is_some())
+    }
+}
+
 /// Checks `object` against itself and the cluster and resolves every default.
 ///
 /// # Errors
@@ -179,14 +209,17 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
     let confirmed = object
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
+    let scale = scale::of(spec, &effective)?;
+    let database = database(spec, &effective, facts, &names, &scale)?;
+    let certified = database_names(&database, &names, &spec.target_namespace);
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
     Ok(Validated {
         uid,
         owner: object.controller_owner_ref(&()),
         namespace: spec.target_namespace.clone(),
         apis: spec.apis.clone(),
-        database: database(spec, &effective, facts),
-        scale: scale::of(spec, &effective)?,
+        database,
+        scale,
         retain_data: !(delete_data && confirmed == Some(&name)),
         pod: pod_settings(spec, &effective, facts.default_image),
         certs: certs::Policy {
@@ -194,6 +227,7 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
             cert_validity: effective.cert_validity,
             renew_before: effective.renew_before,
             dns_names: names.dns_names(&spec.target_namespace),
+            database: certified,
         },
         migration: migration_settings(spec, &effective),
         names,
@@ -242,24 +276,30 @@ fn check_supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
 /// Fields that have no effect in the mode at hand. They are never ignored.
 fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
     let database = spec.database.clone().unwrap_or_default();
-    if database.mode.unwrap_or_default() != DatabaseMode::Embedded {
-        return Vec::new();
-    }
+    let mode = database.mode.unwrap_or_default();
     let server = spec.server.clone().unwrap_or_default();
     let several = server.replicas.is_some_and(|replicas| replicas > 1);
-    let fields = [
+    let shared = [
         (several, "spec.server.replicas: more than 1"),
         (server.autoscaling.is_some(), "spec.server.autoscaling"),
         (database.pool.is_some(), "spec.database.pool"),
         (spec.cluster_identity.is_some(), "spec.clusterIdentity"),
     ];
-    let found = fields.iter().filter(|(given, _)| *given);
-    let told = |(_, field): &(bool, &str)| {
+    let shared = shared
+        .iter()
+        .filter(|(given, _)| *given && mode == DatabaseMode::Embedded);
+    let shared = shared.map(|(_, field)| {
         format!(
             "{field} needs PostgreSQL: set spec.database.mode to Managed, External or CloudNativePG"
         )
-    };
-    found.map(told).collect()
+    });
+    let image = spec
+        .images
+        .as_ref()
+        .is_some_and(|images| images.postgres.is_some());
+    let image = (image && mode != DatabaseMode::Managed)
+        .then(|| "spec.images.postgres belongs to spec.database.mode Managed".to_owned());
+    shared.chain(image).collect()
 }
 
 /// Groups that the kube-apiserver or this project needs itself.
@@ -355,20 +395,49 @@ fn check_namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
     refuse(reasons::TARGET_NAMESPACE_MISSING, message)
 }
 
-fn database(spec: &ReportsServerSpec, effective: &Effective, facts: &Facts<'_>) -> Database {
+fn database(
+    spec: &ReportsServerSpec,
+    effective: &Effective,
+    facts: &Facts<'_>,
+    names: &Names,
+    scale: &Scale,
+) -> Result<Database, Refusal> {
     if effective.database_mode == DatabaseMode::Embedded {
-        return Database::Embedded(storage(spec, effective));
+        return Ok(Database::Embedded(storage(spec, effective)));
     }
     let identity = spec.cluster_identity.clone().unwrap_or_default();
-    Database::Postgres(Box::new(Postgres {
+    let managed = (effective.database_mode == DatabaseMode::Managed).then(|| {
+        let image = facts.default_postgres_image;
+        managed::settings(spec, effective, image, scale.replicas.most())
+    });
+    let managed = managed.transpose()?;
+    Ok(Database::Postgres(Box::new(Postgres {
         mode: effective.database_mode,
         cluster_identity: identity.id.unwrap_or_else(|| facts.cluster_uid.to_owned()),
         cluster_name: identity.display_name,
         max_connections: effective
             .max_connections
             .unwrap_or(defaults::MAX_CONNECTIONS),
-        connection: connection(spec, effective.database_mode),
-    }))
+        connection: match effective.database_mode {
+            DatabaseMode::Managed => Connection::managed(names, &spec.target_namespace),
+            mode => connection(spec, mode),
+        },
+        managed,
+    })))
+}
+
+/// Whom certificates are issued for: both ends of a database that the operator runs.
+fn database_names(
+    database: &Database,
+    names: &Names,
+    namespace: &str,
+) -> Option<certs::DatabaseNames> {
+    database.postgres()?.managed.as_ref()?;
+    let host = names.postgres_host(namespace);
+    Some(certs::DatabaseNames {
+        server: vec![host.clone(), format!("{host}.cluster.local")],
+        role: managed::ROLE.to_owned(),
+    })
 }
 
 /// How the database is reached, as far as the specification says it.
@@ -397,7 +466,7 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
     let images = spec.images.clone().unwrap_or_default();
     let own = images.server.unwrap_or_default();
     PodSettings {
-        image: image::resolve(default, images.registry.as_deref(), &own),
+        image: images::resolve(default, images.registry.as_deref(), &own),
         pull_policy: own.pull_policy.unwrap_or_default(),
         pull_secrets: images
             .pull_secrets

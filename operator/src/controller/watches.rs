@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
-        apps::v1::Deployment,
+        apps::v1::{Deployment, StatefulSet},
         autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
@@ -141,6 +141,7 @@ impl Watches {
 fn children(client: &Client, namespace: &str, selector: &str) -> BoxStream<'static, ()> {
     futures::stream::select_all([
         changes::<Deployment>(client, namespace, selector),
+        changes::<StatefulSet>(client, namespace, selector),
         changes::<Service>(client, namespace, selector),
         changes::<ConfigMap>(client, namespace, selector),
         changes::<Secret>(client, namespace, selector),

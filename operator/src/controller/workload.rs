@@ -1,7 +1,7 @@
-//! Whether the server's pods serve, and if not, why: in the words of whoever knows best.
+//! Whether the pods of server and database serve, and if not, why: in the words of whoever knows best.
 
 use k8s_openapi::api::{
-    apps::v1::Deployment,
+    apps::v1::{Deployment, StatefulSet},
     core::v1::{ContainerStatus, Pod},
 };
 use kube::ResourceExt;
@@ -56,12 +56,32 @@ pub fn is_embedded(deployment: &Deployment) -> bool {
 #[must_use]
 pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
     let name = deployment.name_any();
-    pods.iter()
-        .find_map(container_trouble)
-        .or_else(|| pods.iter().find_map(scheduling_trouble))
+    pod_trouble(pods)
         .or_else(|| deployment_trouble(deployment))
         .or_else(|| pods.iter().find_map(ending))
         .unwrap_or_else(|| format!("the pods of Deployment {name} are not ready yet"))
+}
+
+/// Whether the database's pod answers queries.
+#[must_use]
+pub fn is_database_ready(stateful_set: &StatefulSet) -> bool {
+    let status = stateful_set.status.as_ref();
+    status.is_some_and(|status| status.ready_replicas.unwrap_or(0) > 0)
+}
+
+/// Why it does not, in the words of whoever knows best.
+#[must_use]
+pub fn why_database_not_ready(stateful_set: &StatefulSet, pods: &[Pod]) -> String {
+    let name = stateful_set.name_any();
+    pod_trouble(pods)
+        .or_else(|| pods.iter().find_map(ending))
+        .unwrap_or_else(|| format!("the pod of StatefulSet {name} is not ready yet"))
+}
+
+fn pod_trouble(pods: &[Pod]) -> Option<String> {
+    pods.iter()
+        .find_map(container_trouble)
+        .or_else(|| pods.iter().find_map(scheduling_trouble))
 }
 
 fn container_trouble(pod: &Pod) -> Option<String> {

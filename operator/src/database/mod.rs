@@ -6,5 +6,6 @@ pub mod cloudnativepg;
 pub mod external;
 pub mod files;
 pub mod known;
+pub mod managed;
 pub mod metrics;
 pub mod place;

@@ -8,12 +8,19 @@
 use std::collections::BTreeMap;
 
 use crds::v1alpha1::spec::DatabaseMode;
+use database::parameters::key;
 use k8s_openapi::{
     api::core::v1::{
         ConfigMapProjection, KeyToPath, ProjectedVolumeSource, SecretProjection, Volume,
         VolumeProjection,
     },
     apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::managed::{self, Managed};
+use crate::{
+    certs::{CA_CRT, TLS_CRT, TLS_KEY},
+    names::Names,
 };
 
 /// Where the server finds the parameters.
@@ -58,6 +65,8 @@ pub struct Postgres {
     pub max_connections: u32,
     /// How it is reached.
     pub connection: Connection,
+    /// What the operator runs of it itself.
+    pub managed: Option<Managed>,
 }
 
 /// How a database is reached: files of [`DIRECTORY`].
@@ -139,6 +148,31 @@ impl Database {
 }
 
 impl Connection {
+    /// To the database that the operator runs in `namespace`: servers are let in by a certificate.
+    #[must_use]
+    pub fn managed(names: &Names, namespace: &str) -> Self {
+        let parameters = [
+            (key::HOST, names.postgres_host(namespace)),
+            (key::PORT, managed::PORT.to_string()),
+            (key::DBNAME, managed::DATABASE.to_owned()),
+            (key::USERNAME, managed::ROLE.to_owned()),
+            (key::SSLMODE, "verify-full".to_owned()),
+        ];
+        let items = [
+            (CA_CRT, key::CA),
+            (TLS_CRT, key::CERTIFICATE),
+            (TLS_KEY, key::CERTIFICATE_KEY),
+        ];
+        Self {
+            parameters: parameters.into(),
+            sources: vec![Source::Secret {
+                name: names.database_client(),
+                items: items.map(|(key, file)| (key.to_owned(), file)).to_vec(),
+                optional: false,
+            }],
+        }
+    }
+
     /// The volume to be mounted at [`DIRECTORY`]. `own` is the `ConfigMap` with
     /// [`Self::parameters`].
     #[must_use]

@@ -22,7 +22,11 @@ use serde_json::{Value, json};
 
 use super::{render::Document, rules::Reasoned};
 use crate::{
-    names::{OPERATOR, OPERATOR_NAMESPACE, SERVER_IMAGE_ENV, operator_image, server_image},
+    database::managed,
+    names::{
+        OPERATOR, OPERATOR_NAMESPACE, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image,
+        server_image,
+    },
     security,
 };
 
@@ -209,6 +213,11 @@ fn environment() -> Vec<EnvVar> {
         EnvVar {
             name: SERVER_IMAGE_ENV.to_owned(),
             value: Some(server_image()),
+            ..EnvVar::default()
+        },
+        EnvVar {
+            name: POSTGRES_IMAGE_ENV.to_owned(),
+            value: Some(managed::DEFAULT_IMAGE.to_owned()),
             ..EnvVar::default()
         },
     ]

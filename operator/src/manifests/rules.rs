@@ -173,12 +173,6 @@ fn switch() -> Vec<Reasoned> {
 pub fn operand() -> Vec<Reasoned> {
     vec![
         rule(
-            "Certificates of the server, and how its database is reached.",
-            "",
-            &["secrets"],
-            OWN,
-        ),
-        rule(
             "PostgreSQL by CloudNativePG: makes a Cluster, follows its primary. The operator cannot \
              delete it.",
             "postgresql.cnpg.io",
@@ -186,25 +180,38 @@ pub fn operand() -> Vec<Reasoned> {
             &["get", "list", "watch", "create", "patch"],
         ),
         rule(
-            "The list of served groups, which the server may read as well.",
+            "Certificates of server and database, and how the database is reached.",
+            "",
+            &["secrets"],
+            OWN,
+        ),
+        rule(
+            "The list of served groups, which the server may read as well; configuration of \
+             PostgreSQL.",
             "",
             &["configmaps"],
             OWN,
         ),
         rule(
-            "Where the kube-apiserver reaches the server.",
+            "Where the kube-apiserver reaches the server, and the server PostgreSQL.",
             "",
             &["services"],
             OWN,
         ),
         rule("Identity of the server.", "", &["serviceaccounts"], OWN),
         rule(
-            "Volume of the database. The operator cannot delete it.",
+            "Volume of the database; patch lets it grow. The operator cannot delete it.",
             "",
             &["persistentvolumeclaims"],
             &["get", "list", "watch", "create", "patch"],
         ),
         rule("The server itself.", "apps", &["deployments"], OWN),
+        rule(
+            "PostgreSQL, where the operator runs it.",
+            "apps",
+            &["statefulsets"],
+            OWN,
+        ),
         rule(
             "How many of the server's pods may be away when nodes are drained.",
             "policy",
@@ -218,7 +225,7 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
-            "Says why the server does not start.",
+            "Says why server or database do not start.",
             "",
             &["pods"],
             &["list"],

@@ -118,14 +118,16 @@ pub struct StorageSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedSpec {
-    /// Major version of PostgreSQL.
+    /// Major version of PostgreSQL, from `14`. Default: that of the volume, else `17`. It cannot be
+    /// changed in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), regex(pattern = r"^[0-9]{2}$"))]
     pub version: Option<String>,
     /// The volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSpec>,
-    /// CPU and memory of the PostgreSQL container.
+    /// CPU and memory of the PostgreSQL container; its settings follow from the memory. Default:
+    /// 250m and 512Mi requested, 1Gi at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// What the database starts with.

@@ -20,7 +20,8 @@ pub struct ImagesSpec {
     /// The server's image. Default: the one of the operator's own release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ImageSpec>,
-    /// The image of mode `Managed`.
+    /// The image of mode `Managed`: the official image of PostgreSQL, or one with its interface.
+    /// Default: the newest minor version at the time of the operator's release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub postgres: Option<ImageSpec>,
     /// Secrets in `targetNamespace` with the registry's credentials.

@@ -26,7 +26,7 @@ use k8s_openapi::{
 use kube::ResourceExt;
 
 use super::validate::Validated;
-use crate::certs::Material;
+use crate::{certs::Material, database::managed};
 
 pub use control_api::name as control_api_name;
 pub use rbac::operand_binding;
@@ -59,6 +59,8 @@ pub struct Children {
     pub serving_cert: Secret,
     /// Groups to serve.
     pub config: ConfigMap,
+    /// A PostgreSQL that the operator runs.
+    pub managed: Option<managed::Children>,
     /// Where PostgreSQL is.
     pub connection: Option<ConfigMap>,
     /// Volume of the embedded database; none where it is ephemeral.
@@ -90,6 +92,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         ca: secrets::ca(spec, material),
         serving_cert: secrets::serving_cert(spec, material),
         config: config::config(spec),
+        managed: managed_children(spec, material),
         connection: config::connection(spec),
         data: storage::claim(spec),
         service: config::service(spec),
@@ -98,6 +101,17 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         autoscaler: scale::autoscaler(spec),
         control_api: control_api::api_service(spec, material),
     }
+}
+
+fn managed_children(spec: &Validated, material: &Material) -> Option<managed::Children> {
+    let managed = spec.database.postgres()?.managed.as_ref()?;
+    let home = managed::Home {
+        names: &spec.names,
+        namespace: &spec.namespace,
+        owner: spec.owner.as_ref(),
+        retain_data: spec.retain_data,
+    };
+    Some(managed::children(managed, material, home))
 }
 
 /// Names of the children, of each kind that is swept for leftovers.
@@ -121,18 +135,18 @@ pub struct Kept {
     pub disruption_budgets: Vec<String>,
     /// `HorizontalPodAutoscaler`s.
     pub autoscalers: Vec<String>,
+    /// `StatefulSet`s.
+    pub stateful_sets: Vec<String>,
 }
 
 impl Children {
     /// What is to stay when leftovers are removed.
     #[must_use]
     pub fn kept(&self) -> Kept {
-        let optional = |name: Option<String>| name.into_iter().collect::<Vec<_>>();
-        let connection = self.connection.as_ref().map(ResourceExt::name_any);
-        Kept {
+        let mut kept = Kept {
             deployments: vec![self.deployment.name_any()],
             services: vec![self.service.name_any()],
-            config_maps: [vec![self.config.name_any()], optional(connection)].concat(),
+            config_maps: vec![self.config.name_any()],
             secrets: vec![self.ca.name_any(), self.serving_cert.name_any()],
             roles: vec![self.config_reader.name_any()],
             role_bindings: vec![
@@ -140,12 +154,36 @@ impl Children {
                 self.operand_binding.name_any(),
             ],
             service_accounts: vec![self.service_account.name_any()],
-            disruption_budgets: optional(
-                self.disruption_budget.as_ref().map(ResourceExt::name_any),
-            ),
-            autoscalers: optional(self.autoscaler.as_ref().map(ResourceExt::name_any)),
+            disruption_budgets: name(self.disruption_budget.as_ref()),
+            autoscalers: name(self.autoscaler.as_ref()),
+            stateful_sets: Vec::new(),
+        };
+        kept.config_maps.extend(name(self.connection.as_ref()));
+        if let Some(managed) = &self.managed {
+            // Taken apart without `..`: a new child cannot be forgotten here.
+            let managed::Children {
+                password,
+                tls,
+                client,
+                config,
+                data: _,
+                service,
+                pods,
+                stateful_set,
+            } = managed;
+            kept.secrets
+                .extend([password, tls, client].map(ResourceExt::name_any));
+            kept.config_maps.push(config.name_any());
+            kept.services
+                .extend([service, pods].map(ResourceExt::name_any));
+            kept.stateful_sets.push(stateful_set.name_any());
         }
+        kept
     }
+}
+
+fn name<K: ResourceExt>(object: Option<&K>) -> Vec<String> {
+    object.map(ResourceExt::name_any).into_iter().collect()
 }
 
 /// A `ServiceAccount`.

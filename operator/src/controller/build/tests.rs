@@ -1,5 +1,7 @@
 //! The children as a cluster would get them.
 
+mod managed;
+
 use crds::v1alpha1::spec::DatabaseMode;
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::util::intstr::IntOrString};
 use serde::Serialize;
@@ -45,6 +47,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ca,
         serving_cert,
         config,
+        managed,
         connection,
         data,
         service,
@@ -53,6 +56,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         autoscaler,
         control_api,
     } = children;
+    let managed = managed.map(managed::all_of).unwrap_or_default();
     let all = vec![
         ("operand_binding", value(&operand_binding)),
         ("service_account", value(&service_account)),
@@ -74,6 +78,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("control_api", value(&control_api)),
     ];
     all.into_iter()
+        .chain(managed)
         .filter(|(_, object)| !object.is_null())
         .collect()
 }
@@ -133,6 +138,7 @@ fn on_postgres(spec: Value, replicas: i32) -> Validated {
             cluster_name: Some("Production, west".to_owned()),
             max_connections: 16,
             connection,
+            managed: None,
         })),
         scale: Scale {
             replicas: Replicas::Fixed(replicas),

@@ -8,12 +8,20 @@ use crds::v1alpha1::{
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 
-use super::{conditions::Finding, migration::phase};
+use super::{
+    conditions::{Finding, Is},
+    migration::phase,
+};
 use crate::{
     apiservice::is_available,
     certs::Outcome,
-    controller::{apply::Applied, workload},
+    controller::{
+        apply::{Applied, Managed},
+        validate::Validated,
+        workload,
+    },
     database::known::{Known, State},
+    images,
     migration::{ApiServiceStatus, GroupStatus, ServedBy},
 };
 
@@ -33,14 +41,16 @@ pub fn certificates(certs: &Outcome) -> Finding {
     )
 }
 
-/// PostgreSQL as the operator found it itself. Another database as far as it can be seen from
-/// outside: its volume, and that the server is ready, which it is not without a working database.
-pub fn database(applied: &Applied, postgres: Option<&Known>) -> Finding {
-    if let Some(known) = postgres {
-        return postgresql(known);
-    }
-    let pending = applied.data.as_ref().filter(|claim| !is_bound(claim));
-    if let Some(claim) = pending {
+/// The database: its volume; its pod, where it has one of its own; and what the operator found
+/// when it connected as the servers do. A server is not ready without a working database, so an
+/// embedded one is judged by its server.
+pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
+    let managed = applied.managed.as_ref();
+    let volume = managed
+        .map(|managed| &managed.data)
+        .or(applied.data.as_ref());
+    let pending = volume.map(|volume| &volume.claim);
+    if let Some(claim) = pending.filter(|claim| !is_bound(claim)) {
         return Finding::no(
             reasons::VOLUME_PENDING,
             format!(
@@ -51,6 +61,43 @@ pub fn database(applied: &Applied, postgres: Option<&Known>) -> Finding {
             ),
         );
     }
+    let finding = match (managed, postgres) {
+        (Some(managed), known) => managed_database(spec, managed, known),
+        (None, Some(known)) => postgresql(known),
+        (None, None) => servers_database(applied),
+    };
+    match volume.and_then(|volume| volume.refused.as_ref()) {
+        Some(why) if finding.is == Is::True => Finding::yes(
+            reasons::VOLUME_CANNOT_GROW,
+            format!(
+                "{}; the volume keeps its size: {why}; take a storage class with \
+                 allowVolumeExpansion, or set the size back",
+                finding.message
+            ),
+        ),
+        _ => finding,
+    }
+}
+
+/// Its pod asks it itself, so that it answers is known without the network between.
+fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) -> Finding {
+    if !workload::is_database_ready(&managed.stateful_set) {
+        let why = workload::why_database_not_ready(&managed.stateful_set, &managed.pods);
+        return Finding::no(reasons::DATABASE_UNAVAILABLE, format!("PostgreSQL: {why}"));
+    }
+    let unusable = known.filter(|known| known.usable() == Some(false));
+    if let Some(known) = unusable.filter(|known| known.reason() != reasons::DATABASE_UNREACHABLE) {
+        return postgresql(known);
+    }
+    let wanted = spec.database.postgres().and_then(|p| p.managed.as_ref());
+    let version = wanted.map_or_else(String::new, |wanted| {
+        format!(" {}", images::version(&wanted.image()))
+    });
+    let message = format!("PostgreSQL{version} answers");
+    Finding::yes(reasons::DATABASE_AVAILABLE, message)
+}
+
+fn servers_database(applied: &Applied) -> Finding {
     if workload::is_serving(&applied.deployment) {
         Finding::yes(
             reasons::DATABASE_AVAILABLE,

@@ -28,11 +28,15 @@ use serde_json::json;
 use self::conditions::{Conditions, Finding, Is};
 use super::{
     apply::Applied,
-    image,
     validate::{Refusal, Validated},
     workload,
 };
-use crate::{certs, database::known::Known, migration::GroupStatus};
+use crate::{
+    certs,
+    database::{known::Known, managed},
+    images,
+    migration::GroupStatus,
+};
 
 /// How far the reconciliation came.
 pub enum State<'a> {
@@ -96,12 +100,12 @@ pub fn compute(
         database,
     } = state
     {
-        describe(&mut status, spec, applied, certs, *database);
         conditions.set(types::CERTIFICATES_READY, components::certificates(certs));
         conditions.set(
             types::DATABASE_READY,
-            components::database(applied, *database),
+            components::database(spec, applied, *database),
         );
+        describe(&mut status, &conditions, spec, applied, certs, *database);
         conditions.set(types::SERVER_AVAILABLE, components::server(applied));
         let apis = &spec.apis;
         conditions.set(
@@ -285,6 +289,7 @@ fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]
 /// The parts of the status that explain the conditions.
 fn describe(
     status: &mut ReportsServerStatus,
+    conditions: &Conditions,
     spec: &Validated,
     applied: &Applied,
     certs: &certs::Outcome,
@@ -292,12 +297,14 @@ fn describe(
 ) {
     let deployment = applied.deployment.status.clone().unwrap_or_default();
     let ready = workload::is_serving(&applied.deployment);
-    let version = image::version(&spec.pod.image);
+    let version = images::version(&spec.pod.image);
     status.versions = Some(VersionsStatus {
         operator: Some(env!("CARGO_PKG_VERSION").to_owned()),
         server: (ready && !version.is_empty()).then(|| version.to_owned()),
         schema: database.and_then(|known| known.schema_version.clone()),
-        postgres: database.and_then(|known| known.version.clone()),
+        postgres: database
+            .and_then(|known| known.version.clone())
+            .or_else(|| postgres_version(spec)),
     });
     status.server = Some(ServerStatus {
         replicas: Some(deployment.replicas.unwrap_or(0)),
@@ -305,12 +312,24 @@ fn describe(
         selector: Some(selector(spec)),
         image: Some(spec.pod.image.clone()),
     });
+    let managed = applied.managed.as_ref();
+    let volume = managed
+        .map(|managed| &managed.data)
+        .or(applied.data.as_ref());
     status.database = Some(DatabaseStatus {
         mode: Some(spec.database.mode()),
-        ready: database.map_or(Some(ready), Known::usable),
-        host: database.and_then(|known| known.host.clone()),
-        primary: database.and_then(|known| known.primary.clone()),
-        volume_claim: applied.data.as_ref().map(ResourceExt::name_any),
+        ready: conditions
+            .get(types::DATABASE_READY)
+            .filter(|condition| condition.status != "Unknown")
+            .map(|condition| condition.status == "True"),
+        host: database
+            .and_then(|known| known.host.clone())
+            .or_else(|| host(spec)),
+        primary: managed
+            .filter(|managed| workload::is_database_ready(&managed.stateful_set))
+            .map(|managed| format!("{}-0", managed.stateful_set.name_any()))
+            .or_else(|| database.and_then(|known| known.primary.clone())),
+        volume_claim: volume.map(|volume| volume.claim.name_any()),
         size_bytes: database.and_then(|known| known.bytes),
         last_backup: None,
         schema_version: database.and_then(|known| known.schema_version.clone()),
@@ -330,6 +349,20 @@ fn describe(
         next_rotation: whole(certs.next),
         phase: Some(phase),
     });
+}
+
+/// The version that the image of a managed database names.
+fn postgres_version(spec: &Validated) -> Option<String> {
+    let image = spec.database.postgres()?.managed.as_ref()?.image();
+    let version = images::version(&image);
+    (!version.is_empty()).then(|| version.chars().take(64).collect())
+}
+
+/// The host and port of a database that the operator runs.
+fn host(spec: &Validated) -> Option<String> {
+    spec.database.postgres()?.managed.as_ref()?;
+    let host = spec.names.postgres_host(&spec.namespace);
+    Some(format!("{host}:{}", managed::PORT))
 }
 
 fn selector(spec: &Validated) -> String {

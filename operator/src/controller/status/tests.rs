@@ -9,7 +9,7 @@ use super::{State, compute};
 use crate::{
     certs,
     controller::{
-        apply::Applied,
+        apply::{Applied, Managed, Volume},
         fixtures::{self, validated},
         validate::Refusal,
     },
@@ -38,11 +38,15 @@ fn applied(ready: bool, available: bool, bound: bool) -> Applied {
         })))
         .unwrap(),
         pods: Vec::new(),
-        data: serde_json::from_value(object(json!({
-            "metadata": {"name": "simple-data", "namespace": "target"},
-            "status": {"phase": if bound { "Bound" } else { "Pending" }},
-        })))
-        .unwrap(),
+        managed: None,
+        data: Some(Volume {
+            claim: serde_json::from_value(object(json!({
+                "metadata": {"name": "simple-data", "namespace": "target"},
+                "status": {"phase": if bound { "Bound" } else { "Pending" }},
+            })))
+            .unwrap(),
+            refused: None,
+        }),
         control_api: serde_json::from_value(object(json!({
             "metadata": {"name": "v1alpha1.control.reports-server.io"},
             "status": {"conditions": [{"type": "Available", "message": "no endpoints",
@@ -357,4 +361,119 @@ fn the_way_back_is_told(
         condition(&status, types::ROLLBACK_AVAILABLE),
         Some(expected)
     );
+}
+
+fn on_postgres(ready: bool, refused: Option<&str>) -> Applied {
+    let pod = json!({"metadata": {"name": "simple-postgres-0"}, "status": {"containerStatuses": [
+        {"name": "postgres", "image": "", "imageID": "", "ready": false, "restartCount": 1,
+            "lastState": {"terminated": {"exitCode": 1, "message": "no space left"}}}]}});
+    Applied {
+        data: None,
+        managed: Some(Managed {
+            stateful_set: serde_json::from_value(json!({
+                "metadata": {"name": "simple-postgres", "namespace": "target"},
+                "status": {"replicas": 1, "readyReplicas": i32::from(ready)},
+            }))
+            .unwrap(),
+            data: Volume {
+                claim: serde_json::from_value(json!({
+                    "metadata": {"name": "simple-postgres-data", "namespace": "target"},
+                    "status": {"phase": "Bound"},
+                }))
+                .unwrap(),
+                refused: refused.map(str::to_owned),
+            },
+            pods: vec![serde_json::from_value(pod).unwrap()],
+        }),
+        ..applied(true, true, true)
+    }
+}
+
+fn managed_object() -> ReportsServer {
+    let mut spec = spec();
+    spec["database"] = json!({"mode": "Managed"});
+    fixtures::object(spec)
+}
+
+#[rstest]
+#[case::down(
+    false,
+    None,
+    "False",
+    reasons::DATABASE_UNAVAILABLE,
+    "PostgreSQL: pod simple-postgres-0: container postgres ended with code 1: no space left"
+)]
+#[case::up(
+    true,
+    None,
+    "True",
+    reasons::DATABASE_AVAILABLE,
+    "PostgreSQL 17.10-bookworm answers"
+)]
+#[case::too_small(
+    true,
+    Some("only dynamically provisioned pvc can be resized"),
+    "True",
+    reasons::VOLUME_CANNOT_GROW,
+    "PostgreSQL 17.10-bookworm answers; the volume keeps its size: \
+     only dynamically provisioned pvc can be resized; take a storage class with \
+     allowVolumeExpansion, or set the size back"
+)]
+fn a_managed_database_is_told_by_itself(
+    #[case] ready: bool,
+    #[case] refused: Option<&str>,
+    #[case] is: &str,
+    #[case] reason: &str,
+    #[case] message: &str,
+) {
+    let object = managed_object();
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let status = status_of(&object, &on_postgres(ready, refused), &groups);
+    assert_eq!(
+        condition(&status, types::DATABASE_READY),
+        Some((is, reason))
+    );
+    let told = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == types::DATABASE_READY);
+    assert_eq!(told.unwrap().message, message);
+    assert_eq!(condition(&status, types::READY).map(|(is, _)| is), Some(is));
+    let database = status.database.unwrap();
+    assert_eq!(database.ready, Some(ready));
+    assert_eq!(
+        database.host.as_deref(),
+        Some("simple-postgres.target.svc:5432")
+    );
+    assert_eq!(
+        database.volume_claim.as_deref(),
+        Some("simple-postgres-data")
+    );
+    assert_eq!(database.primary.is_some(), ready);
+    assert_eq!(
+        status.versions.unwrap().postgres.as_deref(),
+        Some("17.10-bookworm")
+    );
+}
+
+#[test]
+fn a_rolling_update_is_served_and_on_its_way() {
+    let object = managed_object();
+    let mut applied = on_postgres(true, None);
+    let rolling = json!({
+        "metadata": {"name": "simple-server", "generation": 2},
+        "spec": {"replicas": 2, "selector": {}, "template": {}},
+        "status": {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1,
+            "readyReplicas": 2, "availableReplicas": 2},
+    });
+    applied.deployment = serde_json::from_value(rolling).unwrap();
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let status = status_of(&object, &applied, &groups);
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::SERVING))
+    );
+    let on_its_way = Some(("True", reasons::PODS_NOT_READY));
+    assert_eq!(condition(&status, types::RECONCILING), on_its_way);
+    assert_eq!(kstatus(&status, 3), "InProgress");
 }

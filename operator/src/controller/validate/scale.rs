@@ -54,6 +54,15 @@ impl Replicas {
             Self::Auto(auto) => auto.min,
         }
     }
+
+    /// Most pods at any time, not counting the additional one of a rolling update.
+    #[must_use]
+    pub fn most(&self) -> i32 {
+        match self {
+            Self::Fixed(count) => *count,
+            Self::Auto(auto) => auto.max,
+        }
+    }
 }
 
 pub(super) fn of(spec: &ReportsServerSpec, effective: &Effective) -> Result<Scale, Refusal> {

@@ -49,7 +49,7 @@ fn the_smallest_specification_gets_every_default() {
 }
 
 #[rstest]
-#[case(json!({"database": {"mode": "Managed"}}), "spec.database.mode: Managed is not supported")]
+#[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres belongs to")]
 #[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity needs PostgreSQL")]
 #[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 needs PostgreSQL")]
 #[case(json!({"server": {"autoscaling": {"maxReplicas": 1}}}), "spec.server.autoscaling needs")]
@@ -169,4 +169,121 @@ fn an_ephemeral_database_prunes_nothing() {
         Database::Embedded(Storage::EmptyDir { .. })
     ));
     assert!(!spec.database.is_persistent());
+}
+
+fn managed(managed: &Value, image: &Value) -> Result<Validated, Refusal> {
+    try_validate(json!({"database": {"mode": "Managed", "managed": managed},
+        "images": {"postgres": image}}))
+}
+
+fn settings(spec: &Validated) -> &managed::Managed {
+    spec.database.postgres().unwrap().managed.as_ref().unwrap()
+}
+
+#[rstest]
+#[case::default(json!({}), json!({}), "registry.example/library/postgres:17.10-bookworm", 17)]
+#[case::version(json!({"version": "15"}), json!({}), "registry.example/library/postgres:15.18-bookworm", 15)]
+#[case::tag(json!({}), json!({"tag": "16.1"}), "registry.example/library/postgres:16.1", 16)]
+#[case::own(json!({"version": "15"}), json!({"repository": "tools/postgres", "tag": "e2e"}),
+    "registry.example/tools/postgres:e2e", 15)]
+#[case::digest(json!({"version": "16"}), json!({"digest": "sha256:ab", "tag": "17"}),
+    "registry.example/library/postgres@sha256:ab", 16)]
+fn version_and_image_follow_from_each_other(
+    #[case] spec: Value,
+    #[case] image: Value,
+    #[case] expected: &str,
+    #[case] version: u32,
+) {
+    let spec = managed(&spec, &image).unwrap();
+    let settings = settings(&spec);
+    assert_eq!(
+        (settings.image().as_str(), settings.version()),
+        (expected, version)
+    );
+}
+
+#[rstest]
+#[case(json!({"version": "13"}), json!({}), "is not one of 14, 15, 16, 17, 18")]
+#[case(json!({"version": "16"}), json!({"tag": "17.1"}), "make them agree")]
+fn versions_that_cannot_be_run_are_refused(
+    #[case] spec: Value,
+    #[case] image: Value,
+    #[case] words: &str,
+) {
+    let refusal = managed(&spec, &image).unwrap_err();
+    assert_eq!(refusal.reason, reasons::INVALID_SPEC);
+    assert!(
+        refusal
+            .message
+            .starts_with("spec.database.managed.version: ")
+    );
+    assert!(refusal.message.contains(words), "{}", refusal.message);
+}
+
+#[rstest]
+#[case::same("17", 17, Ok(17))]
+#[case::another("17", 15, Err("the volume is of PostgreSQL 15"))]
+fn a_volume_keeps_its_major_version(
+    #[case] wanted: &str,
+    #[case] present: u32,
+    #[case] expected: Result<u32, &str>,
+) {
+    let known = Known {
+        version: Some(present),
+        ..Known::default()
+    };
+    let met = managed(&json!({"version": wanted}), &json!({}))
+        .unwrap()
+        .meet(known);
+    match expected {
+        Ok(version) => assert_eq!(settings(&met.unwrap()).version(), version),
+        Err(words) => {
+            let refusal = met.unwrap_err();
+            assert_eq!(refusal.reason, reasons::NOT_SUPPORTED);
+            assert!(refusal.message.contains(words), "{}", refusal.message);
+        }
+    }
+}
+
+/// A new release with another default must not meet an old volume with it.
+#[test]
+fn a_version_that_nobody_asked_for_is_that_of_the_volume() {
+    let known = Known {
+        version: Some(15),
+        ..Known::default()
+    };
+    let spec = managed(&json!({}), &json!({}))
+        .unwrap()
+        .meet(known)
+        .unwrap();
+    let image = settings(&spec).image();
+    assert_eq!(image, "registry.example/library/postgres:15.18-bookworm");
+}
+
+#[test]
+fn the_cluster_is_named_by_the_user_or_by_its_uid() {
+    let identity = |identity: Value| {
+        let spec = validated(json!({"database": {"mode": "Managed"}, "clusterIdentity": identity}));
+        let postgres = spec.database.postgres().unwrap();
+        (
+            postgres.cluster_identity.clone(),
+            postgres.cluster_name.clone(),
+        )
+    };
+    assert_eq!(identity(json!({})), ("uid-of-kube-system".to_owned(), None));
+    let named = identity(json!({"id": "west-1", "displayName": "West"}));
+    assert_eq!(named, ("west-1".to_owned(), Some("West".to_owned())));
+}
+
+#[test]
+fn a_metric_that_is_none_is_named() {
+    let refusal = try_validate(
+        json!({"database": {"mode": "Managed"}, "server": {"autoscaling": {
+        "maxReplicas": 3, "metrics": [{"type": 5}]}}}),
+    );
+    let message = refusal.unwrap_err().message;
+    assert!(
+        message.starts_with("spec.server.autoscaling.metrics[0]: "),
+        "{message}"
+    );
 }

@@ -1,0 +1,187 @@
+//! A PostgreSQL that the operator runs, as a cluster would get it.
+
+use serde_json::{Value, json};
+
+use super::{all, children, value, yaml};
+use crate::{
+    controller::fixtures::{material, operator, validated},
+    database::managed::{Children, Known},
+    security,
+};
+
+/// Every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
+pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
+    let Children {
+        password,
+        tls,
+        client,
+        config,
+        data,
+        service,
+        pods,
+        stateful_set,
+    } = children;
+    vec![
+        ("password", value(&password)),
+        ("tls", value(&tls)),
+        ("client", value(&client)),
+        ("config", value(&config)),
+        ("data", value(&data)),
+        ("service", value(&service)),
+        ("pods", value(&pods)),
+        ("stateful_set", value(&stateful_set)),
+    ]
+}
+
+fn managed(spec: Value) -> Children {
+    let known = Known {
+        password: "secret".into(),
+        version: None,
+    };
+    let spec = validated(spec).meet(known).unwrap();
+    super::build(&spec, &material(), &operator())
+        .managed
+        .unwrap()
+}
+
+#[test]
+fn children_of_the_smallest_database() {
+    insta::assert_snapshot!(yaml(&all_of(managed(
+        json!({"database": {"mode": "Managed"}})
+    ))));
+}
+
+#[test]
+fn a_database_with_everything_said() {
+    let children = managed(json!({
+        "database": {"mode": "Managed", "pool": {"maxConnections": 40}, "managed": {
+            "version": "15",
+            "storage": {"size": "100Gi", "storageClassName": "fast"},
+            "resources": {"requests": {"memory": "8Gi"}, "limits": {"cpu": "4", "memory": "8Gi"}},
+        }},
+        "server": {"replicas": 3, "nodeSelector": {"zone": "a"},
+            "tolerations": [{"operator": "Exists"}], "priorityClassName": "high"},
+        "images": {"registry": "mirror.example", "pullSecrets": [{"name": "pull"}],
+            "postgres": {"pullPolicy": "Always"}},
+    }));
+    let config = children.config.data.unwrap()["postgresql.conf"].clone();
+    let pod = children.stateful_set.spec.unwrap().template.spec;
+    let mut pod = value(&pod);
+    // Probes and mounts are those of the smallest one.
+    for container in pod["containers"].as_array_mut().unwrap() {
+        let fields = container.as_object_mut().unwrap();
+        fields.retain(|name, _| {
+            ["image", "imagePullPolicy", "name", "resources"].contains(&name.as_str())
+        });
+    }
+    pod.as_object_mut().unwrap().remove("volumes");
+    let data = value(&children.data);
+    insta::assert_snapshot!(format!(
+        "{}---\n{config}",
+        yaml(&[("data", data), ("pod", pod)])
+    ));
+}
+
+#[test]
+fn its_pod_passes_the_restricted_standard() {
+    let children = managed(json!({"database": {"mode": "Managed"}}));
+    let pod = children.stateful_set.spec.unwrap().template.spec.unwrap();
+    assert_eq!(security::violations(&pod), Vec::<String>::new());
+}
+
+#[test]
+fn volume_and_password_stay_unless_the_user_confirms() {
+    let stay = |spec: Value, annotated: bool| {
+        let mut object = crate::controller::fixtures::object(spec);
+        let confirm = (
+            "reports-server.io/confirm-data-deletion".to_owned(),
+            "simple".to_owned(),
+        );
+        object.metadata.annotations = annotated.then(|| [confirm].into());
+        let facts = crate::controller::fixtures::facts();
+        let spec = crate::controller::validate::validate(&object, &facts).unwrap();
+        let built = super::build(&spec, &material(), &operator())
+            .managed
+            .unwrap();
+        all_of(built)
+            .into_iter()
+            .filter(|(_, object)| object["metadata"]["ownerReferences"].is_null())
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+    };
+    let spec = json!({"database": {"mode": "Managed"}, "deletionPolicy": {"data": "Delete"}});
+    assert_eq!(stay(spec.clone(), false), ["password", "data"]);
+    assert_eq!(stay(spec, true), Vec::<&str>::new());
+}
+
+#[test]
+fn the_servers_reach_it_by_the_name_in_its_certificate() {
+    let spec = validated(json!({"database": {"mode": "Managed"}}));
+    let children = children(json!({"database": {"mode": "Managed"}}));
+    let host = children.connection.unwrap().data.unwrap()["host"].clone();
+    let names = &spec.certs.database.unwrap().server;
+    assert!(names.contains(&host), "{host} in {names:?}");
+    let service = children.managed.unwrap().service;
+    let name = service.metadata.name.unwrap();
+    assert!(host.starts_with(&format!("{name}.target.")), "{host}");
+}
+
+#[test]
+fn services_select_its_pod_and_not_the_servers() {
+    let children = children(json!({"database": {"mode": "Managed"}}));
+    let database = children.managed.unwrap();
+    let labels = database
+        .stateful_set
+        .spec
+        .unwrap()
+        .template
+        .metadata
+        .unwrap()
+        .labels
+        .unwrap();
+    let matches = |selector: Option<std::collections::BTreeMap<String, String>>| {
+        selector
+            .unwrap()
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+    };
+    assert!(matches(database.service.spec.unwrap().selector));
+    assert!(matches(database.pods.spec.unwrap().selector));
+    assert!(!matches(children.service.spec.unwrap().selector));
+}
+
+#[test]
+fn a_change_of_size_starts_the_pod_anew_only_where_its_settings_change() {
+    let key = |spec: Value| {
+        let template = managed(spec).stateful_set.spec.unwrap().template;
+        template.metadata.unwrap().annotations.unwrap()
+    };
+    let of = |size: &str, replicas: i32| {
+        json!({"database": {"mode": "Managed", "managed": {"storage": {"size": size}}},
+            "server": {"replicas": replicas}})
+    };
+    assert_eq!(
+        key(of("10Gi", 2)),
+        key(of("10Gi", 3)),
+        "connections come in steps"
+    );
+    assert_ne!(key(of("10Gi", 2)), key(of("100Gi", 2)));
+}
+
+#[test]
+fn nothing_of_it_is_swept_away() {
+    let children = children(json!({"database": {"mode": "Managed"},
+        "server": {"autoscaling": {"maxReplicas": 4}}}));
+    let kept = format!("{:?}", children.kept());
+    for (name, object) in all(children) {
+        let namespaced = object["metadata"]["namespace"] == "target";
+        let swept = !["PersistentVolumeClaim"].contains(&object["kind"].as_str().unwrap());
+        if namespaced && swept {
+            let named = object["metadata"]["name"].as_str().unwrap();
+            assert!(
+                kept.contains(&format!("{named:?}")),
+                "{name}: {named} in {kept}"
+            );
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The pod of the database. It passes the `restricted` Pod Security Standard.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, ExecAction,
+        KeyToPath, Lifecycle, LifecycleHandler, LocalObjectReference,
+        PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Probe,
+        ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::{DATABASE, PASSWORD_KEY, PORT, SUPERUSER, conf, settings::Managed};
+use crate::{names::Names, security};
+
+/// User and group of the official image, where it is made from Debian.
+const POSTGRES_ID: i64 = 999;
+/// The data directory is below the mount point: the root of a volume may hold `lost+found`.
+const VOLUME_DIRECTORY: &str = "/pgdata";
+const DATA_DIRECTORY: &str = "/pgdata/data";
+const PASSWORD_DIRECTORY: &str = "/etc/reports-postgres-password";
+/// Name of the database's container.
+pub const CONTAINER: &str = "postgres";
+/// Name of the port.
+pub const PORT_NAME: &str = "postgres";
+/// Longest fast shutdown: the checkpoint at its end writes what is dirty.
+const GRACE_SECONDS: i64 = 120;
+/// Longest start: crash recovery replays the log since the last checkpoint.
+const START_SECONDS: i32 = 3600;
+
+/// Accepts connections by TCP (not so while the first start sets the database up) and answers a
+/// query.
+const READY: &str = "pg_isready -q -h 127.0.0.1 && \
+    psql -XqAt -h /var/run/postgresql -U postgres -d reports -c 'SELECT 1' >/dev/null";
+/// Answers at all, be it that it still starts or has no connection left.
+const ALIVE: &str = "pg_isready -q -h 127.0.0.1 || [ $? -eq 1 ]";
+const STARTED: &str = "pg_isready -q -h 127.0.0.1";
+/// Fast shutdown whatever signal the image asks for: a smart one would wait for the servers.
+const STOP: &str = "pg_ctl stop -D \"$PGDATA\" -m fast -W";
+
+/// The pod's specification.
+#[must_use]
+pub fn pod(managed: &Managed, names: &Names) -> PodSpec {
+    let secrets = managed.pull_secrets.iter();
+    let secrets: Vec<LocalObjectReference> = secrets
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
+    PodSpec {
+        // PostgreSQL has nothing to ask the kube-apiserver for.
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(GRACE_SECONDS),
+        security_context: Some(security_context()),
+        containers: vec![postgres(managed), reload(managed)],
+        volumes: Some(volumes(names)),
+        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        node_selector: managed.node_selector.clone(),
+        tolerations: managed.tolerations.clone(),
+        priority_class_name: managed.priority_class.clone(),
+        ..PodSpec::default()
+    }
+}
+
+/// PostgreSQL takes a key that its own user owns, or root with the group reading along: that is
+/// what a mounted Secret with an `fsGroup` is.
+pub(super) fn security_context() -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_user: Some(POSTGRES_ID),
+        run_as_group: Some(POSTGRES_ID),
+        fs_group: Some(POSTGRES_ID),
+        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+        ..security::pod()
+    }
+}
+
+fn postgres(managed: &Managed) -> Container {
+    Container {
+        args: None,
+        command: Some(script(conf::START)),
+        env: Some(environment()),
+        ports: Some(vec![ContainerPort {
+            name: Some(PORT_NAME.to_owned()),
+            container_port: PORT,
+            protocol: Some("TCP".to_owned()),
+            ..ContainerPort::default()
+        }]),
+        startup_probe: Some(Probe {
+            period_seconds: Some(2),
+            failure_threshold: Some(START_SECONDS / 2),
+            ..probe(STARTED)
+        }),
+        liveness_probe: Some(Probe {
+            period_seconds: Some(10),
+            failure_threshold: Some(6),
+            ..probe(ALIVE)
+        }),
+        readiness_probe: Some(Probe {
+            period_seconds: Some(5),
+            failure_threshold: Some(2),
+            ..probe(READY)
+        }),
+        lifecycle: Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                exec: Some(shell(STOP)),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
+        resources: Some(managed.resources.clone()),
+        volume_mounts: Some(
+            [
+                vec![
+                    mount("data", VOLUME_DIRECTORY, false),
+                    mount("init", conf::INIT_DIRECTORY, true),
+                    mount("password", PASSWORD_DIRECTORY, true),
+                    mount("shm", "/dev/shm", false),
+                    mount("tmp", "/tmp", false),
+                ],
+                shared_mounts(),
+            ]
+            .concat(),
+        ),
+        ..container(managed, CONTAINER)
+    }
+}
+
+/// Beside the database, for one job: PostgreSQL does not look at its files by itself.
+fn reload(managed: &Managed) -> Container {
+    let quantity = |text: &str| Quantity(text.to_owned());
+    Container {
+        command: Some(script(conf::RELOAD)),
+        resources: Some(ResourceRequirements {
+            requests: Some(BTreeMap::from([
+                ("cpu".to_owned(), quantity("5m")),
+                ("memory".to_owned(), quantity("16Mi")),
+            ])),
+            limits: Some(BTreeMap::from([("memory".to_owned(), quantity("64Mi"))])),
+            ..ResourceRequirements::default()
+        }),
+        volume_mounts: Some(shared_mounts()),
+        ..container(managed, "reload")
+    }
+}
+
+/// What every container of the image has.
+pub(super) fn container(managed: &Managed, name: &str) -> Container {
+    Container {
+        name: name.to_owned(),
+        image: Some(managed.image()),
+        image_pull_policy: Some(managed.pull_policy().as_str().to_owned()),
+        security_context: Some(security::container()),
+        // So that a condition can quote why it ended.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn environment() -> Vec<EnvVar> {
+    let variable = |name: &str, value: String| EnvVar {
+        name: name.to_owned(),
+        value: Some(value),
+        ..EnvVar::default()
+    };
+    vec![
+        variable("PGDATA", DATA_DIRECTORY.to_owned()),
+        variable("POSTGRES_DB", DATABASE.to_owned()),
+        // Names and labels are compared byte by byte, and indexes do not depend on the version of
+        // the image's C library.
+        variable(
+            "POSTGRES_INITDB_ARGS",
+            "--encoding=UTF8 --locale=C --data-checksums".to_owned(),
+        ),
+        variable(
+            "POSTGRES_PASSWORD_FILE",
+            format!("{PASSWORD_DIRECTORY}/{PASSWORD_KEY}"),
+        ),
+        variable("POSTGRES_USER", SUPERUSER.to_owned()),
+    ]
+}
+
+/// The socket, the configuration and the certificates.
+fn shared_mounts() -> Vec<VolumeMount> {
+    vec![
+        mount("config", conf::DIRECTORY, true),
+        mount("run", conf::SOCKET_DIRECTORY, false),
+        mount("tls", conf::TLS_DIRECTORY, true),
+    ]
+}
+
+fn volumes(names: &Names) -> Vec<Volume> {
+    let files = |name: &str, files: &[&str], mode: i32| Volume {
+        name: name.to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: names.postgres(),
+            items: Some(files.iter().map(|file| path(file)).collect()),
+            default_mode: Some(mode),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    };
+    let secret = |name: &str, secret: String, items: Option<Vec<KeyToPath>>| Volume {
+        name: name.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret),
+            items,
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    };
+    vec![
+        Volume {
+            name: "data".to_owned(),
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: names.postgres_data(),
+                ..PersistentVolumeClaimVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        files("config", &conf::FILES, 0o440),
+        files("init", &conf::INIT_FILES, 0o550),
+        secret("tls", names.postgres_tls(), None),
+        secret("password", names.postgres(), Some(vec![path(PASSWORD_KEY)])),
+        empty("run", None),
+        empty("tmp", None),
+        // What a container gets by itself is 64 MiB, too little for parallel queries.
+        empty("shm", Some("Memory")),
+    ]
+}
+
+fn empty(name: &str, medium: Option<&str>) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource {
+            medium: medium.map(str::to_owned),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+fn path(key: &str) -> KeyToPath {
+    KeyToPath {
+        key: key.to_owned(),
+        path: key.to_owned(),
+        ..KeyToPath::default()
+    }
+}
+
+fn script(name: &str) -> Vec<String> {
+    vec!["bash".to_owned(), format!("{}/{name}", conf::DIRECTORY)]
+}
+
+fn shell(command: &str) -> ExecAction {
+    ExecAction {
+        command: Some(vec!["bash".to_owned(), "-c".to_owned(), command.to_owned()]),
+    }
+}
+
+fn probe(command: &str) -> Probe {
+    Probe {
+        exec: Some(shell(command)),
+        timeout_seconds: Some(5),
+        ..Probe::default()
+    }
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: Some(read_only),
+        ..VolumeMount::default()
+    }
+}

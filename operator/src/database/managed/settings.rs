@@ -1,0 +1,250 @@
+//! What is wanted of a managed database, and what of that can be done with what there is.
+
+use std::collections::BTreeMap;
+
+use crds::v1alpha1::{
+    ReportsServerSpec,
+    defaults::Effective,
+    reasons,
+    spec::{ImageSpec, PullPolicy},
+};
+use k8s_openapi::{
+    api::core::v1::{ResourceRequirements, Toleration},
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::{
+    quantity,
+    tuning::Room,
+    version::{self, SUPPORTED, major},
+};
+use crate::images;
+
+/// Memory where the user gives none.
+const MEMORY: (&str, &str) = ("512Mi", "1Gi");
+/// CPU that is asked for where the user gives none.
+const CPU: &str = "250m";
+/// What the settings reckon with where a quantity cannot be read.
+const GIB: u64 = 1 << 30;
+
+/// Why a specification cannot be carried out: reason of the conditions, and field and remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    /// One of [`reasons`].
+    pub reason: &'static str,
+    /// Field and remedy.
+    pub message: String,
+}
+
+/// A managed database as it is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Managed {
+    version: u32,
+    /// Whether the user names the version; else the one of the volume counts.
+    explicit: bool,
+    default_image: String,
+    registry: Option<String>,
+    image: ImageSpec,
+    /// Size of the volume.
+    pub size: Quantity,
+    /// `StorageClass`; the cluster's default where absent.
+    pub class: Option<String>,
+    /// CPU and memory, with defaults.
+    pub resources: ResourceRequirements,
+    /// Labels a node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that are tolerated.
+    pub tolerations: Option<Vec<Toleration>>,
+    /// `PriorityClass`.
+    pub priority_class: Option<String>,
+    /// Secrets with the registry's credentials.
+    pub pull_secrets: Vec<String>,
+    servers: u64,
+    connections: u64,
+    /// What there is already.
+    pub known: Known,
+}
+
+/// What the namespace holds of the database already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The superuser's password; made once, and kept.
+    pub password: String,
+    /// Major version that the volume was made with, if there is a volume.
+    pub version: Option<u32>,
+}
+
+/// Reads the specification. `servers` is the most there can be.
+///
+/// # Errors
+/// If it contradicts itself.
+pub fn settings(
+    spec: &ReportsServerSpec,
+    effective: &Effective,
+    default_image: &str,
+    servers: i32,
+) -> Result<Managed, SettingsError> {
+    let database = spec.database.clone().unwrap_or_default();
+    let managed = database.managed.unwrap_or_default();
+    let images = spec.images.clone().unwrap_or_default();
+    let image = images.postgres.unwrap_or_default();
+    let server = spec.server.clone().unwrap_or_default();
+    let (version, explicit) = wanted_version(managed.version.as_deref(), &image, default_image)?;
+    Ok(Managed {
+        version,
+        explicit,
+        default_image: default_image.to_owned(),
+        registry: images.registry,
+        image,
+        size: Quantity(effective.storage_size.clone()),
+        class: managed
+            .storage
+            .and_then(|storage| storage.storage_class_name),
+        resources: resources(managed.resources),
+        node_selector: server.node_selector,
+        tolerations: server.tolerations,
+        priority_class: server.priority_class_name,
+        pull_secrets: images
+            .pull_secrets
+            .into_iter()
+            .flatten()
+            .map(|reference| reference.name)
+            .collect(),
+        servers: u64::try_from(servers).unwrap_or(1),
+        connections: effective.max_connections.unwrap_or(1).into(),
+        known: Known::default(),
+    })
+}
+
+/// The field, else what the user's tag says, else the release's version.
+fn wanted_version(
+    field: Option<&str>,
+    image: &ImageSpec,
+    default_image: &str,
+) -> Result<(u32, bool), SettingsError> {
+    let invalid = |message: String| SettingsError {
+        reason: reasons::INVALID_SPEC,
+        message,
+    };
+    let by_field = field.and_then(|field| field.parse::<u32>().ok());
+    let by_tag = image.tag.as_deref().and_then(major);
+    if let (Some(field), Some(tag), None) = (by_field, by_tag, &image.digest)
+        && field != tag
+    {
+        return Err(invalid(format!(
+            "spec.database.managed.version: is {field}, but spec.images.postgres.tag is of \
+             version {tag}; make them agree"
+        )));
+    }
+    let explicit = by_field.or(by_tag);
+    let default = major(images::version(default_image)).unwrap_or(SUPPORTED[0].0);
+    let version = explicit.unwrap_or(default);
+    if version::tag(version).is_none() {
+        let known: Vec<String> = SUPPORTED.iter().map(|(v, _)| v.to_string()).collect();
+        return Err(invalid(format!(
+            "spec.database.managed.version: {version} is not one of {}",
+            known.join(", ")
+        )));
+    }
+    Ok((version, explicit.is_some()))
+}
+
+/// A limit of memory is what the settings are made for, so there always is one.
+fn resources(own: Option<ResourceRequirements>) -> ResourceRequirements {
+    let Some(own) = own else {
+        let quantity = |text: &str| Quantity(text.to_owned());
+        let (request, limit) = MEMORY;
+        return ResourceRequirements {
+            requests: Some(
+                [
+                    ("cpu".to_owned(), quantity(CPU)),
+                    ("memory".to_owned(), quantity(request)),
+                ]
+                .into(),
+            ),
+            limits: Some([("memory".to_owned(), quantity(limit))].into()),
+            ..ResourceRequirements::default()
+        };
+    };
+    own
+}
+
+impl Managed {
+    /// The major version.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn image(&self) -> String {
+        let tag = match version::tag(self.version) {
+            Some(tag) if self.image.tag.is_none() && !self.default_fits() => Some(tag.to_owned()),
+            _ => self.image.tag.clone(),
+        };
+        let image = ImageSpec {
+            tag,
+            ..self.image.clone()
+        };
+        images::resolve(&self.default_image, self.registry.as_deref(), &image)
+    }
+
+    /// Whether the release's image is of the wanted version; it may be one by digest.
+    fn default_fits(&self) -> bool {
+        let tag = images::version(&self.default_image);
+        major(tag).is_none_or(|default| default == self.version)
+    }
+
+    /// When the image is pulled.
+    #[must_use]
+    pub fn pull_policy(&self) -> PullPolicy {
+        self.image.pull_policy.unwrap_or_default()
+    }
+
+    /// What the settings of PostgreSQL follow from.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let memory = |of: &Option<BTreeMap<String, Quantity>>| {
+            let quantity = of.as_ref().and_then(|of| of.get("memory"));
+            quantity.and_then(quantity::bytes)
+        };
+        let limits = memory(&self.resources.limits);
+        Room {
+            memory: limits
+                .or_else(|| memory(&self.resources.requests))
+                .unwrap_or(GIB),
+            volume: quantity::bytes(&self.size).unwrap_or(10 * GIB),
+            servers: self.servers,
+            connections: self.connections,
+        }
+    }
+
+    /// Brings what is wanted together with what there is.
+    ///
+    /// # Errors
+    /// If the volume is of another major version, which cannot read it.
+    pub fn meet(self, known: Known) -> Result<Self, SettingsError> {
+        let version = match known.version {
+            None => self.version,
+            Some(present) if present == self.version || !self.explicit => present,
+            Some(present) => {
+                return Err(SettingsError {
+                    reason: reasons::NOT_SUPPORTED,
+                    message: format!(
+                        "spec.database.managed.version: the volume is of PostgreSQL {present} and \
+                         cannot be used by {}; major upgrades in place are not supported in this \
+                         version: set the version back to {present}, make a backup, and restore it \
+                         into a new ReportsServer (docs/database.md, \"Major versions\")",
+                        self.version
+                    ),
+                });
+            }
+        };
+        Ok(Self {
+            version,
+            known,
+            ..self
+        })
+    }
+}

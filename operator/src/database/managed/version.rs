@@ -1,0 +1,53 @@
+//! Versions and images of PostgreSQL.
+
+/// Image of mode `Managed` where nothing else is said: the newest minor version at the time of the
+/// release. This and [`SUPPORTED`] are all there is to change for another one.
+pub const DEFAULT_IMAGE: &str = "docker.io/library/postgres:17.10-bookworm";
+
+/// Major versions, and the tag of the official image for each.
+pub const SUPPORTED: [(u32, &str); 5] = [
+    (14, "14.23-bookworm"),
+    (15, "15.18-bookworm"),
+    (16, "16.14-bookworm"),
+    (17, "17.10-bookworm"),
+    (18, "18.4-bookworm"),
+];
+
+/// The major version that a tag begins with, such as 17 of `17.10-bookworm`.
+#[must_use]
+pub fn major(tag: &str) -> Option<u32> {
+    let digits = tag.len() - tag.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    tag[..digits].parse().ok()
+}
+
+/// The tag of the official image for a major version.
+#[must_use]
+pub fn tag(version: u32) -> Option<&'static str> {
+    let found = SUPPORTED.iter().find(|(major, _)| *major == version);
+    found.map(|(_, tag)| *tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("17.10-bookworm", Some(17))]
+    #[case("15", Some(15))]
+    #[case("latest", None)]
+    #[case("", None)]
+    fn a_tag_names_its_major_version(#[case] name: &str, #[case] expected: Option<u32>) {
+        assert_eq!(major(name), expected);
+    }
+
+    #[test]
+    fn every_tag_is_of_its_version_and_the_default_is_one_of_them() {
+        for (version, tag) in SUPPORTED {
+            assert_eq!(major(tag), Some(version));
+        }
+        let (_, default) = DEFAULT_IMAGE.rsplit_once(':').unwrap();
+        assert!(SUPPORTED.iter().any(|(_, tag)| *tag == default));
+    }
+}
