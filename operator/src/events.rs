@@ -1,7 +1,7 @@
 //! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
 
 use crds::v1alpha1::{
-    conditions::{DATABASE_READY, READY, STALLED},
+    conditions::{DATABASE_READY, LAST_BACKUP_SUCCEEDED, READY, STALLED},
     reasons,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
@@ -40,7 +40,8 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     let database = changed(DATABASE_READY).filter(|database| database.status != "Unknown");
     let database = database.filter(|database| {
         let was = find(before, DATABASE_READY);
-        let problem = |reason: &str| PROBLEMS.contains(&reason);
+        let own = [reasons::VOLUME_CANNOT_GROW, reasons::RESTORE_FAILED];
+        let problem = |reason: &str| PROBLEMS.contains(&reason) || own.contains(&reason);
         problem(&database.reason) || was.is_some_and(|was| problem(&was.reason))
     });
     let database = database.map(|database| {
@@ -55,7 +56,21 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
         }
     });
     let ready = ready.map(|ready| event(EventType::Normal, &ready.reason, &ready.message));
-    database.into_iter().chain(ready).collect()
+    let backup = changed(LAST_BACKUP_SUCCEEDED).and_then(|now| backup(&now));
+    database.into_iter().chain(ready).chain(backup).collect()
+}
+
+/// The event of a backup that ended.
+fn backup(now: &Condition) -> Option<Event> {
+    let type_ = match now.status.as_str() {
+        "True" => EventType::Normal,
+        "False" => EventType::Warning,
+        _ => return None,
+    };
+    Some(Event {
+        action: "Backup".to_owned(),
+        ..event(type_, &now.reason, &now.message)
+    })
 }
 
 /// Events for what was done to the certificates. Each kind has an action of its own: a recorder
@@ -132,6 +147,15 @@ mod tests {
             observed_generation: None,
             last_transition_time: Time(Timestamp::UNIX_EPOCH),
         }
+    }
+
+    #[test]
+    fn a_backup_that_fails_is_told_once() {
+        let before = [condition(LAST_BACKUP_SUCCEEDED, "True", "BackupSucceeded")];
+        let after = [condition(LAST_BACKUP_SUCCEEDED, "False", "BackupFailed")];
+        let events = transitions(&before, &after);
+        assert_eq!((events.len(), events[0].type_), (1, EventType::Warning));
+        assert!(transitions(&after, &after).is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crds::v1alpha1::conditions::LAST_BACKUP_SUCCEEDED;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -50,6 +51,7 @@ pub struct Metrics {
     seconds: Histogram,
     conditions: Family<ConditionLabels, Gauge>,
     certificate_expiry: Family<NameLabels, Gauge>,
+    last_backup: Family<NameLabels, Gauge>,
     leading: Gauge,
     /// Metrics of the migrations.
     pub migration: Arc<migration::Metrics>,
@@ -67,6 +69,7 @@ impl Metrics {
         let seconds = Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0]);
         let conditions = Family::<ConditionLabels, Gauge>::default();
         let certificate_expiry = Family::<NameLabels, Gauge>::default();
+        let last_backup = Family::<NameLabels, Gauge>::default();
         let leading = Gauge::default();
         registry.register(
             "build",
@@ -98,6 +101,11 @@ impl Metrics {
             certificate_expiry.clone(),
         );
         registry.register(
+            "last_backup_timestamp_seconds",
+            "When the last backup of each ReportsServer that succeeded ended, in Unix time",
+            last_backup.clone(),
+        );
+        registry.register(
             "leading",
             "1 while this process is the leader",
             leading.clone(),
@@ -111,6 +119,7 @@ impl Metrics {
             seconds,
             conditions,
             certificate_expiry,
+            last_backup,
             leading,
             migration,
             database,
@@ -138,14 +147,18 @@ impl Metrics {
 
     /// Shows the conditions and the certificate's end (Unix seconds) of a `ReportsServer`.
     pub fn observe(&self, name: &str, conditions: &[Condition], expiry: Option<i64>) {
-        for known in crds::v1alpha1::conditions::ALWAYS_PRESENT
-            .iter()
-            .chain(crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE)
-        {
+        let always = crds::v1alpha1::conditions::ALWAYS_PRESENT;
+        let others = crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE;
+        for known in always.iter().chain(others).chain([&LAST_BACKUP_SUCCEEDED]) {
             let status = conditions
                 .iter()
                 .find(|c| c.type_ == *known)
                 .map(|c| c.status.as_str());
+            // Where no backups are asked for, none has failed.
+            if status.is_none() && *known == LAST_BACKUP_SUCCEEDED {
+                self.conditions.remove(&condition_labels(name, known));
+                continue;
+            }
             let value = match status {
                 Some("True") => 1,
                 Some("Unknown") => -1,
@@ -162,15 +175,22 @@ impl Metrics {
         }
     }
 
+    /// Shows when the last backup that succeeded ended (Unix seconds).
+    pub fn backed_up(&self, name: &str, ended: i64) {
+        self.last_backup
+            .get_or_create(&name_labels(name))
+            .set(ended);
+    }
+
     /// Forgets a deleted `ReportsServer`.
     pub fn forget(&self, name: &str) {
-        for known in crds::v1alpha1::conditions::ALWAYS_PRESENT
-            .iter()
-            .chain(crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE)
-        {
+        let always = crds::v1alpha1::conditions::ALWAYS_PRESENT;
+        let others = crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE;
+        for known in always.iter().chain(others).chain([&LAST_BACKUP_SUCCEEDED]) {
             self.conditions.remove(&condition_labels(name, known));
         }
         self.certificate_expiry.remove(&name_labels(name));
+        self.last_backup.remove(&name_labels(name));
     }
 
     /// The text for `/metrics`.
@@ -251,6 +271,7 @@ mod tests {
         drop(metrics.measure());
         metrics.failed("apply");
         metrics.observe("a", &[ready("True")], Some(1_800_000_000));
+        metrics.backed_up("a", 1_700_000_000);
         let text = metrics.encode().unwrap();
         for line in [
             "reports_server_operator_reconciles_total 1",
@@ -259,9 +280,14 @@ mod tests {
             "reports_server_operator_condition{name=\"a\",condition=\"Ready\"} 1",
             "reports_server_operator_condition{name=\"a\",condition=\"Stalled\"} 0",
             "reports_server_operator_certificate_expiry_timestamp_seconds{name=\"a\"} 1800000000",
+            "reports_server_operator_last_backup_timestamp_seconds{name=\"a\"} 1700000000",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }
+        assert!(
+            !text.contains("LastBackupSucceeded"),
+            "nobody asked for backups"
+        );
         metrics.forget("a");
         assert!(!metrics.encode().unwrap().contains("name=\"a\""));
     }

@@ -172,6 +172,30 @@ impl Names {
         vec![host.clone(), format!("{host}.cluster.local")]
     }
 
+    /// `CronJob` and `PersistentVolumeClaim` of the backups.
+    #[must_use]
+    pub fn backup(&self) -> String {
+        format!("{}-backup", self.instance)
+    }
+
+    /// Beginning of the name of a Job that restores a backup.
+    #[must_use]
+    pub fn recovery(&self) -> String {
+        format!("{}-recovery", self.instance)
+    }
+
+    /// Labels of everything that makes backups.
+    #[must_use]
+    pub fn backup_labels(&self) -> BTreeMap<String, String> {
+        managed(self.component("backup"))
+    }
+
+    /// Labels of what restores one.
+    #[must_use]
+    pub fn recovery_labels(&self) -> BTreeMap<String, String> {
+        managed(self.component("recovery"))
+    }
+
     /// Host name of [`Self::postgres`] in `namespace`.
     #[must_use]
     pub fn postgres_host(&self, namespace: &str) -> String {
@@ -260,6 +284,8 @@ mod tests {
             names.postgres_pods(),
             names.postgres_data(),
             names.postgres_tls(),
+            names.backup(),
+            format!("{}-01234567", names.recovery()),
             names.config(),
             names.ca(),
             names.serving_cert(),

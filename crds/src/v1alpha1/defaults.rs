@@ -27,6 +27,10 @@ pub const REPLICAS: u32 = 2;
 pub const MAX_CONNECTIONS: u32 = 16;
 /// Size of the database's volume.
 pub const STORAGE_SIZE: &str = "10Gi";
+/// When backups are made: at night, UTC.
+pub const BACKUP_SCHEDULE: &str = "0 3 * * *";
+/// How long a backup is kept.
+pub const BACKUP_RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Lifetime of the certificate authority.
 pub const CA_VALIDITY: Duration = Duration::from_hours(365 * 24);
 /// Lifetime of a leaf certificate.

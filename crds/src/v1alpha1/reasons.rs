@@ -112,6 +112,14 @@ pub const CLUSTER_MISSING: &str = "ClusterMissing";
 pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
 /// Another instance of the `Cluster` of `CloudNativePG` is being made primary.
 pub const FAILING_OVER: &str = "FailingOver";
+/// The database is being filled from a backup; no server runs meanwhile.
+pub const RESTORING: &str = "Restoring";
+/// The database could not be filled from the backup.
+pub const RESTORE_FAILED: &str = "RestoreFailed";
+/// The last backup is complete and readable.
+pub const BACKUP_SUCCEEDED: &str = "BackupSucceeded";
+/// The last backup failed; the message says why.
+pub const BACKUP_FAILED: &str = "BackupFailed";
 /// Certificates were issued.
 pub const CERTIFICATES_ISSUED: &str = "CertificatesIssued";
 /// Certificates are being replaced.

@@ -168,6 +168,10 @@ pub struct DatabaseStatus {
 #[derive(JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastBackup {
+    /// Its name, by which it can be restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub name: Option<String>,
     /// When it ended.
     pub time: Time,
     /// How it ended.

@@ -19,8 +19,7 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.migration.concurrency",
     "spec.migration.verification",
     "spec.migration.drainWindow",
-    "spec.database.managed.bootstrap",
-    "spec.database.backup",
+    "spec.database.backup.destination.s3",
     "spec.server.serviceAccount",
     "spec.server.podTemplate",
     "spec.tls.mode",
@@ -146,17 +145,17 @@ impl Found {
         let DatabaseSpec {
             mode: _,
             embedded: _,
-            managed,
+            managed: _,
             external: _,
             cloud_native_pg: _,
             backup,
             pool: _,
         } = spec;
-        let bootstrap = managed
+        let destination = backup
             .as_ref()
-            .is_some_and(|managed| managed.bootstrap.is_some());
-        self.when("spec.database.managed.bootstrap", bootstrap);
-        self.when("spec.database.backup", backup.is_some());
+            .and_then(|backup| backup.destination.as_ref());
+        let s3 = destination.is_some_and(|destination| destination.s3.is_some());
+        self.when("spec.database.backup.destination.s3", s3);
     }
 
     fn server(&mut self, spec: &ServerSpec) {
@@ -262,8 +261,8 @@ mod tests {
     #[case(json!({"migration": {"concurrency": 2}}), "spec.migration.concurrency: ")]
     #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
     #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
-    #[case(json!({"database": {"managed": {"bootstrap": {}}}}), "spec.database.managed.bootstrap: ")]
-    #[case(json!({"database": {"backup": {}}}), "spec.database.backup: ")]
+    #[case(json!({"database": {"backup": {"destination": {"s3": {"bucket": "abc"}}}}}),
+        "spec.database.backup.destination.s3: ")]
     #[case(json!({"server": {"serviceAccount": {"name": "x"}}}), "spec.server.serviceAccount: ")]
     #[case(json!({"server": {"podTemplate": {"spec": {}}}}), "spec.server.podTemplate: ")]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
@@ -282,7 +281,7 @@ mod tests {
             "targetNamespace": "reports-server",
             "migration": {"dryRun": true, "concurrency": 2, "verification": "Sample",
                 "drainWindow": "1m"},
-            "database": {"mode": "Managed", "managed": {"bootstrap": {}}, "backup": {}},
+            "database": {"backup": {"destination": {"s3": {"bucket": "abc"}}}},
             "server": {"serviceAccount": {}, "podTemplate": {}},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},

@@ -15,6 +15,7 @@ use k8s_openapi::{
             ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
         },
         autoscaling::v2::HorizontalPodAutoscaler,
+        batch::v1::{CronJob, Job},
         core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
         rbac::v1::{Role, RoleBinding},
@@ -35,7 +36,7 @@ use super::{
     workload,
 };
 
-pub use managed::Managed;
+pub use managed::{Managed, Recovery};
 pub use volume::Volume;
 #[cfg(test)]
 pub use volume::apply as volume;
@@ -63,6 +64,12 @@ pub enum Error {
     Orphans {
         /// Kind of the leftovers.
         kind: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// Backups could not be listed.
+    #[error("cannot list the jobs of the backups: {source}")]
+    Backups {
         /// Why.
         source: kube::Error,
     },
@@ -95,6 +102,7 @@ impl Error {
         match self {
             Self::Apply { source, .. }
             | Self::Orphans { source, .. }
+            | Self::Backups { source }
             | Self::Pods { source }
             | Self::Access { source, .. } => {
                 matches!(source, kube::Error::Api(status) if status.code == 403)
@@ -332,10 +340,14 @@ pub async fn remove_orphans(
         disruption_budgets,
         autoscalers,
         stateful_sets,
+        cron_jobs,
+        jobs,
     } = kept;
     let mut gone = Vec::new();
     gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
     gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
+    gone.extend(orphans::<CronJob>(client, spec, cron_jobs).await?);
+    gone.extend(orphans::<Job>(client, spec, jobs).await?);
     gone.extend(orphans::<StatefulSet>(client, spec, stateful_sets).await?);
     gone.extend(orphans::<Deployment>(client, spec, deployments).await?);
     gone.extend(orphans::<Service>(client, spec, services).await?);

@@ -3,6 +3,7 @@
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
+        batch::v1::Job,
         core::v1::{Namespace, PersistentVolumeClaim, Secret},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -13,7 +14,9 @@ use super::validate::{NamespaceState, Validated};
 use crate::{
     apiservice::{Holder, holder},
     certs::Material,
-    database::managed::{Known, PASSWORD_KEY, VERSION_ANNOTATION},
+    database::managed::{
+        Known, Managed, PASSWORD_KEY, RECOVERY_ANNOTATION, VERSION_ANNOTATION, backup,
+    },
     migration::ServiceRef,
     names::{KUBE_SYSTEM, SERVICE_PORT},
 };
@@ -49,6 +52,16 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// The Job that restores a backup.
+    #[error("cannot read job {namespace}/{name}: {source}")]
+    Job {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
     /// The server.
     #[error("cannot read deployment {namespace}/{name}: {source}")]
     Deployment {
@@ -74,6 +87,7 @@ impl Error {
         let (Self::Namespace { source, .. }
         | Self::Secret { source, .. }
         | Self::Claim { source, .. }
+        | Self::Job { source, .. }
         | Self::Deployment { source, .. }) = self
         else {
             return false;
@@ -192,10 +206,35 @@ pub async fn known(client: &Client, spec: &Validated) -> Result<Known, Error> {
         let version = claim.annotations().get(VERSION_ANNOTATION)?;
         version.parse().ok()
     });
+    let recovery = claim.as_ref().and_then(|claim| {
+        let note = claim.annotations().get(RECOVERY_ANNOTATION)?;
+        Some(note.clone())
+    });
     Ok(Known {
+        restored: restored(client, spec).await?,
+        exists: claim.is_some(),
+        recovery,
         password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
         version,
     })
+}
+
+/// Whether the Job that restores the wanted backup has succeeded.
+async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
+    let Some(recovery) = spec.managed().and_then(Managed::recovery) else {
+        return Ok(false);
+    };
+    let name = backup::recovery_name(recovery, &spec.names);
+    let api = Api::<Job>::namespaced(client.clone(), &spec.namespace);
+    let found = api.get_opt(&name).await.map_err(|source| Error::Job {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    let succeeded = found
+        .and_then(|job| job.status)
+        .and_then(|status| status.succeeded);
+    Ok(succeeded.unwrap_or(0) > 0)
 }
 
 /// The Service of the server.

@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use crds::v1alpha1::{ReportsServer, reasons};
+use crds::v1alpha1::{ReportsServer, reasons, status::BackupResult};
 use jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
@@ -207,6 +207,13 @@ async fn report(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Res
     let expiry = status.tls.as_ref().and_then(|tls| tls.not_after.as_ref());
     let expiry = expiry.map(|time| time.0.as_second());
     ctx.metrics.observe(&name, &status.conditions, expiry);
+    let backup = status
+        .database
+        .as_ref()
+        .and_then(|database| database.last_backup.as_ref());
+    if let Some(backup) = backup.filter(|backup| backup.result == BackupResult::Succeeded) {
+        ctx.metrics.backed_up(&name, backup.time.0.as_second());
+    }
     Ok(())
 }
 

@@ -123,6 +123,8 @@ async fn leftovers_are_deleted_and_nothing_else() {
     for (plural, own) in [
         ("horizontalpodautoscalers", None),
         ("poddisruptionbudgets", None),
+        ("cronjobs", None),
+        ("jobs", None),
         ("statefulsets", None),
         ("deployments", Some("simple-server")),
         ("services", Some("simple-server")),

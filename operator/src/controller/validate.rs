@@ -37,7 +37,7 @@ use crate::{
     certs,
     database::{
         external,
-        managed::{self, Known, SettingsError},
+        managed::{self, Known, Managed, SettingsError},
         place::{Connection, Database, Postgres, Storage},
     },
     images, migration,
@@ -177,11 +177,16 @@ impl Validated {
         Ok(self)
     }
 
+    /// The PostgreSQL that the operator runs for it.
+    #[must_use]
+    pub fn managed(&self) -> Option<&Managed> {
+        self.database.postgres()?.managed.as_ref()
+    }
+
     /// Whether the operator runs a PostgreSQL for it.
     #[must_use]
     pub fn is_managed(&self) -> bool {
-        let postgres = self.database.postgres();
-        postgres.is_some_and(|postgres| postgres.managed.is_some())
+        self.managed().is_some()
     }
 }
 
@@ -299,7 +304,13 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
         .is_some_and(|images| images.postgres.is_some());
     let image = (image && mode != DatabaseMode::Managed)
         .then(|| "spec.images.postgres belongs to spec.database.mode Managed".to_owned());
-    shared.chain(image).collect()
+    let backup = database.backup.is_some() && mode != DatabaseMode::Managed;
+    let backup = backup.then(|| {
+        "spec.database.backup belongs to spec.database.mode Managed; back an External database up \
+         where it runs, and a CloudNativePG one by its own settings"
+            .to_owned()
+    });
+    shared.chain(image).chain(backup).collect()
 }
 
 /// Groups that the kube-apiserver or this project needs itself.
@@ -408,7 +419,13 @@ fn database(
     let identity = spec.cluster_identity.clone().unwrap_or_default();
     let managed = (effective.database_mode == DatabaseMode::Managed).then(|| {
         let image = facts.default_postgres_image;
-        managed::settings(spec, effective, image, scale.replicas.most())
+        managed::settings(
+            names.instance(),
+            spec,
+            effective,
+            image,
+            scale.replicas.most(),
+        )
     });
     let managed = managed.transpose()?;
     Ok(Database::Postgres(Box::new(Postgres {

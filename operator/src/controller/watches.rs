@@ -16,6 +16,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, StatefulSet},
         autoscaling::v2::HorizontalPodAutoscaler,
+        batch::v1::{CronJob, Job},
         core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
         policy::v1::PodDisruptionBudget,
         rbac::v1::{Role, RoleBinding},
@@ -142,6 +143,8 @@ fn children(client: &Client, namespace: &str, selector: &str) -> BoxStream<'stat
     futures::stream::select_all([
         changes::<Deployment>(client, namespace, selector),
         changes::<StatefulSet>(client, namespace, selector),
+        changes::<CronJob>(client, namespace, selector),
+        changes::<Job>(client, namespace, selector),
         changes::<Service>(client, namespace, selector),
         changes::<ConfigMap>(client, namespace, selector),
         changes::<Secret>(client, namespace, selector),

@@ -18,7 +18,9 @@ pub fn is_ready(deployment: &Deployment) -> bool {
         .as_ref()
         .and_then(|spec| spec.replicas)
         .unwrap_or(1);
+    // None is wanted while a backup is restored; that is not what serves.
     current
+        && wanted > 0
         && status.updated_replicas.unwrap_or(0) >= wanted
         && status.available_replicas.unwrap_or(0) >= wanted
 }
@@ -76,6 +78,12 @@ pub fn why_database_not_ready(stateful_set: &StatefulSet, pods: &[Pod]) -> Strin
     pod_trouble(pods)
         .or_else(|| pods.iter().find_map(ending))
         .unwrap_or_else(|| format!("the pod of StatefulSet {name} is not ready yet"))
+}
+
+/// Why a Job does not get on, in the words of whoever knows best.
+#[must_use]
+pub fn why_job_fails(pods: &[Pod]) -> Option<String> {
+    pod_trouble(pods)
 }
 
 fn pod_trouble(pods: &[Pod]) -> Option<String> {

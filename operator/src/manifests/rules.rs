@@ -200,7 +200,7 @@ pub fn operand() -> Vec<Reasoned> {
         ),
         rule("Identity of the server.", "", &["serviceaccounts"], OWN),
         rule(
-            "Volume of the database; patch lets it grow. The operator cannot delete it.",
+            "Volumes of database and backups; patch lets them grow. The operator cannot delete them.",
             "",
             &["persistentvolumeclaims"],
             &["get", "list", "watch", "create", "patch"],
@@ -210,6 +210,12 @@ pub fn operand() -> Vec<Reasoned> {
             "PostgreSQL, where the operator runs it.",
             "apps",
             &["statefulsets"],
+            OWN,
+        ),
+        rule(
+            "Backups of PostgreSQL, how they ended, and the way back from one.",
+            "batch",
+            &["cronjobs", "jobs"],
             OWN,
         ),
         rule(
@@ -225,7 +231,7 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
-            "Says why server or database do not start.",
+            "Says why server, database or a restore do not go on.",
             "",
             &["pods"],
             &["list"],

@@ -144,13 +144,20 @@ pub struct BootstrapSpec {
     pub recovery: Option<RecoverySpec>,
 }
 
-/// A backup to start with.
+/// A backup to start with. It has an effect on a database that does not exist yet.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoverySpec {
-    /// Name of the backup.
-    #[schemars(length(min = 1, max = 253))]
+    /// Name of the backup: its file's name without `.dump`.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
+    )]
     pub backup_name: String,
+    /// The `PersistentVolumeClaim` that it is on. Default: the one on which the backups of a
+    /// `ReportsServer` of this name are, which outlives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_claim_ref: Option<LocalReference>,
 }
 
 /// A PostgreSQL that somebody else runs.
@@ -288,19 +295,20 @@ pub enum ImageCatalogKind {
     ClusterImageCatalog,
 }
 
-/// Backups made by the operator.
+/// Backups made by the operator; with mode `Managed`.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupSpec {
-    /// When backups are made, as a cron expression of five fields.
+    /// When backups are made, as a cron expression of five fields, UTC. Default: `0 3 * * *`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 9, max = 64))]
     pub schedule: Option<String>,
-    /// How long backups are kept, such as `720h`.
+    /// How long backups are kept, such as `168h`; the newest is always kept. Default: `720h`
+    /// (30 days).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub retention: Option<kube::core::Duration>,
-    /// Where backups go.
+    /// Where backups go. Default: a volume of 10Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<BackupDestination>,
 }

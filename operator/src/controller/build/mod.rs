@@ -137,6 +137,10 @@ pub struct Kept {
     pub autoscalers: Vec<String>,
     /// `StatefulSet`s.
     pub stateful_sets: Vec<String>,
+    /// `CronJob`s.
+    pub cron_jobs: Vec<String>,
+    /// Jobs that no `CronJob` has made.
+    pub jobs: Vec<String>,
 }
 
 impl Children {
@@ -157,6 +161,8 @@ impl Children {
             disruption_budgets: name(self.disruption_budget.as_ref()),
             autoscalers: name(self.autoscaler.as_ref()),
             stateful_sets: Vec::new(),
+            cron_jobs: Vec::new(),
+            jobs: Vec::new(),
         };
         kept.config_maps.extend(name(self.connection.as_ref()));
         if let Some(managed) = &self.managed {
@@ -170,6 +176,9 @@ impl Children {
                 service,
                 pods,
                 stateful_set,
+                recovery,
+                backups: _,
+                backup,
             } = managed;
             kept.secrets
                 .extend([password, tls, client].map(ResourceExt::name_any));
@@ -177,6 +186,8 @@ impl Children {
             kept.services
                 .extend([service, pods].map(ResourceExt::name_any));
             kept.stateful_sets.push(stateful_set.name_any());
+            kept.jobs.extend(name(recovery.as_ref()));
+            kept.cron_jobs.extend(name(backup.as_ref()));
         }
         kept
     }

@@ -13,7 +13,10 @@ use k8s_openapi::{
 };
 
 use super::{Validated, namespaced};
-use crate::{controller::validate::Replicas, database::place::Database};
+use crate::{
+    controller::validate::Replicas,
+    database::{managed::Managed, place::Database},
+};
 
 /// What pods are spread over: a node is lost more often than a zone.
 const TOPOLOGIES: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
@@ -23,6 +26,10 @@ const CPU_PER_POD: &str = "1";
 
 /// Absent where an autoscaler decides: it owns the field then.
 pub(super) fn replicas(spec: &Validated) -> Option<i32> {
+    // A server would write to a database that is about to be filled.
+    if is_recovering(spec) {
+        return Some(0);
+    }
     match &spec.scale.replicas {
         Replicas::Fixed(count) => Some(*count),
         Replicas::Auto(_) => None,
@@ -68,6 +75,9 @@ pub(super) fn autoscaler(spec: &Validated) -> Option<HorizontalPodAutoscaler> {
     let Replicas::Auto(auto) = &spec.scale.replicas else {
         return None;
     };
+    if is_recovering(spec) {
+        return None;
+    }
     let metrics = if auto.metrics.is_empty() {
         vec![cpu()]
     } else {
@@ -88,6 +98,11 @@ pub(super) fn autoscaler(spec: &Validated) -> Option<HorizontalPodAutoscaler> {
         }),
         ..HorizontalPodAutoscaler::default()
     })
+}
+
+fn is_recovering(spec: &Validated) -> bool {
+    let recovering = spec.managed().and_then(Managed::recovering);
+    recovering.is_some()
 }
 
 fn cpu() -> MetricSpec {

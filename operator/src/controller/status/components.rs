@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 
 use super::{
+    backup,
     conditions::{Finding, Is},
     migration::phase,
 };
@@ -16,7 +17,7 @@ use crate::{
     apiservice::is_available,
     certs::Outcome,
     controller::{
-        apply::{Applied, Managed},
+        apply::{Applied, Managed, Volume},
         validate::Validated,
         workload,
     },
@@ -66,7 +67,12 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
         (None, Some(known)) => postgresql(known),
         (None, None) => servers_database(applied),
     };
-    match volume.and_then(|volume| volume.refused.as_ref()) {
+    let backups = managed.and_then(|managed| managed.backups.as_ref());
+    let refused = |volume: &Volume| volume.refused.clone();
+    match volume
+        .and_then(refused)
+        .or_else(|| backups.and_then(refused))
+    {
         Some(why) if finding.is == Is::True => Finding::yes(
             reasons::VOLUME_CANNOT_GROW,
             format!(
@@ -84,6 +90,9 @@ fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) 
     if !workload::is_database_ready(&managed.stateful_set) {
         let why = workload::why_database_not_ready(&managed.stateful_set, &managed.pods);
         return Finding::no(reasons::DATABASE_UNAVAILABLE, format!("PostgreSQL: {why}"));
+    }
+    if let Some(recovery) = &managed.recovery {
+        return backup::restoring(recovery);
     }
     let unusable = known.filter(|known| known.usable() == Some(false));
     if let Some(known) = unusable.filter(|known| known.reason() != reasons::DATABASE_UNREACHABLE) {

@@ -1,6 +1,7 @@
 //! Step 6 of a reconciliation: the status, computed from what was found, and written once if it
 //! differs from the present one.
 
+mod backup;
 mod components;
 mod conditions;
 mod migration;
@@ -105,6 +106,7 @@ pub fn compute(
             types::DATABASE_READY,
             components::database(spec, applied, *database),
         );
+        backups(&mut conditions, &before, applied);
         describe(&mut status, &conditions, spec, applied, certs, *database);
         conditions.set(types::SERVER_AVAILABLE, components::server(applied));
         let apis = &spec.apis;
@@ -122,6 +124,22 @@ pub fn compute(
     summarize(&mut conditions, object, state, groups);
     status.conditions = conditions.into_list();
     status
+}
+
+/// `LastBackupSucceeded`, where backups are made. It stays when the Jobs that it is from are gone.
+fn backups(conditions: &mut Conditions, before: &ReportsServerStatus, applied: &Applied) {
+    let managed = applied.managed.as_ref();
+    let Some(managed) = managed.filter(|managed| managed.backups.is_some()) else {
+        conditions.remove(types::LAST_BACKUP_SUCCEEDED);
+        return;
+    };
+    let last = before
+        .database
+        .as_ref()
+        .and_then(|database| database.last_backup.as_ref());
+    if let Some(finding) = backup::finding(managed, last) {
+        conditions.set(types::LAST_BACKUP_SUCCEEDED, finding);
+    }
 }
 
 /// `Ready`, and `Reconciling` and `Stalled` where they are true (kstatus).
@@ -316,6 +334,11 @@ fn describe(
     let volume = managed
         .map(|managed| &managed.data)
         .or(applied.data.as_ref());
+    let last_backup = managed.and_then(|managed| backup::last(&managed.backup_jobs));
+    let before = status
+        .database
+        .take()
+        .and_then(|database| database.last_backup);
     status.database = Some(DatabaseStatus {
         mode: Some(spec.database.mode()),
         ready: conditions
@@ -331,7 +354,7 @@ fn describe(
             .or_else(|| database.and_then(|known| known.primary.clone())),
         volume_claim: volume.map(|volume| volume.claim.name_any()),
         size_bytes: database.and_then(|known| known.bytes),
-        last_backup: None,
+        last_backup: last_backup.map(|(backup, _)| backup).or(before),
         schema_version: database.and_then(|known| known.schema_version.clone()),
     });
     let observed = certs.material.observe(&[]);
@@ -353,7 +376,7 @@ fn describe(
 
 /// The version that the image of a managed database names.
 fn postgres_version(spec: &Validated) -> Option<String> {
-    let image = spec.database.postgres()?.managed.as_ref()?.image();
+    let image = spec.managed()?.image();
     let version = images::version(&image);
     (!version.is_empty()).then(|| version.chars().take(64).collect())
 }

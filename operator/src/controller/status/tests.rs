@@ -9,7 +9,7 @@ use super::{State, compute};
 use crate::{
     certs,
     controller::{
-        apply::{Applied, Managed, Volume},
+        apply::{Applied, Managed, Recovery, Volume},
         fixtures::{self, validated},
         validate::Refusal,
     },
@@ -384,6 +384,9 @@ fn on_postgres(ready: bool, refused: Option<&str>) -> Applied {
                 refused: refused.map(str::to_owned),
             },
             pods: vec![serde_json::from_value(pod).unwrap()],
+            recovery: None,
+            backups: None,
+            backup_jobs: Vec::new(),
         }),
         ..applied(true, true, true)
     }
@@ -476,4 +479,116 @@ fn a_rolling_update_is_served_and_on_its_way() {
     let on_its_way = Some(("True", reasons::PODS_NOT_READY));
     assert_eq!(condition(&status, types::RECONCILING), on_its_way);
     assert_eq!(kstatus(&status, 3), "InProgress");
+}
+
+fn backup_job(name: &str, type_: &str, time: &str) -> k8s_openapi::api::batch::v1::Job {
+    serde_json::from_value(
+        json!({"metadata": {"name": name}, "status": {"conditions": [
+        {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": time},
+        {"type": type_, "status": "True", "lastTransitionTime": time,
+            "message": "Job has reached the specified backoff limit"}]}}),
+    )
+    .unwrap()
+}
+
+#[test]
+fn the_last_backup_is_told_also_when_its_job_is_gone() {
+    let mut object = managed_object();
+    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let with = |jobs: Vec<_>| {
+        let mut applied = on_postgres(true, None);
+        let managed = applied.managed.as_mut().unwrap();
+        managed.backups = Some(managed.data.clone());
+        managed.backup_jobs = jobs;
+        applied
+    };
+    let is = |status: &ReportsServerStatus| {
+        let (is, reason) = condition(status, types::LAST_BACKUP_SUCCEEDED)?;
+        Some((is.to_owned(), reason.to_owned()))
+    };
+    let none = status_of(&object, &with(Vec::new()), &groups);
+    assert_eq!(
+        is(&none),
+        Some(("Unknown".to_owned(), reasons::UNKNOWN.to_owned()))
+    );
+
+    let jobs = vec![
+        backup_job("simple-backup-2", "Complete", "2026-01-02T03:00:09Z"),
+        backup_job("simple-backup-1", "Failed", "2026-01-01T03:00:09Z"),
+        serde_json::from_value(json!({"metadata": {"name": "running"}})).unwrap(),
+    ];
+    let made = status_of(&object, &with(jobs), &groups);
+    let succeeded = Some(("True".to_owned(), reasons::BACKUP_SUCCEEDED.to_owned()));
+    assert_eq!(is(&made), succeeded);
+    let last = made.database.clone().unwrap().last_backup.unwrap();
+    assert_eq!(last.name.as_deref(), Some("simple-backup-2"));
+
+    object.status = Some(made);
+    let later = status_of(&object, &with(Vec::new()), &groups);
+    assert_eq!(is(&later), succeeded);
+    assert_eq!(later.database.unwrap().last_backup, Some(last));
+
+    let jobs = vec![backup_job(
+        "simple-backup-3",
+        "Failed",
+        "2026-01-03T03:00:09Z",
+    )];
+    let failed = status_of(&object, &with(jobs), &groups);
+    assert_eq!(
+        is(&failed),
+        Some(("False".to_owned(), reasons::BACKUP_FAILED.to_owned()))
+    );
+    assert_eq!(
+        condition(&failed, types::READY).map(|(is, _)| is),
+        Some("True")
+    );
+}
+
+#[rstest]
+#[case::runs(false, reasons::RESTORING, "fills the database from a backup")]
+#[case::failed(
+    true,
+    reasons::RESTORE_FAILED,
+    "there is no backup x; correct spec.database"
+)]
+fn a_restore_keeps_the_servers_waiting(
+    #[case] failed: bool,
+    #[case] reason: &str,
+    #[case] words: &str,
+) {
+    let mut applied = on_postgres(true, None);
+    let ended = json!({"metadata": {"name": "r-1"}, "status": {"containerStatuses": [
+        {"name": "postgres", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 1, "message": "there is no backup x"}}}]}});
+    let job = if failed {
+        backup_job("simple-recovery-1", "Failed", "2026-01-01T03:00:09Z")
+    } else {
+        serde_json::from_value(json!({"metadata": {"name": "simple-recovery-1"}})).unwrap()
+    };
+    applied.managed.as_mut().unwrap().recovery = Some(Recovery {
+        job,
+        pods: if failed {
+            vec![serde_json::from_value(ended).unwrap()]
+        } else {
+            Vec::new()
+        },
+    });
+    let none = json!({"metadata": {"name": "simple-server", "generation": 1},
+        "spec": {"replicas": 0, "selector": {}, "template": {}},
+        "status": {"observedGeneration": 1}});
+    applied.deployment = serde_json::from_value(none).unwrap();
+    let object = managed_object();
+    let status = status_of(&object, &applied, &[group(Phase::Pending, ServedBy::Crd)]);
+    assert_eq!(
+        condition(&status, types::DATABASE_READY),
+        Some(("False", reason))
+    );
+    let told = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == types::DATABASE_READY);
+    let message = &told.unwrap().message;
+    assert!(message.contains(words), "{message}");
+    let server = condition(&status, types::SERVER_AVAILABLE);
+    assert_eq!(server, Some(("False", reasons::PODS_NOT_READY)));
 }

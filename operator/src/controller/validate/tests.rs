@@ -50,6 +50,7 @@ fn the_smallest_specification_gets_every_default() {
 
 #[rstest]
 #[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres belongs to")]
+#[case(json!({"database": {"backup": {}}}), "spec.database.backup belongs to")]
 #[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity needs PostgreSQL")]
 #[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 needs PostgreSQL")]
 #[case(json!({"server": {"autoscaling": {"maxReplicas": 1}}}), "spec.server.autoscaling needs")]
@@ -176,7 +177,7 @@ fn managed(managed: &Value, image: &Value) -> Result<Validated, Refusal> {
         "images": {"postgres": image}}))
 }
 
-fn settings(spec: &Validated) -> &managed::Managed {
+fn settings(spec: &Validated) -> &Managed {
     spec.database.postgres().unwrap().managed.as_ref().unwrap()
 }
 
@@ -286,4 +287,30 @@ fn a_metric_that_is_none_is_named() {
         message.starts_with("spec.server.autoscaling.metrics[0]: "),
         "{message}"
     );
+}
+
+#[rstest]
+#[case::exists(true, None, "this database exists already")]
+#[case::another(
+    true,
+    Some("done:other"),
+    "this database has started with other already"
+)]
+fn a_backup_is_restored_into_a_new_database_only(
+    #[case] exists: bool,
+    #[case] recovery: Option<&str>,
+    #[case] words: &str,
+) {
+    let known = Known {
+        exists,
+        recovery: recovery.map(str::to_owned),
+        ..Known::default()
+    };
+    let bootstrap = json!({"bootstrap": {"recovery": {"backupName": "nightly"}}});
+    let refusal = managed(&bootstrap, &json!({}))
+        .unwrap()
+        .meet(known)
+        .unwrap_err();
+    assert_eq!(refusal.reason, reasons::INVALID_SPEC);
+    assert!(refusal.message.contains(words), "{}", refusal.message);
 }

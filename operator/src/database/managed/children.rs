@@ -6,6 +6,7 @@ use k8s_openapi::{
     ByteString,
     api::{
         apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
+        batch::v1::{CronJob, Job},
         core::v1::{
             ConfigMap, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodTemplateSpec, Secret,
             Service, ServicePort, ServiceSpec, VolumeResourceRequirements,
@@ -19,7 +20,7 @@ use k8s_openapi::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    PASSWORD_KEY, PORT, conf,
+    PASSWORD_KEY, PORT, backup, conf,
     pod::{PORT_NAME, pod},
     settings::Managed,
 };
@@ -27,6 +28,8 @@ use crate::{certs::Material, names::Names};
 
 /// Annotation of the volume: the major version that its data is of.
 pub const VERSION_ANNOTATION: &str = "reports-server.io/postgres-version";
+/// Annotation of the volume: whether the backup that it starts with has been restored.
+pub const RECOVERY_ANNOTATION: &str = "reports-server.io/recovery";
 /// Annotation of the pods: what they have to be started anew for.
 const CONFIG_ANNOTATION: &str = "reports-server.io/config";
 const TLS: &str = "kubernetes.io/tls";
@@ -50,6 +53,12 @@ pub struct Children {
     pub pods: Service,
     /// The database.
     pub stateful_set: StatefulSet,
+    /// Fills the new database from a backup.
+    pub recovery: Option<Job>,
+    /// The volume for backups.
+    pub backups: Option<PersistentVolumeClaim>,
+    /// Makes backups.
+    pub backup: Option<CronJob>,
 }
 
 /// Where the objects belong.
@@ -69,23 +78,24 @@ impl Home<'_> {
     pub(super) fn metadata(&self, name: String) -> ObjectMeta {
         ObjectMeta {
             owner_references: self.owner.map(|owner| vec![owner.clone()]),
-            ..self.unowned(name)
+            ..self.unowned(name, self.names.postgres_labels())
         }
     }
 
     /// Of what stays when the `ReportsServer` goes, unless the user has confirmed otherwise.
     pub(super) fn retained(&self, name: String) -> ObjectMeta {
         if self.retain_data {
-            return self.unowned(name);
+            return self.unowned(name, self.names.postgres_labels());
         }
         self.metadata(name)
     }
 
-    fn unowned(&self, name: String) -> ObjectMeta {
+    /// Of what always stays.
+    pub(super) fn unowned(&self, name: String, labels: BTreeMap<String, String>) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
             namespace: Some(self.namespace.to_owned()),
-            labels: Some(self.names.postgres_labels()),
+            labels: Some(labels),
             ..ObjectMeta::default()
         }
     }
@@ -115,6 +125,14 @@ pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Child
         tls: tls(names.postgres_tls(), material.database_server_data()),
         client: tls(names.database_client(), material.database_client_data()),
         stateful_set: stateful_set(managed, &files, home),
+        recovery: managed
+            .recovering()
+            .map(|recovery| backup::recovery_job(managed, recovery, home)),
+        backups: managed.backup.as_ref().map(|own| backup::claim(own, home)),
+        backup: managed
+            .backup
+            .as_ref()
+            .map(|own| backup::cron_job(managed, own, home)),
         config: ConfigMap {
             metadata: home.metadata(names.postgres()),
             data: Some(files),
@@ -178,10 +196,10 @@ fn restart_key(files: &BTreeMap<String, String>) -> String {
 /// volume has to be able to grow.
 fn claim(managed: &Managed, home: Home<'_>) -> PersistentVolumeClaim {
     let mut metadata = home.retained(home.names.postgres_data());
-    metadata.annotations = Some(BTreeMap::from([(
-        VERSION_ANNOTATION.to_owned(),
-        managed.version().to_string(),
-    )]));
+    let version = (VERSION_ANNOTATION.to_owned(), managed.version().to_string());
+    let recovery = managed.recovery_note();
+    let recovery = recovery.map(|note| (RECOVERY_ANNOTATION.to_owned(), note));
+    metadata.annotations = Some([version].into_iter().chain(recovery).collect());
     PersistentVolumeClaim {
         metadata,
         spec: Some(PersistentVolumeClaimSpec {

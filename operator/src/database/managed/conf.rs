@@ -21,6 +21,10 @@ pub const SOCKET_DIRECTORY: &str = "/var/run/postgresql";
 pub const START: &str = "start.sh";
 /// The script of the container beside it.
 pub const RELOAD: &str = "reload.sh";
+/// The script of a backup.
+pub const BACKUP: &str = "backup.sh";
+/// The script of a restore.
+pub const RESTORE: &str = "restore.sh";
 /// `postgresql.conf`
 pub const CONF: &str = "postgresql.conf";
 /// `pg_hba.conf`
@@ -41,6 +45,8 @@ pub fn files(managed: &Managed) -> BTreeMap<String, String> {
             (HBA, include_str!("files/pg_hba.conf").to_owned()),
             (START, include_str!("files/start.sh").to_owned()),
             (RELOAD, include_str!("files/reload.sh").to_owned()),
+            (BACKUP, include_str!("files/backup.sh").to_owned()),
+            (RESTORE, include_str!("files/restore.sh").to_owned()),
             (role, include_str!("files/10-role.sql").to_owned()),
             (done, include_str!("files/90-done.sh").to_owned()),
         ]

@@ -4,6 +4,7 @@
 //! the namespace holds already what is to be done, [`children`] the objects. None of it has a
 //! client.
 
+pub mod backup;
 mod children;
 mod conf;
 mod pod;
@@ -12,7 +13,8 @@ mod settings;
 mod tuning;
 mod version;
 
-pub use children::{Children, Home, VERSION_ANNOTATION, children};
+pub use backup::{Backup, Recovery};
+pub use children::{Children, Home, RECOVERY_ANNOTATION, VERSION_ANNOTATION, children};
 pub use settings::{Known, Managed, SettingsError, settings};
 pub use version::{DEFAULT_IMAGE, SUPPORTED, major};
 

@@ -241,7 +241,7 @@ fn empty(name: &str, medium: Option<&str>) -> Volume {
     }
 }
 
-fn path(key: &str) -> KeyToPath {
+pub(super) fn path(key: &str) -> KeyToPath {
     KeyToPath {
         key: key.to_owned(),
         path: key.to_owned(),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crds::v1alpha1::{
     ReportsServerSpec,
-    defaults::Effective,
+    defaults::{BACKUP_RETENTION, BACKUP_SCHEDULE, Effective, STORAGE_SIZE},
     reasons,
-    spec::{ImageSpec, PullPolicy},
+    spec::{BackupSpec, ImageSpec, PullPolicy},
 };
 use k8s_openapi::{
     api::core::v1::{ResourceRequirements, Toleration},
@@ -14,11 +14,12 @@ use k8s_openapi::{
 };
 
 use super::{
+    backup::{Backup, Recovery},
     quantity,
     tuning::Room,
     version::{self, SUPPORTED, major},
 };
-use crate::images;
+use crate::{images, names::Names};
 
 /// Memory where the user gives none.
 const MEMORY: (&str, &str) = ("512Mi", "1Gi");
@@ -61,6 +62,9 @@ pub struct Managed {
     pub pull_secrets: Vec<String>,
     servers: u64,
     connections: u64,
+    /// Backups, where they are asked for.
+    pub backup: Option<Backup>,
+    recovery: Option<Recovery>,
     /// What there is already.
     pub known: Known,
 }
@@ -72,13 +76,26 @@ pub struct Known {
     pub password: String,
     /// Major version that the volume was made with, if there is a volume.
     pub version: Option<u32>,
+    /// Whether there is a volume.
+    pub exists: bool,
+    /// What is noted on it about a backup to start with.
+    pub recovery: Option<String>,
+    /// Whether the Job that restores the backup has succeeded.
+    pub restored: bool,
 }
 
-/// Reads the specification. `servers` is the most there can be.
+/// Note on a volume whose backup is not restored yet.
+const PENDING: &str = "pending";
+/// Beginning of the note on a volume that started with a backup; its name follows.
+const DONE: &str = "done:";
+
+/// Reads the specification of the `ReportsServer` called `name`. `servers` is the most there can
+/// be.
 ///
 /// # Errors
 /// If it contradicts itself.
 pub fn settings(
+    name: &str,
     spec: &ReportsServerSpec,
     effective: &Effective,
     default_image: &str,
@@ -89,6 +106,14 @@ pub fn settings(
     let images = spec.images.clone().unwrap_or_default();
     let image = images.postgres.unwrap_or_default();
     let server = spec.server.clone().unwrap_or_default();
+    let recovery = managed.bootstrap.and_then(|bootstrap| bootstrap.recovery);
+    let recovery = recovery.map(|recovery| {
+        let own = Names::new(name).backup();
+        let claim = recovery.volume_claim_ref.map_or(own, |claim| claim.name);
+        // People copy the name of the file.
+        let backup = recovery.backup_name.trim_end_matches(".dump").to_owned();
+        Recovery { backup, claim }
+    });
     let (version, explicit) = wanted_version(managed.version.as_deref(), &image, default_image)?;
     Ok(Managed {
         version,
@@ -112,6 +137,8 @@ pub fn settings(
             .collect(),
         servers: u64::try_from(servers).unwrap_or(1),
         connections: effective.max_connections.unwrap_or(1).into(),
+        backup: database.backup.map(backup),
+        recovery,
         known: Known::default(),
     })
 }
@@ -147,6 +174,24 @@ fn wanted_version(
         )));
     }
     Ok((version, explicit.is_some()))
+}
+
+fn backup(spec: BackupSpec) -> Backup {
+    let BackupSpec {
+        schedule,
+        retention,
+        destination,
+    } = spec;
+    let volume = destination.and_then(|destination| destination.pvc);
+    let storage = volume.and_then(|volume| volume.storage).unwrap_or_default();
+    Backup {
+        schedule: schedule.unwrap_or_else(|| BACKUP_SCHEDULE.to_owned()),
+        retention: retention.map_or(BACKUP_RETENTION, Into::into),
+        size: storage
+            .size
+            .unwrap_or_else(|| Quantity(STORAGE_SIZE.to_owned())),
+        class: storage.storage_class_name,
+    }
 }
 
 /// A limit of memory is what the settings are made for, so there always is one.
@@ -220,11 +265,67 @@ impl Managed {
         }
     }
 
+    /// The backup that still has to be restored before the first server starts.
+    #[must_use]
+    pub fn recovering(&self) -> Option<&Recovery> {
+        let pending = !self.is_recovered();
+        self.recovery.as_ref().filter(|_| pending)
+    }
+
+    /// The backup that the database starts with.
+    #[must_use]
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+
+    fn is_recovered(&self) -> bool {
+        let done = |note: &str| note.starts_with(DONE);
+        self.known.restored || self.known.recovery.as_deref().is_some_and(done)
+    }
+
+    /// What to note on the volume about the backup that it starts with.
+    #[must_use]
+    pub fn recovery_note(&self) -> Option<String> {
+        let recovery = self.recovery.as_ref()?;
+        Some(match self.recovering() {
+            Some(_) => PENDING.to_owned(),
+            None => format!("{DONE}{}", recovery.backup),
+        })
+    }
+
+    /// A backup is restored into a new volume only: nothing that is served is ever overwritten.
+    fn check_recovery(&self, known: &Known) -> Result<(), SettingsError> {
+        let Some(recovery) = &self.recovery else {
+            return Ok(());
+        };
+        let done = known
+            .recovery
+            .as_ref()
+            .and_then(|note| note.strip_prefix(DONE));
+        let why = match (done, &known.recovery) {
+            (Some(done), _) if done != recovery.backup => {
+                format!("this database has started with {done} already")
+            }
+            (None, None) if known.exists => "this database exists already".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(SettingsError {
+            reason: reasons::INVALID_SPEC,
+            message: format!(
+                "spec.database.managed.bootstrap.recovery: {why}; create a new ReportsServer to \
+                 start with backup {} (docs/database.md, \"Backup and restore\")",
+                recovery.backup
+            ),
+        })
+    }
+
     /// Brings what is wanted together with what there is.
     ///
     /// # Errors
-    /// If the volume is of another major version, which cannot read it.
+    /// If the volume is of another major version, which cannot read it, or a backup is to be
+    /// restored into a database that exists.
     pub fn meet(self, known: Known) -> Result<Self, SettingsError> {
+        self.check_recovery(&known)?;
         let version = match known.version {
             None => self.version,
             Some(present) if present == self.version || !self.explicit => present,

@@ -20,6 +20,9 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         service,
         pods,
         stateful_set,
+        recovery,
+        backups,
+        backup,
     } = children;
     vec![
         ("password", value(&password)),
@@ -30,13 +33,19 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         ("service", value(&service)),
         ("pods", value(&pods)),
         ("stateful_set", value(&stateful_set)),
+        ("recovery", value(&recovery)),
+        ("backups", value(&backups)),
+        ("backup", value(&backup)),
     ]
+    .into_iter()
+    .filter(|(_, object)| !object.is_null())
+    .collect()
 }
 
 fn managed(spec: Value) -> Children {
     let known = Known {
         password: "secret".into(),
-        version: None,
+        ..Known::default()
     };
     let spec = validated(spec).meet(known).unwrap();
     super::build(&spec, &material(), &operator())
@@ -184,4 +193,90 @@ fn nothing_of_it_is_swept_away() {
             );
         }
     }
+}
+
+fn recovery() -> Value {
+    json!({
+        "database": {"mode": "Managed", "backup": {"schedule": "30 1 * * *", "retention": "48h",
+            "destination": {"pvc": {"storage": {"size": "5Gi", "storageClassName": "slow"}}}},
+            "managed": {"bootstrap": {"recovery": {"backupName": "before-upgrade"}}}},
+        "server": {"autoscaling": {"maxReplicas": 4}},
+    })
+}
+
+#[test]
+fn backups_and_the_way_back() {
+    let children = managed(recovery());
+    let objects = [
+        ("recovery", value(&children.recovery)),
+        ("backups", value(&children.backups)),
+        ("backup", value(&children.backup)),
+    ];
+    insta::assert_snapshot!(yaml(&objects));
+}
+
+#[test]
+fn their_pods_pass_the_restricted_standard() {
+    let children = managed(recovery());
+    let job = children.recovery.unwrap().spec.unwrap();
+    let cron = children
+        .backup
+        .unwrap()
+        .spec
+        .unwrap()
+        .job_template
+        .spec
+        .unwrap();
+    for job in [job, cron] {
+        let pod = job.template.spec.unwrap();
+        assert_eq!(security::violations(&pod), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn no_server_runs_and_no_backup_is_made_before_the_restore() {
+    let at = |known: Known| {
+        let spec = validated(recovery()).meet(known).unwrap();
+        let children = super::build(&spec, &material(), &operator());
+        let managed = children.managed.unwrap();
+        let note = managed.data.metadata.annotations.unwrap();
+        (
+            children.deployment.spec.unwrap().replicas,
+            children.autoscaler.is_some(),
+            managed.backup.unwrap().spec.unwrap().suspend,
+            managed.recovery.is_some(),
+            note["reports-server.io/recovery"].clone(),
+        )
+    };
+    let new = Known::default();
+    assert_eq!(
+        at(new),
+        (Some(0), false, Some(true), true, "pending".to_owned())
+    );
+    let pending = Known {
+        exists: true,
+        recovery: Some("pending".into()),
+        ..Known::default()
+    };
+    let waits = (Some(0), false, Some(true), true, "pending".to_owned());
+    assert_eq!(at(pending.clone()), waits);
+    let goes_on = (
+        None,
+        true,
+        Some(false),
+        false,
+        "done:before-upgrade".to_owned(),
+    );
+    let restored = Known {
+        restored: true,
+        ..pending
+    };
+    assert_eq!(at(restored), goes_on);
+    // The Job is gone: the volume remembers.
+    let noted = Known {
+        exists: true,
+        recovery: Some("done:before-upgrade".into()),
+        ..Known::default()
+    };
+    assert_eq!(at(noted), goes_on);
 }

@@ -1,0 +1,105 @@
+//! What is told of backups, and of the restore of one.
+
+use crds::v1alpha1::{
+    reasons,
+    status::{BackupResult, LastBackup},
+};
+use k8s_openapi::{
+    api::batch::v1::{Job, JobCondition},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+use kube::ResourceExt;
+
+use super::conditions::Finding;
+use crate::controller::{
+    apply::{Managed, Recovery},
+    workload,
+};
+
+/// The backup that ended last, and what was said about it if it failed.
+#[must_use]
+pub fn last(jobs: &[Job]) -> Option<(LastBackup, Option<String>)> {
+    let ended = jobs.iter().filter_map(ended);
+    ended.max_by_key(|(backup, _)| backup.time.0)
+}
+
+fn ended(job: &Job) -> Option<(LastBackup, Option<String>)> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let is = |type_: &'static str| {
+        let is =
+            move |condition: &&JobCondition| condition.type_ == type_ && condition.status == "True";
+        conditions.iter().find(is)
+    };
+    let (condition, result) = match (is("Complete"), is("Failed")) {
+        (Some(complete), _) => (complete, BackupResult::Succeeded),
+        (None, Some(failed)) => (failed, BackupResult::Failed),
+        (None, None) => return None,
+    };
+    let backup = LastBackup {
+        name: Some(job.name_any()),
+        time: condition.last_transition_time.clone()?,
+        result,
+    };
+    let why = condition.message.clone().filter(|why| !why.is_empty());
+    Some((backup, why.filter(|_| result == BackupResult::Failed)))
+}
+
+/// Whether the last backup succeeded; none where the Jobs say nothing and something was said
+/// before.
+#[must_use]
+pub fn finding(managed: &Managed, before: Option<&LastBackup>) -> Option<Finding> {
+    match last(&managed.backup_jobs) {
+        Some((backup, why)) => Some(told(&backup, why.as_deref())),
+        None if before.is_some() => None,
+        None => Some(Finding::unknown("no backup has been made yet")),
+    }
+}
+
+fn told(backup: &LastBackup, why: Option<&str>) -> Finding {
+    let name = backup.name.as_deref().unwrap_or_default();
+    let Time(time) = backup.time;
+    match backup.result {
+        BackupResult::Succeeded => Finding::yes(
+            reasons::BACKUP_SUCCEEDED,
+            format!("{name} was made at {time}"),
+        ),
+        BackupResult::Failed => Finding::no(
+            reasons::BACKUP_FAILED,
+            format!(
+                "{name} failed at {time}: {}; the log of its pod says more",
+                why.unwrap_or("no reason was given")
+            ),
+        ),
+    }
+}
+
+/// Of a database that is being filled from a backup.
+#[must_use]
+pub fn restoring(recovery: &Recovery) -> Finding {
+    let name = recovery.job.name_any();
+    let conditions = recovery
+        .job
+        .status
+        .as_ref()
+        .and_then(|s| s.conditions.as_ref());
+    let failed = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Failed" && condition.status == "True");
+    let why = workload::why_job_fails(&recovery.pods);
+    if failed {
+        let why = why.unwrap_or_else(|| "its pods are gone".to_owned());
+        return Finding::no(
+            reasons::RESTORE_FAILED,
+            format!(
+                "Job {name}: {why}; correct spec.database.managed.bootstrap.recovery, or delete \
+                 the Job to try again"
+            ),
+        );
+    }
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    Finding::no(
+        reasons::RESTORING,
+        format!("Job {name} fills the database from a backup{why}"),
+    )
+}

@@ -1,0 +1,14 @@
+#!/bin/bash
+# Fills the empty database from a backup: all of it, or nothing.
+set -euo pipefail
+name=${BACKUP_NAME%.dump}
+backups=${BACKUPS:-/backups}
+file=$backups/$name.dump
+if [ ! -e "$file" ]; then
+	echo "there is no backup $name; there are: $(cd "$backups" && ls -1 | sed -n 's/\.dump$//p' | tr '\n' ' ')"
+	exit 1
+fi
+# Roles of people may not exist here yet: their rights are given again by hand.
+pg_restore --no-password --dbname="$PGDATABASE" --no-owner --no-privileges --exit-on-error --single-transaction \
+	"$file"
+echo "restored $name"

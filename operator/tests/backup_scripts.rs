@@ -1,0 +1,162 @@
+//! The scripts of backups, on a real PostgreSQL: what they keep, and what comes back.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Command, Output},
+    time::{Duration, SystemTime},
+};
+
+use pgtest::{DATABASE, Postgres, PostgresOptions, Shutdown, USER};
+use tempfile::TempDir;
+
+const BACKUP: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/database/managed/files/backup.sh"
+);
+const RESTORE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/database/managed/files/restore.sh"
+);
+
+/// A script, as its container runs it.
+fn run(postgres: &Postgres, script: &str, backups: &Path, name: &str, database: &str) -> Output {
+    let major = postgres.version().split('.').next().unwrap();
+    let programs = format!("/usr/lib/postgresql/{major}/bin:/usr/bin:/bin");
+    Command::new("bash")
+        .arg(script)
+        .env_clear()
+        .env("PATH", programs)
+        .env("BACKUPS", backups)
+        .env("BACKUP_NAME", name)
+        .env("RETENTION_MINUTES", "60")
+        .env("PGHOST", "127.0.0.1")
+        .env("PGPORT", postgres.port().to_string())
+        .env("PGDATABASE", database)
+        .env("PGUSER", USER)
+        .env("PGPASSWORD", postgres.password())
+        .output()
+        .unwrap()
+}
+
+fn names(backups: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(backups.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+fn text(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{out}{err}")
+}
+
+fn count(postgres: &Postgres, database: &str) -> String {
+    let major = postgres.version().split('.').next().unwrap().to_owned();
+    let output = Command::new(format!("/usr/lib/postgresql/{major}/bin/psql"))
+        .env("PGPASSWORD", postgres.password())
+        .args([
+            "-XqAt",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &postgres.port().to_string(),
+        ])
+        .args(["-U", USER, "-d", database, "-c"])
+        .arg("SELECT count(*), md5(string_agg(body, ',' ORDER BY id)) FROM kept.reports")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    text(&output)
+}
+
+async fn filled() -> Postgres {
+    let postgres = Postgres::start(PostgresOptions::quick()).await.unwrap();
+    let client = postgres.client().await.unwrap();
+    client
+        .batch_execute(
+            "CREATE SCHEMA kept;
+             CREATE TABLE kept.reports (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);
+             CREATE TABLE kept.first PARTITION OF kept.reports FOR VALUES FROM (0) TO (500);
+             CREATE TABLE kept.second PARTITION OF kept.reports FOR VALUES FROM (500) TO (9999);
+             INSERT INTO kept.reports SELECT n, repeat('x', n) FROM generate_series(1, 1000) n;",
+        )
+        .await
+        .unwrap();
+    postgres
+}
+
+#[tokio::test]
+async fn what_was_backed_up_comes_back_whole() {
+    let postgres = filled().await;
+    let backups = tempfile::tempdir().unwrap();
+    let made = run(&postgres, BACKUP, backups.path(), "nightly-1", DATABASE);
+    assert!(made.status.success(), "{}", text(&made));
+    assert_eq!(names(&backups), ["nightly-1.dump"]);
+
+    postgres
+        .sql(&format!("CREATE DATABASE fresh OWNER {USER}"))
+        .await
+        .unwrap();
+    // People copy the name of the file.
+    let restored = run(
+        &postgres,
+        RESTORE,
+        backups.path(),
+        "nightly-1.dump",
+        "fresh",
+    );
+    assert!(restored.status.success(), "{}", text(&restored));
+    assert_eq!(count(&postgres, "fresh"), count(&postgres, DATABASE));
+
+    // A second time meets what the first has made, and changes nothing.
+    let again = run(&postgres, RESTORE, backups.path(), "nightly-1", "fresh");
+    assert!(!again.status.success());
+    assert_eq!(count(&postgres, "fresh"), count(&postgres, DATABASE));
+}
+
+#[tokio::test]
+async fn old_backups_go_and_the_newest_stays() {
+    let postgres = filled().await;
+    let backups = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    for (name, minutes) in [("old.dump", 61), ("young.dump", 59), ("notes.txt", 9999)] {
+        let file = File::create(backups.path().join(name)).unwrap();
+        file.set_modified(now - Duration::from_mins(minutes))
+            .unwrap();
+    }
+    File::create(backups.path().join("cut-off.dump.partial")).unwrap();
+    let made = run(&postgres, BACKUP, backups.path(), "new", DATABASE);
+    assert!(made.status.success(), "{}", text(&made));
+    assert_eq!(names(&backups), ["new.dump", "notes.txt", "young.dump"]);
+}
+
+#[tokio::test]
+async fn a_backup_that_fails_leaves_nothing_and_removes_nothing() {
+    let postgres = filled().await;
+    let backups = tempfile::tempdir().unwrap();
+    let old = File::create(backups.path().join("old.dump")).unwrap();
+    old.set_modified(SystemTime::now() - Duration::from_hours(100))
+        .unwrap();
+    postgres.stop(Shutdown::Fast).await.unwrap();
+    let made = run(&postgres, BACKUP, backups.path(), "new", DATABASE);
+    assert!(!made.status.success());
+    assert_eq!(names(&backups), ["old.dump"]);
+}
+
+#[tokio::test]
+async fn a_backup_that_is_not_there_is_told_with_those_that_are() {
+    let postgres = filled().await;
+    let backups = tempfile::tempdir().unwrap();
+    for name in ["a.dump", "b.dump"] {
+        File::create(backups.path().join(name)).unwrap();
+    }
+    let restored = run(&postgres, RESTORE, backups.path(), "c", DATABASE);
+    assert!(!restored.status.success());
+    assert!(text(&restored).contains("there is no backup c; there are: a b"));
+}
