@@ -44,6 +44,9 @@ pub struct ReadError {
     pub current: u64,
 }
 
+/// How long a write waits for its answer: clients give up after half a minute, and are better told.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
 /// A store. Clones share it.
 #[derive(Clone)]
 pub struct Store {
@@ -190,7 +193,11 @@ impl Store {
         };
         let (answer, answered) = oneshot::channel();
         self.inner.queue.push(Pending { op, answer })?;
-        answered.await.map_err(|_| stopped())?
+        match tokio::time::timeout(ANSWER_WITHIN, answered).await {
+            Ok(answer) => answer.map_err(|_| stopped())?,
+            // What has not been sent by now will not be: nobody waits for its answer.
+            Err(_) => Err(unavailable("it does not answer in time").into()),
+        }
     }
 
     /// Makes sure that reads from now on see every write that was answered before, by whichever

@@ -27,8 +27,11 @@ pub(super) async fn compactable(
 ) -> Result<Option<Compaction>, EngineError> {
     let reader = engine.readers.get().await?;
     let max_bytes = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    // The age, by the clock that noted it: clocks differ, and are set.
+    let age = SystemTime::now().duration_since(before).unwrap_or_default();
+    let age = age.as_secs_f64();
     let rows = reader
-        .long_query(
+        .page_query(
             "SELECT c.compacted, greatest(old.seq, large.seq) AS seq
              FROM reports_server.clusters c
              LEFT JOIN LATERAL (
@@ -36,7 +39,7 @@ pub(super) async fn compactable(
                  WHERE k.cluster = $1 ORDER BY k.seq DESC LIMIT 1) newest ON true
              LEFT JOIN LATERAL (
                  SELECT k.seq FROM reports_server.commits k
-                 WHERE k.cluster = $1 AND k.committed_at <= $2
+                 WHERE k.cluster = $1 AND k.committed_at <= clock_timestamp() - $2 * interval '1 s'
                  ORDER BY k.seq DESC LIMIT 1) old ON true
              LEFT JOIN LATERAL (
                  SELECT k.seq FROM reports_server.commits k
@@ -45,7 +48,7 @@ pub(super) async fn compactable(
              WHERE c.cluster = $1",
             &[
                 (&engine.cluster, Type::INT4),
-                (&before, Type::TIMESTAMPTZ),
+                (&age, Type::FLOAT8),
                 (&max_bytes, Type::INT8),
             ],
         )
@@ -76,7 +79,7 @@ async fn horizons(
     seq: i64,
 ) -> Result<Vec<(ResourceId, u64)>, EngineError> {
     let rows = link
-        .long_query(
+        .page_query(
             "SELECT r.id, c.rv FROM reports_server.resources r CROSS JOIN LATERAL (
                  SELECT c.rv FROM reports_server.changes c
                  WHERE c.cluster = $1 AND c.resource_id = r.id AND c.effect <> 2
@@ -128,7 +131,7 @@ pub(super) async fn compact(
 pub(super) async fn collect_garbage(engine: &Postgres, max: usize) -> Result<usize, EngineError> {
     let (link, slot) = engine.writer.take().await?;
     let rows = link
-        .long_query(
+        .page_query(
             "SELECT reports_server.drop_log_v1($1, $2) AS dropped",
             &[
                 (&engine.cluster, Type::INT4),
@@ -203,7 +206,7 @@ pub(super) async fn prepare(engine: &Postgres) -> Result<(), EngineError> {
     engine.connector.refresh();
     let mut tx = Tx::begin(engine).await?;
     note_origin(&mut tx).await?;
-    tx.long_query(
+    tx.page_query(
         "SELECT reports_server.prepare_log_v1($1)::text",
         &[(&engine.cluster, Type::INT4)],
     )

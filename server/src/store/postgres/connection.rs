@@ -25,6 +25,8 @@ use super::error::PostgresError;
 pub(super) const STATEMENT: Duration = Duration::from_secs(5);
 /// How long a statement may take that moves much: pages of objects, schema changes.
 pub(super) const LONG_STATEMENT: Duration = Duration::from_mins(1);
+/// How long a statement may take that reads a page or tidies up while writes wait behind it.
+pub(super) const PAGE_STATEMENT: Duration = Duration::from_secs(15);
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long a farewell may take.
@@ -129,6 +131,16 @@ impl Link {
     ) -> Result<Vec<Row>, PostgresError> {
         let rows = self.client.query_typed(statement, parameters);
         within(LONG_STATEMENT, rows).await
+    }
+
+    /// Like [`Link::query`], for what may take a little longer.
+    pub async fn page_query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let rows = self.client.query_typed(statement, parameters);
+        within(PAGE_STATEMENT, rows).await
     }
 
     /// Carries out a statement; gives the number of rows.

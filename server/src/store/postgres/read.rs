@@ -22,19 +22,30 @@ const TAIL_BYTES: i64 = 8 << 20;
 /// Records and position, of the same moment.
 pub(super) async fn load(engine: &Postgres) -> Result<Loaded, EngineError> {
     let reader = engine.readers.get().await?;
+    let known = engine.line.newest();
     let rows = reader
-        .long_query(
+        .page_query(
             &format!(
-                "SELECT k.seq, k.counter, k.batch, {RECORD}
+                "SELECT k.seq, k.counter, k.batch, {RECORD},
+                     EXISTS (SELECT FROM reports_server.commits l
+                             WHERE l.cluster = $1 AND l.seq = $2 AND l.batch = $3) AS known
                  FROM (SELECT seq, counter, batch FROM reports_server.commits
                        WHERE cluster = $1 ORDER BY seq DESC LIMIT 1) k
                  LEFT JOIN reports_server.resources r ON r.cluster = $1"
             ),
-            &[(&engine.cluster, Type::INT4)],
+            &[
+                (&engine.cluster, Type::INT4),
+                (&known.seq, Type::INT8),
+                (&known.batch, Type::INT8),
+            ],
         )
         .await?;
     reader.keep();
     let head = rows.first().ok_or(EngineError::Parted)?;
+    // What the cache holds is of another history, and must not be carried on in this one.
+    if !column::<bool>(head, "known")? {
+        return Err(EngineError::Parted);
+    }
     let newest = line::Commit {
         seq: column(head, "seq")?,
         batch: column(head, "batch")?,
@@ -156,7 +167,7 @@ pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail
         Vec::new()
     } else {
         reader
-            .long_query(
+            .page_query(
                 "SELECT c.seq, c.resource_id, c.rv, c.type, c.effect, c.namespace, c.name,
                      c.as_imported, c.prev_rv, c.prev_labels, coalesce(c.body, o.body) AS body
                  FROM reports_server.changes c
