@@ -1,6 +1,7 @@
 //! A PostgreSQL server.
 
 mod backup;
+mod clock;
 mod config;
 mod connections;
 mod disk;
@@ -220,7 +221,12 @@ impl Postgres {
     /// # Errors
     /// When it does not start within a minute: the error holds the end of its log.
     pub async fn start_again(&self) -> Result<()> {
-        let mut command = self.account.command(self.binaries.path("postgres"));
+        let program = self.binaries.path("postgres");
+        let mut command = if self.options.own_clock {
+            self.command_with_clock(&program)?
+        } else {
+            self.account.command(program)
+        };
         command
             .arg("-D")
             .arg(self.data())

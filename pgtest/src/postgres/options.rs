@@ -12,6 +12,8 @@ pub struct PostgresOptions {
     pub durable: bool,
     /// What the data lies on.
     pub disk: Disk,
+    /// Whether its clock can be set: see [`super::Postgres::step_clock`].
+    pub own_clock: bool,
 }
 
 impl Default for PostgresOptions {
@@ -22,6 +24,7 @@ impl Default for PostgresOptions {
             tls: Tls::Off,
             durable: true,
             disk: Disk::Ordinary,
+            own_clock: false,
         }
     }
 }
@@ -47,6 +50,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = tls;
+        self
+    }
+
+    /// With a clock of its own.
+    #[must_use]
+    pub fn with_own_clock(mut self) -> Self {
+        self.own_clock = true;
         self
     }
 
