@@ -181,11 +181,20 @@ fn stateful_set(
     }
 }
 
-/// A change of these files takes effect with a restart only; the others are read again.
+/// A change of these takes effect with a restart only; the others are read again.
 fn restart_key(files: &BTreeMap<String, String>) -> String {
+    let text = |name: &str| files.get(name).map_or("", String::as_str);
+    let reloaded = |line: &&str| {
+        let setting = line.split_once(" = ").map(|(setting, _)| setting);
+        setting.is_some_and(|setting| conf::RELOADED.contains(&setting))
+    };
     let mut hash = Sha256::new();
-    for name in [conf::CONF, conf::START, conf::RELOAD] {
-        hash.update(files.get(name).map_or("", String::as_str));
+    for line in text(conf::CONF).lines().filter(|line| !reloaded(line)) {
+        hash.update(line);
+        hash.update([b'\n']);
+    }
+    for script in [conf::START, conf::RELOAD] {
+        hash.update(text(script));
         hash.update([0]);
     }
     let hash = hex::encode(hash.finalize());

@@ -35,6 +35,17 @@ pub const FILES: [&str; 4] = [CONF, HBA, START, RELOAD];
 /// Files of [`INIT_DIRECTORY`], in the order in which they run.
 pub const INIT_FILES: [&str; 2] = ["10-role.sql", "90-done.sh"];
 
+/// Settings that a reload puts into force; a change of any other takes a restart.
+pub const RELOADED: [&str; 7] = [
+    "autovacuum_work_mem",
+    "effective_cache_size",
+    "maintenance_work_mem",
+    "max_wal_size",
+    "min_wal_size",
+    "wal_compression",
+    "work_mem",
+];
+
 /// Contents of all files, by name.
 #[must_use]
 pub fn files(managed: &Managed) -> BTreeMap<String, String> {

@@ -30,13 +30,12 @@ const GRACE_SECONDS: i64 = 120;
 /// Longest start: crash recovery replays the log since the last checkpoint.
 const START_SECONDS: i32 = 3600;
 
-/// Accepts connections by TCP (not so while the first start sets the database up) and answers a
-/// query.
-const READY: &str = "pg_isready -q -h 127.0.0.1 && \
-    psql -XqAt -h /var/run/postgresql -U postgres -d reports -c 'SELECT 1' >/dev/null";
-/// Answers at all, be it that it still starts or has no connection left.
-const ALIVE: &str = "pg_isready -q -h 127.0.0.1 || [ $? -eq 1 ]";
-const STARTED: &str = "pg_isready -q -h 127.0.0.1";
+/// Answers a query, and by TCP too: while the first start sets the database up, it does not listen
+/// there. Asked by the socket, where nobody is refused, so that no question fills the log.
+const READY: &str = "psql -XqAt -h /var/run/postgresql -U postgres -d reports \
+    -c \"SELECT 'ready' WHERE current_setting('listen_addresses') <> ''\" | grep -q ready";
+/// Answers at all, be it that it has no connection left.
+const ALIVE: &str = "pg_isready -q -h /var/run/postgresql -U postgres -d reports || [ $? -eq 1 ]";
 /// Fast shutdown whatever signal the image asks for: a smart one would wait for the servers.
 const STOP: &str = "pg_ctl stop -D \"$PGDATA\" -m fast -W";
 
@@ -89,7 +88,7 @@ fn postgres(managed: &Managed) -> Container {
         startup_probe: Some(Probe {
             period_seconds: Some(2),
             failure_threshold: Some(START_SECONDS / 2),
-            ..probe(STARTED)
+            ..probe(READY)
         }),
         liveness_probe: Some(Probe {
             period_seconds: Some(10),

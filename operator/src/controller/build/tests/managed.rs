@@ -160,21 +160,31 @@ fn services_select_its_pod_and_not_the_servers() {
 }
 
 #[test]
-fn a_change_of_size_starts_the_pod_anew_only_where_its_settings_change() {
+fn the_pod_is_started_anew_only_for_what_takes_a_restart() {
     let key = |spec: Value| {
         let template = managed(spec).stateful_set.spec.unwrap().template;
         template.metadata.unwrap().annotations.unwrap()
     };
-    let of = |size: &str, replicas: i32| {
-        json!({"database": {"mode": "Managed", "managed": {"storage": {"size": size}}},
-            "server": {"replicas": replicas}})
+    let of = |size: &str, memory: &str, replicas: i32| {
+        json!({"database": {"mode": "Managed", "managed": {"storage": {"size": size},
+            "resources": {"limits": {"memory": memory}}}}, "server": {"replicas": replicas}})
     };
+    let small = key(of("10Gi", "1Gi", 2));
     assert_eq!(
-        key(of("10Gi", 2)),
-        key(of("10Gi", 3)),
+        small,
+        key(of("10Gi", "1Gi", 3)),
         "connections come in steps"
     );
-    assert_ne!(key(of("10Gi", 2)), key(of("100Gi", 2)));
+    assert_eq!(
+        small,
+        key(of("100Gi", "1Gi", 2)),
+        "the log's size is read again"
+    );
+    assert_ne!(
+        small,
+        key(of("10Gi", "2Gi", 2)),
+        "shared memory is taken at the start"
+    );
 }
 
 #[test]

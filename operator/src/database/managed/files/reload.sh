@@ -8,6 +8,7 @@ contents() {
 	cat /etc/reports-postgres/* /etc/reports-postgres-tls/* | sha256sum
 }
 reload() {
+	pg_isready -q -h /var/run/postgresql -U postgres -d postgres || return
 	psql -XqAt -h /var/run/postgresql -U postgres -d postgres -c 'SELECT pg_reload_conf()' >/dev/null
 }
 loaded=

@@ -8,6 +8,11 @@ if [ ! -e "$file" ]; then
 	echo "there is no backup $name; there are: $(cd "$backups" && ls -1 | sed -n 's/\.dump$//p' | tr '\n' ' ')"
 	exit 1
 fi
+# The database may be starting still; a failed try would cost one of few.
+for _ in {1..300}; do
+	pg_isready -q && break
+	sleep 1
+done
 # Roles of people may not exist here yet: their rights are given again by hand.
 pg_restore --no-password --dbname="$PGDATABASE" --no-owner --no-privileges --exit-on-error --single-transaction \
 	"$file"
