@@ -108,6 +108,8 @@ fn stored(rows: &[Row]) -> Result<Vec<StoredObject>, EngineError> {
 /// Newest committed seq.
 pub(super) async fn newest_seq(engine: &Postgres) -> Result<u64, EngineError> {
     let reader = engine.follower.get().await?;
+    // Before the database is asked: a commit of our own may be answered while it is.
+    let known = engine.line.newest();
     let rows = reader
         .query(
             "SELECT seq, batch FROM reports_server.commits
@@ -118,7 +120,6 @@ pub(super) async fn newest_seq(engine: &Postgres) -> Result<u64, EngineError> {
     reader.keep();
     let row = rows.first().ok_or(EngineError::Parted)?;
     let seq: i64 = column(row, "seq")?;
-    let known = engine.line.newest();
     if seq < known.seq || (seq == known.seq && column::<i64>(row, "batch")? != known.batch) {
         return Err(EngineError::Parted);
     }

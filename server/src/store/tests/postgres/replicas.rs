@@ -107,6 +107,33 @@ async fn all_servers_tell_the_same_history() {
     }
 }
 
+/// Asking for the newest seq overlaps with commits of the same server's own, which are answered
+/// while the question is under way: the database is not behind then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn consistent_reads_go_on_beside_own_commits() {
+    const WRITES: usize = 200;
+    let cluster = Cluster::direct();
+    let bed = Bed::serving(&cluster).await;
+    let writing = async {
+        for i in 0..WRITES {
+            bed.create(&format!("r{i}"), "u").await.unwrap();
+        }
+    };
+    let reading = async {
+        for _ in 0..WRITES {
+            bed.store.consistent().await.unwrap();
+        }
+    };
+    let asking = async {
+        let engine = bed.store.engine();
+        for _ in 0..WRITES {
+            engine.newest_seq().await.unwrap();
+        }
+    };
+    futures::join!(writing, reading, asking);
+    bed.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_to_one_server_are_in_force_on_the_other() {
     let cluster = Cluster::direct();
