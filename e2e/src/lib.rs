@@ -1,6 +1,8 @@
 //! A real Kubernetes for tests, and what tests, demo and benchmarks do with it.
 
 pub mod cluster;
+pub mod cnpg;
+pub mod operator;
 pub mod patroni;
 pub mod reports;
 pub mod takeover;

@@ -51,6 +51,7 @@ use super::status::ReportsServerStatus;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Message", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].message"#, priority = 1, description = "Why Ready is what it is"),
     printcolumn(name = "Server", type_ = "string", json_path = ".status.versions.server", priority = 1, description = "Version of the running server"),
+    printcolumn(name = "Primary", type_ = "string", json_path = ".status.database.primary", priority = 1, description = "Instance of PostgreSQL that takes writes"),
     printcolumn(name = "CertExpiry", type_ = "string", json_path = ".status.tls.notAfter", priority = 1, description = "When the serving certificate expires")
 )]
 #[x_kube(

@@ -80,7 +80,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
     let (examined, examinations) = mpsc::channel(TRIGGERS);
     let context = Arc::new(Context {
         watches: Watches::new(client.clone(), trigger.clone()),
-        checks: Checks::new(examined, resolve),
+        checks: Checks::new(examined, resolve, Arc::clone(&metrics.database)),
         client: client.clone(),
         operator,
         server_image,

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use crds::v1alpha1::reasons;
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{family::Family, gauge::Gauge},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 
@@ -27,6 +27,7 @@ pub struct Metrics {
     usable: Family<NameLabels, Gauge>,
     problem: Family<ReasonLabels, Gauge>,
     bytes: Family<NameLabels, Gauge<f64, AtomicU64>>,
+    examinations: Family<ReasonLabels, Counter>,
 }
 
 impl Metrics {
@@ -37,6 +38,7 @@ impl Metrics {
             usable: Family::default(),
             problem: Family::default(),
             bytes: Family::default(),
+            examinations: Family::default(),
         };
         registry.register(
             "database_usable",
@@ -55,7 +57,18 @@ impl Metrics {
              other clusters in it included",
             metrics.bytes.clone(),
         );
+        registry.register(
+            "database_examinations",
+            "How often the operator has looked at the PostgreSQL database of each ReportsServer, \
+             by what it found",
+            metrics.examinations.clone(),
+        );
         metrics
+    }
+
+    /// Counts an examination and what it found.
+    pub fn examined(&self, name: &str, found: &'static str) {
+        self.examinations.get_or_create(&problem(name, found)).inc();
     }
 
     /// Shows what is known about the database of a `ReportsServer`.
@@ -88,7 +101,10 @@ impl Metrics {
         self.bytes.remove(&labels);
         for reason in PROBLEMS {
             self.problem.remove(&problem(name, reason));
+            self.examinations.remove(&problem(name, reason));
         }
+        let usable = problem(name, reasons::DATABASE_AVAILABLE);
+        self.examinations.remove(&usable);
     }
 }
 
@@ -147,6 +163,8 @@ mod tests {
         );
         assert!(!shown.contains("WrongPassword"), "{shown}");
         assert!(shown.contains("database_usable{name=\"a\"} 0"), "{shown}");
+        metrics.examined("a", reasons::DATABASE_AVAILABLE);
+        metrics.examined("a", reasons::TLS_MISMATCH);
         metrics.forget("a");
         assert!(!text().contains("name=\"a\""));
     }

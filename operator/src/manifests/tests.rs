@@ -238,7 +238,14 @@ fn examples_are_accepted_and_whole() {
         names.push(path.file_name().unwrap().to_owned());
     }
     names.sort();
-    assert_eq!(names, ["full.yaml", "managed.yaml", "minimal.yaml"]);
+    let expected = [
+        "cloudnativepg.yaml",
+        "external.yaml",
+        "full.yaml",
+        "managed.yaml",
+        "minimal.yaml",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]

@@ -23,6 +23,8 @@ use tracing::debug;
 
 pub use verdict::{Usable, Verdict};
 
+use super::metrics::Metrics;
+
 /// How often a database that can be used is examined again.
 const PERIOD: Duration = Duration::from_mins(1);
 /// How often one that cannot be used is.
@@ -51,6 +53,7 @@ struct Running {
 pub struct Checks {
     changed: mpsc::Sender<String>,
     resolve: BTreeMap<String, SocketAddr>,
+    metrics: Arc<Metrics>,
     running: Mutex<HashMap<String, Running>>,
 }
 
@@ -58,10 +61,15 @@ impl Checks {
     /// None yet. The name of a `ReportsServer` is sent to `changed` when something else was found
     /// for it than before. `resolve` says where hosts are, see [`ConnectOptions::resolve`].
     #[must_use]
-    pub fn new(changed: mpsc::Sender<String>, resolve: BTreeMap<String, SocketAddr>) -> Self {
+    pub fn new(
+        changed: mpsc::Sender<String>,
+        resolve: BTreeMap<String, SocketAddr>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             changed,
             resolve,
+            metrics,
             running: Mutex::default(),
         }
     }
@@ -86,6 +94,7 @@ impl Checks {
             options: options(&self.resolve),
             found,
             changed: self.changed.clone(),
+            metrics: Arc::clone(&self.metrics),
         };
         running.insert(
             name.to_owned(),
@@ -117,6 +126,7 @@ struct Examiner {
     options: ConnectOptions,
     found: watch::Sender<Option<Verdict>>,
     changed: mpsc::Sender<String>,
+    metrics: Arc<Metrics>,
 }
 
 impl Examiner {
@@ -124,6 +134,7 @@ impl Examiner {
         let mut known_fit = false;
         loop {
             let verdict = self.examine(known_fit).await;
+            self.metrics.examined(&self.name, verdict.reason());
             known_fit = matches!(verdict, Verdict::Usable(_));
             debug!(name = self.name, ?verdict, "examined the database");
             let news = self

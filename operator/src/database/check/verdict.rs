@@ -53,6 +53,15 @@ impl Verdict {
         Self::Unusable(Problem::new(reasons::DATABASE_UNREACHABLE, message))
     }
 
+    /// Reason of the condition.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Usable(_) => reasons::DATABASE_AVAILABLE,
+            Self::Unusable(problem) => problem.reason,
+        }
+    }
+
     /// Whether it is worth a look at conditions. Sizes change all the time.
     pub(super) fn differs(&self, other: &Self) -> bool {
         match (self, other) {

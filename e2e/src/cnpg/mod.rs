@@ -1,0 +1,264 @@
+//! A stand-in for `CloudNativePG`, which needs images that tests cannot have: it does with a
+//! `Cluster` what `CloudNativePG` is documented to do as far as a client can see it, on PostgreSQL
+//! servers that really run. The CRDs are the real ones where they are at hand.
+//!
+//! Like the real one it makes the Secrets `NAME-app` and `NAME-ca` and the Services `NAME-rw`,
+//! `NAME-ro` and `NAME-r`, reports phase, primary and instances in the status, moves the primary,
+//! and replaces password and certificates. Unlike it, `NAME-rw` leads nowhere inside of the cluster:
+//! a proxy of the test stands for it.
+
+mod crds;
+mod objects;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+    runtime::wait::await_condition,
+};
+use pgtest::{Authority, DATABASE, Postgres, PostgresOptions, Proxy, Tls, USER};
+use serde_json::{Value, json};
+
+pub use crds::{NAME as CRD, install, uninstall};
+
+const MANAGER: &str = "cloudnative-pg";
+/// Longest wait for a `Cluster` to be made.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A `Cluster` that is looked after.
+pub struct CloudNativePg {
+    client: Client,
+    namespace: String,
+    name: String,
+    authority: Authority,
+    /// The instances; the first is the primary.
+    primary: (u32, Postgres),
+    standby: Option<(u32, Postgres)>,
+    service: Proxy,
+}
+
+impl CloudNativePg {
+    /// What stands for the Service `NAME-rw`: it leads nowhere until [`Self::look_after`] is given
+    /// it, and its port is known before that.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub fn service() -> Result<Proxy> {
+        // Nobody listens on port 1.
+        Proxy::start(1)
+    }
+
+    /// Waits until there is a `Cluster`, checks that it asks for what this can give, and brings it
+    /// up: the phases are seen on the way.
+    ///
+    /// # Errors
+    /// When it is not made, asks for something else, or a server does not start.
+    pub async fn look_after(
+        client: &Client,
+        namespace: &str,
+        name: &str,
+        service: Proxy,
+    ) -> Result<Self> {
+        let clusters = clusters(client, namespace);
+        let made = await_condition(clusters.clone(), name, |object: Option<&DynamicObject>| {
+            object.is_some()
+        });
+        let cluster = tokio::time::timeout(LIMIT, made)
+            .await
+            .with_context(|| format!("nobody makes Cluster {name}"))??;
+        check(cluster.as_ref().map(|cluster| &cluster.data))?;
+
+        let authority = Authority::new(name)?;
+        let primary = Postgres::start(PostgresOptions::quick().with_tls(Tls::Required)).await?;
+        service.retarget(primary.port());
+        let this = Self {
+            client: client.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            authority,
+            primary: (1, primary),
+            standby: None,
+            service,
+        };
+        let first = this.instance(1);
+        this.status(&json!({"phase": "Setting up primary", "instances": 1,
+            "phaseReason": format!("Creating primary instance {first}"),
+            "targetPrimary": first}))
+            .await?;
+        this.certify(&this.primary.1).await?;
+        this.publish().await?;
+        let mut this = this;
+        this.follow(2).await?;
+        this.healthy().await?;
+        Ok(this)
+    }
+
+    /// Name of the present primary.
+    #[must_use]
+    pub fn primary(&self) -> String {
+        self.instance(self.primary.0)
+    }
+
+    /// The server of the present primary.
+    #[must_use]
+    pub fn server(&self) -> &Postgres {
+        &self.primary.1
+    }
+
+    /// The primary dies. `between` runs while the standby takes over: the status tells both.
+    ///
+    /// # Errors
+    /// When there is no standby, or it does not take over.
+    pub async fn fail_over(&mut self, between: impl Future<Output = ()>) -> Result<()> {
+        let Some((number, standby)) = self.standby.take() else {
+            bail!("there is no standby to take over");
+        };
+        self.primary.1.kill().await?;
+        self.service.cut();
+        let (old, new) = (self.primary(), self.instance(number));
+        self.status(
+            &json!({"phase": "Failing over", "targetPrimary": new, "readyInstances": 1,
+            "phaseReason": format!("Failing over from {old} to {new}"),
+            "conditions": [condition(false)]}),
+        )
+        .await?;
+        between.await;
+        standby.promote().await?;
+        self.service.retarget(standby.port());
+        let next = self.primary.0.max(number) + 1;
+        self.primary = (number, standby);
+        self.follow(next).await?;
+        self.healthy().await
+    }
+
+    /// The application's role gets another password, and `NAME-app` with it.
+    ///
+    /// # Errors
+    /// When one of the two cannot be written.
+    pub async fn rotate_password(&mut self, password: &str) -> Result<()> {
+        self.primary.1.set_password(password).await?;
+        self.publish().await
+    }
+
+    /// The servers show certificates of a new CA, and `NAME-ca` holds it.
+    ///
+    /// # Errors
+    /// When one of them cannot be written.
+    pub async fn rotate_certificates(&mut self) -> Result<()> {
+        self.authority = Authority::new(&format!("{} renewed", self.name))?;
+        self.publish().await?;
+        self.certify(&self.primary.1).await?;
+        match &self.standby {
+            Some((_, standby)) => self.certify(standby).await,
+            None => Ok(()),
+        }
+    }
+
+    fn instance(&self, number: u32) -> String {
+        format!("{}-{number}", self.name)
+    }
+
+    /// A certificate for the names of the Services.
+    async fn certify(&self, server: &Postgres) -> Result<()> {
+        let names = objects::names(&self.namespace, &self.name);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        server
+            .set_certificate(&self.authority.server(&names)?)
+            .await
+    }
+
+    /// A standby of the primary.
+    async fn follow(&mut self, number: u32) -> Result<()> {
+        let name = self.instance(number);
+        self.status(
+            &json!({"phase": "Creating a new replica", "currentPrimary": self.primary(),
+            "phaseReason": format!("Creating replica {name}"), "readyInstances": 1}),
+        )
+        .await?;
+        let standby = Postgres::standby_of(&self.primary.1).await?;
+        self.certify(&standby).await?;
+        self.standby = Some((number, standby));
+        Ok(())
+    }
+
+    async fn healthy(&self) -> Result<()> {
+        let primary = self.primary();
+        self.status(
+            &json!({"phase": "Cluster in healthy state", "phaseReason": null,
+            "currentPrimary": primary, "targetPrimary": primary, "instances": 2,
+            "readyInstances": 2, "writeService": format!("{}-rw", self.name),
+            "readService": format!("{}-r", self.name),
+            "certificates": {"serverCASecret": format!("{}-ca", self.name),
+                "clientCASecret": format!("{}-ca", self.name)},
+            "conditions": [condition(true)]}),
+        )
+        .await
+    }
+
+    async fn status(&self, status: &Value) -> Result<()> {
+        let patch = json!({"status": status});
+        let params = PatchParams::default();
+        clusters(&self.client, &self.namespace)
+            .patch_status(&self.name, &params, &Patch::Merge(&patch))
+            .await
+            .context("cannot write the status of the Cluster")?;
+        Ok(())
+    }
+
+    /// Secrets and Services.
+    async fn publish(&self) -> Result<()> {
+        let params = PatchParams::apply(MANAGER).force();
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let password = self.primary.1.password();
+        for secret in [
+            objects::app(&self.namespace, &self.name, &password),
+            objects::ca(&self.namespace, &self.name, self.authority.pem()),
+        ] {
+            let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+            secrets.patch(name, &params, &Patch::Apply(&secret)).await?;
+        }
+        let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
+        for service in objects::services(&self.namespace, &self.name) {
+            let name = service["metadata"]["name"].as_str().unwrap_or_default();
+            services
+                .patch(name, &params, &Patch::Apply(&service))
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// `Cluster`s of a namespace.
+#[must_use]
+pub fn clusters(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("postgresql.cnpg.io", "v1", "Cluster");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "clusters");
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
+/// The servers of tests have one database and one role.
+fn check(cluster: Option<&Value>) -> Result<()> {
+    let init = cluster.and_then(|cluster| cluster.pointer("/spec/bootstrap/initdb"));
+    let wanted = |field| {
+        init.and_then(|init| init.get(field))
+            .and_then(Value::as_str)
+    };
+    if (wanted("database"), wanted("owner")) != (Some(DATABASE), Some(USER)) {
+        bail!("the Cluster asks for {init:?}; this makes database {DATABASE} of role {USER} only");
+    }
+    Ok(())
+}
+
+fn condition(ready: bool) -> Value {
+    let (status, reason) = if ready {
+        ("True", "ClusterIsReady")
+    } else {
+        ("False", "ClusterIsNotReady")
+    };
+    json!({"type": "Ready", "status": status, "reason": reason, "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}

@@ -1,0 +1,76 @@
+//! The operator inside of a test's process, with the administrator's rights: for tests on a control
+//! plane without nodes, and with databases that only the test can reach.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use kube::runtime::events::{Recorder, Reporter};
+use reports_server_operator::{
+    controller::{self, ServiceAccountRef},
+    metrics::Metrics,
+    migration::{Deps, Stillness, Supervisor},
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{Cluster, Error};
+
+/// An operator at work; dropping it ends it.
+pub struct Operator {
+    metrics: Metrics,
+    end: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Operator {
+    /// Starts it. `resolve` says where hosts of databases are whose names mean nothing here.
+    ///
+    /// # Errors
+    /// When there is no client of the cluster to be had.
+    pub async fn start(
+        cluster: &Cluster,
+        resolve: BTreeMap<String, SocketAddr>,
+    ) -> Result<Self, Error> {
+        let client = cluster.client().await?;
+        let recorder = Recorder::new(client.clone(), Reporter::from("operator-in-test"));
+        let metrics = Metrics::new();
+        let supervisor = Supervisor::new(Deps {
+            client: client.clone(),
+            config: cluster.config(0).await?,
+            recorder: recorder.clone(),
+            metrics: metrics.migration.clone(),
+            stillness: Stillness::default(),
+            namespace: "default".to_owned(),
+        });
+        let settings = controller::Settings {
+            client,
+            operator: ServiceAccountRef {
+                namespace: "default".to_owned(),
+                name: "operator".to_owned(),
+            },
+            server_image: "registry.example/reports-server:test".to_owned(),
+            postgres_image: "registry.example/postgres:17".to_owned(),
+            recorder,
+            metrics: metrics.clone(),
+            supervisor,
+            resolve,
+        };
+        let end = CancellationToken::new();
+        let task = tokio::spawn(controller::run(settings, end.clone().cancelled_owned()));
+        Ok(Self { metrics, end, task })
+    }
+
+    /// What it would show at `/metrics`.
+    ///
+    /// # Errors
+    /// When a value cannot be formatted.
+    pub fn metrics(&self) -> Result<String, std::fmt::Error> {
+        self.metrics.encode()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.end.cancel();
+        self.task.abort();
+    }
+}
