@@ -29,7 +29,7 @@ pub(super) struct Others {
 }
 
 impl Committer {
-    /// Applies what other servers have committed.
+    /// Applies some of what other servers have committed.
     pub async fn follow(&mut self) -> Result<(), EngineError> {
         if !self.in_step {
             return self.catch_up().await;
@@ -41,21 +41,22 @@ impl Committer {
         self.or_recover(result).await
     }
 
+    /// One page: what is behind it is looked for again, and our own writes take their turn between.
+    /// Others may write faster than they can be followed.
     async fn try_follow(&mut self) -> Result<(), EngineError> {
-        loop {
-            let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
-            if page.seq <= self.position.seq {
-                return Ok(());
-            }
-            if page.records {
-                return self.try_catch_up(u64::MAX).await.map(drop);
-            }
-            self.apply(page.changes);
-            self.reached(Position {
-                seq: page.seq,
-                counter: page.counter.unwrap_or(self.position.counter),
-            });
+        let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+        if page.seq <= self.position.seq {
+            return Ok(());
         }
+        if page.records {
+            return self.try_catch_up(u64::MAX).await.map(drop);
+        }
+        self.apply(page.changes);
+        self.reached(Position {
+            seq: page.seq,
+            counter: page.counter.unwrap_or(self.position.counter),
+        });
+        Ok(())
     }
 
     /// Brings the cache to where the database is.
