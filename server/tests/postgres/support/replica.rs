@@ -39,18 +39,19 @@ impl Place {
     /// With a proxy in front of what `params` lead to.
     pub fn behind(params: &Params) -> Self {
         let port = params.get("port").unwrap().parse().unwrap();
-        let proxy = Proxy::start(port).unwrap();
-        let directory = TempDir::new().unwrap();
-        params
-            .clone()
-            .at_port(proxy.port())
-            .write(directory.path())
-            .unwrap();
-        Self {
-            proxy,
-            directory,
+        let new = Self {
+            proxy: Proxy::start(port).unwrap(),
+            directory: TempDir::new().unwrap(),
             history: Duration::from_hours(24),
-        }
+        };
+        new.write(params);
+        new
+    }
+
+    /// Gives the servers in this place other parameters.
+    pub fn write(&self, params: &Params) {
+        let params = params.clone().at_port(self.proxy.port());
+        params.write(self.directory.path()).unwrap();
     }
 
     /// With so much history.
