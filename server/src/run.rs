@@ -30,6 +30,9 @@ const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for the cluster before the service starts with what the database remembers.
 const CLUSTER_WAIT: Duration = Duration::from_secs(15);
 
+/// Between attempts to open a database that cannot be reached.
+const DATABASE_PAUSE: Duration = Duration::from_secs(1);
+
 /// Tasks that run beside the requests, until the end.
 #[derive(Clone, Default)]
 struct Background {
@@ -71,7 +74,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let certificates = Certificates::load(config.certificate_files())
         .await
         .context("no serving certificate; check the Secret that is mounted for it")?;
-    let store = open_store(&config, &metrics).await?;
+    let Some(store) = open_store(&config, &metrics, &shutdown).await? else {
+        return Ok(());
+    };
     let background = Background::default();
     let served = serve(
         &config,
@@ -88,16 +93,36 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     served
 }
 
-async fn open_store(config: &Config, metrics: &Metrics) -> anyhow::Result<Store> {
+/// Opens the store, and waits for a database that cannot be reached yet: one that starts beside the
+/// server shall not be met by a restart's back-off. `None` where the server is told to end before.
+async fn open_store(
+    config: &Config,
+    metrics: &Metrics,
+    shutdown: &Shutdown,
+) -> anyhow::Result<Option<Store>> {
     let mut options = StoreOptions::on(config.store_database());
     let database = options.database.to_string();
     options.history = config.history;
     options.observer = Arc::new(metrics.commits.clone());
-    let store = Store::open(options)
-        .await
-        .with_context(|| format!("database {database}"))?;
+    let store = loop {
+        let error = match Store::open(options.clone()).await {
+            Ok(store) => break store,
+            Err(error) if error.may_pass() => error,
+            Err(error) => return Err(error).with_context(|| format!("database {database}")),
+        };
+        tracing::warn!(%error, database, "waiting for the database");
+        let pause = tokio::time::sleep(DATABASE_PAUSE);
+        if shutdown
+            .requested
+            .run_until_cancelled(pause)
+            .await
+            .is_none()
+        {
+            return Ok(None);
+        }
+    };
     metrics.register_collector(Box::new(StoreCollector::new(store.clone())));
-    Ok(store)
+    Ok(Some(store))
 }
 
 async fn serve(

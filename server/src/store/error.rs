@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::EngineError;
 use crate::model::GroupResource;
 
 /// Why the store did not do as asked.
@@ -89,5 +90,13 @@ pub enum OpenError {
     Newer(String),
     /// The database cannot be opened or read.
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
-    Database(#[from] super::EngineError),
+    Database(#[from] EngineError),
+}
+
+impl OpenError {
+    /// Whether time alone may heal it: the database cannot be reached, or takes nobody now.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Database(EngineError::Postgres(error)) if error.diagnosis().may_pass())
+    }
 }
