@@ -4,6 +4,7 @@ mod body;
 mod key;
 mod labels;
 mod object;
+pub(crate) mod projection;
 mod resource;
 
 pub(crate) use body::Encoded;

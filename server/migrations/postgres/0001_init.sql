@@ -110,6 +110,13 @@ CREATE TABLE reports_server.objects (
     -- JSON object
     labels      text    NOT NULL,
     body        text    NOT NULL,
+    -- a number of its own, until it is deleted
+    report      bigint  NOT NULL,
+    -- what is projected of it: a digest, and its tally; NULL for nothing
+    digest      bigint,
+    tally       bigint,
+    -- the newest timestamp of a result
+    scanned_at  timestamptz,
     PRIMARY KEY (cluster, resource_id, namespace, name)
 ) WITH (fillfactor = 80, toast_tuple_target = 8160,
         autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
@@ -261,7 +268,9 @@ END $$;
 -- p_batch is the batch's own random number.
 -- Of each write: p_kind 0 creates, 1 updates, 2 deletes; p_uid is the uid of the new object, or
 -- the one that the stored object must have (NULL: any); p_rv is the version that the stored object
--- must have (NULL: any).
+-- must have (NULL: any). p_digest, p_tally, p_detail and p_scanned (seconds since the epoch) are
+-- what is projected of the new object, NULL for nothing; p_checks are checks that may not be stored
+-- yet.
 --
 -- The row with number 0 is about the batch: outcome 0 says that all is well, 1 that the history is
 -- another one; rv and prev_rv are the newest seq before and after, next_rv the counter after.
@@ -271,7 +280,8 @@ END $$;
 CREATE FUNCTION reports_server.commit_v1(
     p_cluster int, p_known_seq bigint, p_known_batch bigint, p_batch bigint,
     p_resource bigint[], p_namespace text[], p_name text[], p_kind smallint[], p_uid text[],
-    p_rv bigint[], p_labels text[], p_body text[])
+    p_rv bigint[], p_labels text[], p_body text[], p_digest bigint[], p_tally bigint[],
+    p_scanned bigint[], p_detail text[], p_checks text)
 RETURNS TABLE (number int, outcome smallint, next_rv bigint, prev_rv bigint, rv bigint,
                uid text, labels text)
 LANGUAGE plpgsql
@@ -306,10 +316,14 @@ BEGIN
         PERFORM reports_server.extend_log_v1(
             p_cluster, v_seq + cardinality(p_kind) + 1, 65536);
     END IF;
+    IF p_checks IS NOT NULL THEN
+        PERFORM reports_server.store_checks_v1(p_cluster, p_checks);
+    END IF;
     RETURN QUERY
     WITH op AS MATERIALIZED (
         SELECT t.ord::int AS ord, t.resource, t.namespace, t.name, t.kind, t.uid, t.rv,
             o.rv AS old_rv, o.uid AS old_uid, o.labels AS old_labels,
+            o.digest AS old_digest, o.report AS old_report, o.tally AS old_tally,
             (CASE WHEN r.gate = 'Held' THEN 5 WHEN r.gate IS DISTINCT FROM 'Open' THEN 4
                   WHEN t.kind = 0 THEN CASE WHEN o.rv IS NULL THEN 0 ELSE 1 END
                   WHEN o.rv IS NULL THEN 2
@@ -324,13 +338,16 @@ BEGIN
         SELECT op.*, row_number() OVER (ORDER BY op.ord) AS nth FROM op WHERE op.outcome = 0
     ), created AS (
         INSERT INTO reports_server.objects
-            (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body)
+            (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body, report,
+             digest, tally, scanned_at)
         SELECT p_cluster, m.resource, m.namespace, m.name, m.uid, v_counter + m.nth, false,
-            p_labels[m.ord], p_body[m.ord]
+            p_labels[m.ord], p_body[m.ord], v_seq + m.nth, p_digest[m.ord], p_tally[m.ord],
+            to_timestamp(p_scanned[m.ord])
         FROM made m WHERE m.kind = 0
     ), updated AS (
         UPDATE reports_server.objects o SET rv = v_counter + m.nth, as_imported = false,
-            labels = p_labels[m.ord], body = p_body[m.ord]
+            labels = p_labels[m.ord], body = p_body[m.ord], digest = p_digest[m.ord],
+            tally = p_tally[m.ord], scanned_at = to_timestamp(p_scanned[m.ord])
         FROM made m
         WHERE m.kind = 1 AND o.cluster = p_cluster AND o.resource_id = m.resource
             AND o.namespace = m.namespace AND o.name = m.name
@@ -345,6 +362,12 @@ BEGIN
         SELECT p_cluster, v_seq + m.nth, m.resource, v_counter + m.nth, m.old_rv, m.kind, 0,
             false, m.namespace, m.name, m.old_labels, p_body[m.ord]
         FROM made m
+    ), projected AS MATERIALIZED (
+        SELECT reports_server.project_v1(p_cluster, array_agg(m.resource), array_agg(m.namespace),
+            array_agg(m.name), array_agg(coalesce(m.old_report, v_seq + m.nth)),
+            array_agg(m.old_tally), array_agg(p_tally[m.ord]), array_agg(p_scanned[m.ord]),
+            array_agg(p_detail[m.ord])) AS n
+        FROM made m WHERE p_digest[m.ord] IS DISTINCT FROM m.old_digest HAVING count(*) > 0
     ), total AS MATERIALIZED (
         SELECT count(*)::int AS n, coalesce(sum(octet_length(p_body[m.ord])), 0)::bigint AS bytes
         FROM made m
@@ -359,7 +382,8 @@ BEGIN
         FROM total t WHERE t.n > 0
     )
     SELECT 0, 0::smallint, v_counter + t.n, v_seq + t.n, v_seq, NULL::text, NULL::text
-    FROM total t
+    -- A part that nobody reads would not be carried out.
+    FROM total t LEFT JOIN projected ON projected.n >= 0
     UNION ALL
     (SELECT op.ord, op.outcome, v_counter + m.nth, op.old_rv, NULL::bigint,
         CASE WHEN op.outcome = 3 THEN op.old_uid END,

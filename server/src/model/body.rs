@@ -8,7 +8,7 @@ use std::io;
 use serde_json::Value;
 
 use self::layout::Layout;
-use super::{Labels, ObjectKey, StoredObject};
+use super::{Labels, ObjectKey, StoredObject, projection::Projection};
 
 /// Why a text cannot be stored as an object.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +97,8 @@ pub(crate) struct Encoded {
     pub labels: Labels,
     /// `metadata.creationTimestamp` in seconds since the epoch; 0 where the object has none.
     pub created: i64,
+    /// What a database with projections keeps of it beside the text; `None` for nothing.
+    pub projection: Option<Box<Projection>>,
 }
 
 impl Encoded {
@@ -108,6 +110,15 @@ impl Encoded {
         // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so),
         // which makes this text canonical.
         Self::from_json(serde_json::to_string(&object)?)
+    }
+
+    /// Encodes `object`, with what is projected of it.
+    pub fn with_projection(object: Value) -> Result<Self, BodyError> {
+        let projection = Projection::of(&object).map(Box::new);
+        Ok(Self {
+            projection,
+            ..Self::from_value(object)?
+        })
     }
 
     /// Takes a text that [`Encoded::from_value`] made.
@@ -125,6 +136,7 @@ impl Encoded {
             labels: metadata.labels,
             created: metadata.created,
             json,
+            projection: None,
         })
     }
 

@@ -120,8 +120,10 @@ impl Store {
         let resource = self.known(resource)?;
         let mode = batch.mode;
         let namespaced = resource.def().namespaced;
+        let projects = self.engine().projects();
         // Encoding a thousand objects takes tens of milliseconds.
-        let read = tokio::task::spawn_blocking(move || read_batch(batch, namespaced)).await;
+        let read =
+            tokio::task::spawn_blocking(move || read_batch(batch, namespaced, projects)).await;
         let batch = read.map_err(unavailable)??;
         if mode == ImportMode::Reset {
             self.reset(&resource).await?;

@@ -8,7 +8,7 @@ use crds::control::GateState;
 use super::engine::{Op, OpKind, OpOutcome};
 use crate::{
     cache::{Change, Effect, EventType, PreviousRef},
-    model::{Encoded, Labels, ObjectKey, Position, ResourceId},
+    model::{Encoded, Labels, ObjectKey, Position, ResourceId, projection::Projection},
 };
 
 /// What a transaction needs to know of a stored object.
@@ -35,6 +35,8 @@ pub(super) struct Logged {
     pub resource: ResourceId,
     pub change: Change,
     pub json: Arc<str>,
+    /// What is projected of it.
+    pub projection: Option<Box<Projection>>,
 }
 
 impl Logged {
@@ -50,6 +52,7 @@ impl Logged {
     ) -> Self {
         position.seq += 1;
         let json = std::mem::take(&mut object.json).into();
+        let projection = object.projection.take();
         let object = Arc::new(object.into_object(key, rv, as_imported));
         let change = Change {
             type_,
@@ -62,6 +65,7 @@ impl Logged {
             resource,
             change,
             json,
+            projection,
         }
     }
 }

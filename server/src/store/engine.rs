@@ -187,6 +187,11 @@ pub(crate) trait Engine: Log {
         Ok(())
     }
 
+    /// Whether it keeps what is projected of objects, so that they have to come with it.
+    fn projects(&self) -> bool {
+        false
+    }
+
     /// Writes, each with its own outcome; at most one per key.
     async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError>;
 

@@ -185,11 +185,18 @@ impl Store {
                 last,
             ),
         };
+        // Nothing is projected of what is deleted.
+        let object = match kind {
+            OpKind::Create | OpKind::Update { .. } if self.engine().projects() => {
+                Encoded::with_projection(object)?
+            }
+            _ => Encoded::from_value(object)?,
+        };
         let op = Op {
             resource,
             key,
             kind,
-            object: Encoded::from_value(object)?,
+            object,
         };
         let (answer, answered) = oneshot::channel();
         self.inner.queue.push(Pending { op, answer })?;

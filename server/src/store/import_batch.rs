@@ -18,8 +18,13 @@ pub(super) struct Batch {
     horizon: Option<u64>,
 }
 
-/// Reads a batch; `namespaced` says whether the items have to name a namespace.
-pub(super) fn read_batch(batch: ImportBatch, namespaced: bool) -> Result<Batch, StoreError> {
+/// Reads a batch; `namespaced` says whether the items have to name a namespace, `projects` whether
+/// they are stored with what is projected of them.
+pub(super) fn read_batch(
+    batch: ImportBatch,
+    namespaced: bool,
+    projects: bool,
+) -> Result<Batch, StoreError> {
     let mode = match batch.mode {
         // The forgetting is done before; the rest is a mirror's.
         ImportMode::Reset => ImportMode::Mirror,
@@ -36,7 +41,7 @@ pub(super) fn read_batch(batch: ImportBatch, namespaced: bool) -> Result<Batch, 
         .into_iter()
         .enumerate()
         .map(|(i, item)| {
-            read_item(item, mode, namespaced)
+            read_item(item, mode, namespaced, projects)
                 .map_err(|(field, reason)| invalid(&format!("items[{i}].object{field}"), reason))
         })
         .collect::<Result<_, _>>()?;
@@ -90,6 +95,7 @@ fn read_item(
     item: ImportItem,
     mode: ImportMode,
     namespaced: bool,
+    projects: bool,
 ) -> Result<ImportEntry, ItemError> {
     let ImportItem { type_, object } = item;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
@@ -121,7 +127,7 @@ fn read_item(
     }
     let rv = parse_rv(text("resourceVersion"))
         .map_err(|reason| (".metadata.resourceVersion", reason))?;
-    let object = encode(type_, object)?;
+    let object = encode(type_, object, projects)?;
     Ok(ImportEntry {
         type_,
         key,
@@ -131,9 +137,14 @@ fn read_item(
     })
 }
 
-fn encode(type_: ImportType, object: Value) -> Result<Encoded, ItemError> {
+fn encode(type_: ImportType, object: Value, projects: bool) -> Result<Encoded, ItemError> {
     // A deletion is logged with the last state, so it needs the object as well.
-    Encoded::from_value(object).map_err(|e| ("", format!("cannot be stored ({type_:?}): {e}")))
+    let encoded = if projects && type_ != ImportType::Deleted {
+        Encoded::with_projection(object)
+    } else {
+        Encoded::from_value(object)
+    };
+    encoded.map_err(|e| ("", format!("cannot be stored ({type_:?}): {e}")))
 }
 
 fn parse_rv(text: &str) -> Result<u64, String> {
@@ -181,10 +192,11 @@ mod tests {
         let items = (1..=5)
             .map(|i| item(&format!("n{i}"), &i.to_string()))
             .collect();
-        let chunks =
-            read_batch(batch(items), true)
-                .unwrap()
-                .into_chunks(ResourceId(7), 2, usize::MAX);
+        let chunks = read_batch(batch(items), true, false).unwrap().into_chunks(
+            ResourceId(7),
+            2,
+            usize::MAX,
+        );
         let rvs: Vec<Vec<u64>> = chunks
             .iter()
             .map(|c| c.items.iter().map(|e| e.rv).collect())
@@ -199,19 +211,21 @@ mod tests {
     #[test]
     fn chunks_are_cut_by_size_and_an_empty_batch_still_reports_progress() {
         let items = (1..=3).map(|i| item(&format!("n{i}"), "1")).collect();
-        let chunks = read_batch(batch(items), true)
-            .unwrap()
-            .into_chunks(ResourceId(1), 100, 1);
+        let chunks =
+            read_batch(batch(items), true, false)
+                .unwrap()
+                .into_chunks(ResourceId(1), 100, 1);
         assert_eq!(chunks.len(), 3);
-        let chunks = read_batch(batch(vec![]), true)
-            .unwrap()
-            .into_chunks(ResourceId(1), 100, 1);
+        let chunks =
+            read_batch(batch(vec![]), true, false)
+                .unwrap()
+                .into_chunks(ResourceId(1), 100, 1);
         assert_eq!((chunks.len(), chunks[0].progress), (1, Some(9)));
     }
 
     #[test]
     fn an_unusable_item_is_named_by_its_field() {
-        let field = |item, namespaced| match read_batch(batch(vec![item]), namespaced) {
+        let field = |item, namespaced| match read_batch(batch(vec![item]), namespaced, false) {
             Err(StoreError::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),
         };

@@ -10,6 +10,7 @@ use super::{
     Postgres,
     error::PostgresError,
     line,
+    projection::{KnownChecks, Projections},
     rows::{column, labels_of, labels_text, previous, un_db},
 };
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
 };
 
 const COMMIT: &str = "SELECT * FROM reports_server.commit_v1(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const RESOLVE: &str = "SELECT * FROM reports_server.resolve_v1($1, $2, $3, $4)";
 
 /// How long those who wait for a batch are kept waiting to find out what became of it, from when
@@ -35,7 +36,9 @@ pub(super) async fn commit(
     engine: &Postgres,
     ops: Vec<Op>,
 ) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
-    let (rows, batch) = deliver(engine, &ops).await?;
+    let prepared = Batch::of(&ops, &engine.checks);
+    let (rows, batch) = deliver(engine, &prepared).await?;
+    let checks = prepared.projections.checks.ids;
     let (head, rows) = rows
         .split_first()
         .ok_or_else(|| corrupt(&"a batch", "has no answer"))?;
@@ -45,6 +48,7 @@ pub(super) async fn commit(
     let seq: i64 = column(head, "prev_rv")?;
     let before: i64 = column(head, "rv")?;
     if seq != before {
+        engine.checks.stored(checks);
         engine.line.advance(line::Commit { seq, batch });
     }
     let position = Position {
@@ -63,8 +67,7 @@ pub(super) async fn commit(
 
 /// Has the database carry out a batch exactly once: gives its answer, and the name under which the
 /// batch was committed.
-async fn deliver(engine: &Postgres, ops: &[Op]) -> Result<(Vec<Row>, i64), EngineError> {
-    let batch = Batch::of(ops);
+async fn deliver(engine: &Postgres, batch: &Batch<'_>) -> Result<(Vec<Row>, i64), EngineError> {
     let mut attempt = 1;
     loop {
         let name = line::new_batch();
@@ -99,10 +102,11 @@ struct Batch<'a> {
     versions: Vec<Option<i64>>,
     labels: Vec<String>,
     bodies: Vec<&'a str>,
+    projections: Projections<'a>,
 }
 
 impl<'a> Batch<'a> {
-    fn of(ops: &'a [Op]) -> Self {
+    fn of(ops: &'a [Op], known: &KnownChecks) -> Self {
         let mut this = Self::default();
         for op in ops {
             let own_uid = Some(&*op.object.uid);
@@ -123,6 +127,8 @@ impl<'a> Batch<'a> {
             this.labels.push(labels_text(&op.object.labels));
             this.bodies.push(&op.object.json);
         }
+        let projections = ops.iter().map(|op| op.object.projection.as_deref());
+        this.projections = Projections::of(projections, Some(known));
         this
     }
 
@@ -134,6 +140,7 @@ impl<'a> Batch<'a> {
         name: i64,
     ) -> Result<Vec<Row>, PostgresError> {
         let (link, slot) = engine.writer.take().await?;
+        let [digests, tallies, scanned, details, checks] = self.projections.parameters();
         let rows = link
             .query(
                 COMMIT,
@@ -150,6 +157,11 @@ impl<'a> Batch<'a> {
                     (&self.versions, Type::INT8_ARRAY),
                     (&self.labels, Type::TEXT_ARRAY),
                     (&self.bodies, Type::TEXT_ARRAY),
+                    digests,
+                    tallies,
+                    scanned,
+                    details,
+                    checks,
                 ],
             )
             .await?;

@@ -17,6 +17,10 @@ use crate::{
     store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL},
 };
 
+/// Texts of projections that are looked at in a round, behind the lock of all writers: a few
+/// milliseconds.
+const UNREFERRED: i32 = 500;
+
 /// The commits that were made by `before`, and as many as make the log too large.
 ///
 /// Whole commits: that is how long the log is known, and nothing is gained by cutting one.
@@ -163,6 +167,13 @@ pub(super) async fn collect_garbage(engine: &Postgres, max: usize) -> Result<usi
     for row in &ids {
         dropped += drop_rows(engine, &link, column(row, "id")?, max).await?;
     }
+    let rows = link
+        .query(
+            "SELECT reports_server.drop_projections_v1($1, $2) AS dropped",
+            &[(&engine.cluster, Type::INT4), (&UNREFERRED, Type::INT4)],
+        )
+        .await?;
+    dropped += rows.first().map_or(Ok(0), |row| number(row, "dropped"))?;
     slot.put(link);
     Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
 }
@@ -174,8 +185,18 @@ async fn drop_rows(
     id: i64,
     max: usize,
 ) -> Result<u64, EngineError> {
-    let mut dropped = 0;
-    for table in ["objects", "imported", "mirror_events"] {
+    let rows = link
+        .query(
+            "SELECT reports_server.drop_objects_v1($1, $2, $3) AS dropped",
+            &[
+                (&engine.cluster, Type::INT4),
+                (&id, Type::INT8),
+                (&i32::try_from(max).unwrap_or(i32::MAX), Type::INT4),
+            ],
+        )
+        .await?;
+    let mut dropped = rows.first().map_or(Ok(0), |row| number(row, "dropped"))?;
+    for table in ["imported", "mirror_events"] {
         dropped += link
             .execute(
                 &format!(

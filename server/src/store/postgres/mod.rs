@@ -13,6 +13,7 @@ mod error;
 mod import;
 mod line;
 mod migrate;
+mod projection;
 mod read;
 mod rejoin;
 mod resources;
@@ -29,6 +30,7 @@ pub use self::error::PostgresError;
 use self::{
     connection::{Connector, Link, Readers, Writer},
     line::Line,
+    projection::KnownChecks,
     rows::column,
     tx::Tx,
 };
@@ -58,6 +60,7 @@ pub(crate) struct Postgres {
     /// The cluster's number in this database.
     cluster: i32,
     line: Line,
+    checks: KnownChecks,
 }
 
 impl Postgres {
@@ -79,6 +82,7 @@ impl Postgres {
             connector,
             cluster,
             line: Line::default(),
+            checks: KnownChecks::default(),
         };
         rejoin::check_origin(&engine).await?;
         Ok(engine)
@@ -136,6 +140,10 @@ impl Engine for Postgres {
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
         read::newest_seq(self).await.map(Some)
+    }
+
+    fn projects(&self) -> bool {
+        true
     }
 
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {

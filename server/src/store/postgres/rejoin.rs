@@ -81,6 +81,8 @@ fn tx_is_behind(tx: &Tx<'_>, counter: u64) -> bool {
 async fn finish(engine: &Postgres, mut tx: Tx<'_>) -> Result<(), EngineError> {
     note_origin(&mut tx).await?;
     engine.line.restart(tx.newest());
+    // What was stored by a commit that is gone is gone, too.
+    engine.checks.forget();
     tx.commit(()).await.map(drop)
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tokio_postgres::types::Type;
 
 use super::{
+    projection::Projections,
     rows::{Keys, db, effect_number, existing, key, labels_text, previous_columns, type_number},
     tx::Tx,
 };
@@ -60,6 +61,7 @@ pub(super) async fn write(tx: &mut Tx<'_>, logged: Vec<Logged>) -> Result<(), En
     let (gone, there): (Vec<&Logged>, Vec<&Logged>) = last
         .into_values()
         .partition(|l| l.change.type_ == EventType::Deleted);
+    project(tx, there.iter().chain(&gone).copied()).await?;
     put(tx, &there).await?;
     remove(tx, &gone).await?;
 
@@ -121,6 +123,38 @@ async fn log(tx: &Tx<'_>, logged: &[Logged]) -> Result<(), EngineError> {
     Ok(())
 }
 
+/// Brings the projections from what is stored of objects to what will be.
+async fn project(
+    tx: &Tx<'_>,
+    objects: impl Iterator<Item = &Logged> + Clone,
+) -> Result<(), EngineError> {
+    let keys = Keys::of(objects.clone().map(|l| (l.resource, &l.change.object.key)));
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let [resources, namespaces, names] = keys.parameters();
+    let numbers: Vec<i64> = objects.clone().map(|l| db(l.change.seq)).collect();
+    let projections = Projections::of(objects.map(|l| l.projection.as_deref()), None);
+    let [digests, tallies, scanned, details, checks] = projections.parameters();
+    tx.query(
+        "SELECT reports_server.project_objects_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &[
+            (tx.cluster(), Type::INT4),
+            resources,
+            namespaces,
+            names,
+            (&numbers, Type::INT8_ARRAY),
+            digests,
+            tallies,
+            scanned,
+            details,
+            checks,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
 async fn put(tx: &Tx<'_>, objects: &[&Logged]) -> Result<(), EngineError> {
     if objects.is_empty() {
         return Ok(());
@@ -138,13 +172,22 @@ async fn put(tx: &Tx<'_>, objects: &[&Logged]) -> Result<(), EngineError> {
         .map(|l| labels_text(&l.change.object.labels))
         .collect();
     let bodies: Vec<&str> = objects.iter().map(|l| &*l.json).collect();
+    let numbers: Vec<i64> = objects.iter().map(|l| db(l.change.seq)).collect();
+    let projections = Projections::of(objects.iter().map(|l| l.projection.as_deref()), None);
+    let [digests, tallies, scanned, ..] = projections.parameters();
     tx.execute(
         "INSERT INTO reports_server.objects
-             (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body)
-         SELECT $1, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
+             (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body, report,
+              digest, tally, scanned_at)
+         SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
+             u.body, u.report, u.digest, u.tally, to_timestamp(u.scanned)
+         FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+             AS u(resource_id, namespace, name, uid, rv, as_imported, labels, body, report, digest,
+                  tally, scanned)
          ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
              rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
-             body = excluded.body",
+             body = excluded.body, digest = excluded.digest, tally = excluded.tally,
+             scanned_at = excluded.scanned_at",
         &[
             (tx.cluster(), Type::INT4),
             resources,
@@ -155,6 +198,10 @@ async fn put(tx: &Tx<'_>, objects: &[&Logged]) -> Result<(), EngineError> {
             (&as_imported, Type::BOOL_ARRAY),
             (&labels, Type::TEXT_ARRAY),
             (&bodies, Type::TEXT_ARRAY),
+            (&numbers, Type::INT8_ARRAY),
+            digests,
+            tallies,
+            scanned,
         ],
     )
     .await?;
