@@ -16,4 +16,13 @@ done
 # Roles of people may not exist here yet: their rights are given again by hand.
 pg_restore --no-password --dbname="$PGDATABASE" --no-owner --no-privileges --exit-on-error --single-transaction \
 	"$file"
+# Those of the readers, which every database of ours has (docs/sql.md).
+psql --no-password -XqAt -v ON_ERROR_STOP=1 <<-'EOSQL'
+	DO $$ BEGIN
+	    IF to_regrole('reports_reader') IS NOT NULL AND to_regnamespace('reports') IS NOT NULL THEN
+	        GRANT USAGE ON SCHEMA reports TO reports_reader;
+	        GRANT SELECT ON ALL TABLES IN SCHEMA reports TO reports_reader;
+	    END IF;
+	END $$;
+EOSQL
 echo "restored $name"
