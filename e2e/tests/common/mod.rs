@@ -1,5 +1,8 @@
 //! What the tests of the whole line share.
 
+#[allow(dead_code, reason = "not every test needs all of it")]
+pub mod faults;
+
 use std::path::PathBuf;
 
 use e2e::{

@@ -1,0 +1,135 @@
+//! What may happen to the servers and their database, while the witness writes and watches.
+
+use std::{future::Future, time::Duration};
+
+use e2e::{
+    cluster::Component,
+    takeover::{TARGET_NAMESPACE, Takeover},
+    witness::{Account, Witness},
+};
+
+const LIMIT: Duration = Duration::from_mins(3);
+const PAUSE: Duration = Duration::from_millis(50);
+/// Requests before and after each blow, at 30 a second.
+const REQUESTS: u64 = 90;
+/// Label that tells the servers' pods from the database's.
+const COMPONENT: &str = "app.kubernetes.io/component";
+
+/// What the witness noticed of `blow`.
+pub async fn under_load<F: Future<Output = ()>>(line: &Takeover, what: &str, blow: F) -> Account {
+    line.say(&format!("under load: {what}"));
+    let witness = line.witness().await.unwrap();
+    requests(&witness).await;
+    tokio::time::timeout(LIMIT, blow)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not over within {LIMIT:?}"));
+    requests(&witness).await;
+    let account = witness.finish().await.unwrap();
+    println!("{what}: {account:#?}");
+    account
+}
+
+/// Lets the witness send some more requests.
+async fn requests(witness: &Witness) {
+    let wanted = witness.so_far().0 + REQUESTS;
+    let sent = async {
+        while witness.so_far().0 < wanted {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, sent)
+        .await
+        .expect("the witness goes on");
+}
+
+/// kubectl in the servers' namespace.
+pub async fn kubectl(line: &Takeover, args: &[&str]) -> String {
+    line.cluster
+        .kubectl(["-n", TARGET_NAMESPACE].iter().chain(args))
+        .await
+        .unwrap_or_else(|error| panic!("kubectl {args:?}: {error}"))
+}
+
+/// Names of the pods of a component that are not being deleted.
+pub async fn pods(line: &Takeover, component: &str) -> Vec<String> {
+    let template =
+        "{{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}";
+    let selector = format!("{COMPONENT}={component}");
+    let names = kubectl(
+        line,
+        &[
+            "get",
+            "pods",
+            "-l",
+            &selector,
+            "-o",
+            "go-template",
+            "--template",
+            template,
+        ],
+    )
+    .await;
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Waits until all pods of the object are new and ready.
+pub async fn rolled_out(line: &Takeover, object: &str) {
+    kubectl(line, &["rollout", "status", object, "--timeout=170s"]).await;
+}
+
+/// Starts all pods of the object anew, as a change of its template does.
+pub async fn roll(line: &Takeover, object: &str) {
+    kubectl(line, &["rollout", "restart", object]).await;
+    rolled_out(line, object).await;
+}
+
+/// The Deployment of the servers.
+pub async fn servers(line: &Takeover) -> String {
+    let selector = format!("{COMPONENT}=server");
+    let name = kubectl(line, &["get", "deployments", "-l", &selector, "-o", "name"]).await;
+    name.trim().to_owned()
+}
+
+/// Deletes one of the servers' pods in order, as an eviction does.
+pub async fn delete_server(line: &Takeover) {
+    let servers = servers(line).await;
+    let pods = pods(line, "server").await;
+    assert!(pods.len() > 1, "{pods:?}: no replica stays up");
+    kubectl(line, &["delete", "pod", &pods[0]]).await;
+    rolled_out(line, &servers).await;
+}
+
+/// Kills one of the servers (`SIGKILL`).
+pub async fn kill_server(line: &Takeover) {
+    let pods = pods(line, "server").await;
+    assert!(pods.len() > 1, "{pods:?}: no replica stays up");
+    kill(line, &pods[0], "server").await;
+}
+
+/// Kills a container (`SIGKILL`), and waits until its pod is ready again.
+pub async fn kill(line: &Takeover, pod: &str, container: &str) {
+    let before = restarts(line, pod).await;
+    line.cluster
+        .kill_container(TARGET_NAMESPACE, pod, container)
+        .await
+        .unwrap();
+    while restarts(line, pod).await == before {
+        tokio::time::sleep(PAUSE).await;
+    }
+    let pod = format!("pod/{pod}");
+    kubectl(
+        line,
+        &["wait", "--for=condition=Ready", &pod, "--timeout=170s"],
+    )
+    .await;
+}
+
+async fn restarts(line: &Takeover, pod: &str) -> String {
+    let path = "jsonpath={.status.containerStatuses[*].restartCount}";
+    kubectl(line, &["get", "pod", pod, "-o", path]).await
+}
+
+/// Kills the node's kubelet (`SIGKILL`) and starts it again.
+pub async fn restart_kubelet(line: &Takeover) {
+    line.cluster.restart(Component::Kubelet).await.unwrap();
+}
