@@ -401,7 +401,12 @@ CREATE FUNCTION reports_server.resolve_v1(
     p_cluster int, p_known_seq bigint, p_batch bigint, p_count int)
 RETURNS TABLE (number int, outcome smallint, next_rv bigint, prev_rv bigint, rv bigint,
                uid text, labels text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql
+-- All writers wait meanwhile: it must not read the log from one end to the other.
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_bitmapscan = off SET jit = off
+AS $$
 #variable_conflict use_column
 DECLARE
     v_commit reports_server.commits;

@@ -271,8 +271,10 @@ pub(super) async fn events(
                  SELECT * FROM reports_server.changes c
                  WHERE c.cluster = $1 AND c.resource_id = $2 AND c.rv > $3 AND c.effect <> 2
                  ORDER BY c.rv LIMIT $4) c ON true
-             LEFT JOIN reports_server.changes p ON p.cluster = $1 AND p.resource_id = $2
-                 AND p.rv = c.prev_rv AND p.effect <> 2 AND p.seq > l.compacted
+             LEFT JOIN LATERAL (
+                 SELECT * FROM reports_server.changes p
+                 WHERE p.cluster = $1 AND p.resource_id = $2 AND p.rv = c.prev_rv
+                     AND p.effect <> 2 AND p.seq > l.compacted LIMIT 1) p ON true
              WHERE r.cluster = $1 AND r.id = $2 ORDER BY c.rv",
             &[
                 (&engine.cluster, Type::INT4),
