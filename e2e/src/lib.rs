@@ -1,5 +1,6 @@
 //! A real Kubernetes for tests, and what tests, demo and benchmarks do with it.
 
+pub mod bench;
 pub mod cluster;
 pub mod cnpg;
 pub mod operator;

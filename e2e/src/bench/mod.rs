@@ -1,0 +1,289 @@
+//! How fast and how large: ours beside the CRD, plain SQL and a server that costs nothing, in one
+//! run on one machine, in interleaved rounds. `hack/bench`; `docs/performance.md` has results.
+
+mod bodies;
+pub mod book;
+mod client;
+pub mod figures;
+pub mod goals;
+mod ground;
+mod inside;
+mod lists;
+mod load;
+mod measure;
+pub mod null;
+mod sizes;
+mod sql;
+mod start;
+mod target;
+mod usage;
+mod watches;
+mod writes;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use crate::reports::Input;
+use bodies::Bodies;
+use book::Book;
+use ground::{Ground, GroundOptions};
+use target::{Kind, Target, Way};
+
+/// One subject of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Job {
+    /// Creates with 64 connections.
+    Create,
+    /// Updates with 16, 64 and 256 connections.
+    Update,
+    /// Gets with 16 connections.
+    Get,
+    /// Lists: all, a page, by label.
+    List,
+    /// Time from a write to its event.
+    Watch,
+    /// Events to many watchers.
+    FanOut,
+    /// Plain SQL on the same PostgreSQL.
+    Sql,
+    /// From SIGKILL to serving.
+    Start,
+    /// Memory of 100,000 reports.
+    Memory,
+    /// Updates that change nothing.
+    NoOp,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct BenchOptions {
+    /// The `reports-server` to measure: a release build.
+    pub server: PathBuf,
+    /// This program.
+    pub own: PathBuf,
+    /// Whether PostgreSQL takes part.
+    pub postgres: bool,
+    /// Where reports come from.
+    pub input: Input,
+    /// Only these; all when empty.
+    pub only: Vec<Job>,
+    /// How often each is measured.
+    pub rounds: usize,
+    /// Reports in the base set.
+    pub reports: usize,
+    /// Requests in a run straight at a server; other ways take a part of it.
+    pub requests: usize,
+    /// Watchers that events go out to.
+    pub watchers: usize,
+}
+
+impl BenchOptions {
+    fn wants(&self, job: Job) -> bool {
+        self.only.is_empty() || self.only.contains(&job)
+    }
+}
+
+/// Starts everything, measures, gives the samples.
+///
+/// # Errors
+/// When a part does not start or a request fails.
+pub async fn run(options: BenchOptions) -> anyhow::Result<Book> {
+    let ground = Ground::start(GroundOptions {
+        server: options.server.clone(),
+        own: options.own.clone(),
+        postgres: options.postgres,
+        input: options.input.clone(),
+    })
+    .await?;
+    let inside = inside::runtime(ground.founder())?;
+    let book = inside
+        .spawn(async move {
+            let mut bench = Bench {
+                bodies: Bodies::new(options.input.corpus()?),
+                ground,
+                options,
+                book: Book::default(),
+            };
+            bench.run().await?;
+            anyhow::Ok(bench.book)
+        })
+        .await?;
+    inside.shutdown_background();
+    book
+}
+
+struct Bench {
+    options: BenchOptions,
+    ground: Ground,
+    bodies: Bodies,
+    book: Book,
+}
+
+impl Bench {
+    async fn run(&mut self) -> anyhow::Result<()> {
+        say("preparing");
+        self.ground.prepare().await?;
+        say("the base set: created through the kube-apiserver, then each report updated once");
+        for kind in self.kinds() {
+            let reports = self.options.reports;
+            sizes::grow(&mut self.book, &self.ground, kind, &self.bodies, reports).await?;
+        }
+        let sqlite = self.ground.target(Kind::Sqlite, Way::Direct)?;
+        let canned = lists::record(&sqlite, self.options.reports).await?;
+        self.ground
+            .start_null(canned.each_ref().map(Vec::as_slice))
+            .await?;
+        for round in 0..self.options.rounds {
+            say(&format!("round {} of {}", round + 1, self.options.rounds));
+            self.round(round).await?;
+        }
+        self.after().await
+    }
+
+    /// Ours first: the kube-apiserver's memory never shrinks after the CRD's turn.
+    fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = self.ground.engines();
+        kinds.push(Kind::Crd);
+        kinds
+    }
+
+    /// All systems in all ways, in an order that changes from round to round.
+    fn targets(&self, round: usize) -> anyhow::Result<Vec<Target>> {
+        let mut targets = vec![
+            self.ground.target(Kind::Crd, Way::Aggregated)?,
+            self.ground.target(Kind::Null, Way::Aggregated)?,
+        ];
+        for kind in self.ground.engines() {
+            targets.push(self.ground.target(kind, Way::Aggregated)?);
+            targets.push(self.ground.target(kind, Way::Direct)?);
+        }
+        let first = round % targets.len();
+        targets.rotate_left(first);
+        Ok(targets)
+    }
+
+    async fn round(&mut self, round: usize) -> anyhow::Result<()> {
+        let targets = self.targets(round)?;
+        let (reports, requests) = (self.options.reports, self.options.requests);
+        let Self {
+            book,
+            bodies,
+            options,
+            ..
+        } = self;
+        if options.wants(Job::Create) {
+            for target in &targets {
+                let count = target.count(requests);
+                writes::create(book, target, bodies, 64, count).await?;
+            }
+        }
+        if options.wants(Job::Update) {
+            for connections in [16, 64, 256] {
+                for target in &targets {
+                    let count = target.count(requests).max(connections);
+                    writes::update(book, target, bodies, reports, connections, count).await?;
+                }
+            }
+        }
+        if options.wants(Job::Get) {
+            for target in &targets {
+                let count = target.count(requests * 2);
+                writes::get(book, target, reports, 16, count).await?;
+            }
+        }
+        if options.wants(Job::List) {
+            for target in &targets {
+                lists::run(book, target, reports).await?;
+            }
+            let wire = self.ground.target(Kind::Null, Way::Direct)?;
+            lists::run(book, &wire, reports).await?;
+        }
+        if self.options.wants(Job::Watch) {
+            self.watch().await?;
+        }
+        if self.options.wants(Job::FanOut) {
+            self.fan_out().await?;
+        }
+        if self.options.wants(Job::Sql) {
+            self.sql().await?;
+        }
+        Ok(())
+    }
+
+    async fn watch(&mut self) -> anyhow::Result<()> {
+        let reports = self.options.reports;
+        let mut pairs = vec![(Kind::Crd, Kind::Crd, Way::Aggregated, 50)];
+        for kind in self.ground.engines() {
+            pairs.push((kind, kind, Way::Aggregated, 50));
+            pairs.push((kind, kind, Way::Direct, 1000));
+        }
+        if self.options.postgres {
+            pairs.push((Kind::Postgres, Kind::Second, Way::Direct, 50));
+            pairs.push((Kind::Postgres, Kind::Second, Way::Direct, 1000));
+        }
+        for (writer, watcher, way, rate) in pairs {
+            let writer = self.ground.target(writer, way)?;
+            let watcher = self.ground.target(watcher, way)?;
+            let (book, bodies) = (&mut self.book, &self.bodies);
+            watches::latency(book, &writer, &watcher, bodies, reports, rate, 5).await?;
+        }
+        Ok(())
+    }
+
+    async fn fan_out(&mut self) -> anyhow::Result<()> {
+        let (reports, watchers) = (self.options.reports, self.options.watchers);
+        let events = (self.options.requests / 50).max(20);
+        for kind in self.ground.engines() {
+            let target = self.ground.target(kind, Way::Direct)?;
+            let (book, bodies) = (&mut self.book, &self.bodies);
+            watches::fan_out(book, &target, bodies, reports, watchers, events).await?;
+        }
+        let wire = self.ground.target(Kind::Null, Way::Direct)?;
+        watches::fan_out_of_wire(&mut self.book, &wire, watchers, events).await
+    }
+
+    async fn sql(&mut self) -> anyhow::Result<()> {
+        let Some(postgres) = self.ground.postgres() else {
+            return Ok(());
+        };
+        let database = self.ground.database()?;
+        let count = self.options.requests;
+        sql::run(&mut self.book, postgres, &database, &self.bodies, 16, count).await
+    }
+
+    /// What is done once, and changes what is measured.
+    async fn after(&mut self) -> anyhow::Result<()> {
+        for kind in self.ground.engines() {
+            let (book, ground) = (&mut self.book, &mut self.ground);
+            sizes::after_lists(book, ground, kind)?;
+            if self.options.wants(Job::NoOp) {
+                sizes::no_op(book, ground, kind).await?;
+            }
+            if self.options.wants(Job::Start) {
+                for _ in 0..self.options.rounds {
+                    start::run(book, ground, kind).await?;
+                }
+            }
+            if self.options.wants(Job::Memory) {
+                let more = self.options.reports * 10;
+                sizes::hundred_thousand(book, ground, kind, &self.bodies, more).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The server that a release build leaves beside this program.
+///
+/// # Errors
+/// When this program's path cannot be read.
+pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("this program is in no folder")?;
+    Ok(folder.join(name))
+}

@@ -1,0 +1,149 @@
+//! The systems that are compared.
+
+use super::{
+    client::{Endpoint, Request},
+    ground::{PLURAL, VERSION},
+    usage::Watched,
+};
+
+/// What serves the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The CRD: kube-apiserver and etcd.
+    Crd,
+    /// Our server on SQLite.
+    Sqlite,
+    /// Our server on PostgreSQL.
+    Postgres,
+    /// Another of our servers on the same PostgreSQL.
+    Second,
+    /// The null backend.
+    Null,
+}
+
+/// How it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Through the kube-apiserver.
+    Aggregated,
+    /// Straight at the server.
+    Direct,
+}
+
+impl Kind {
+    /// Those that the kube-apiserver reaches by a Service.
+    pub const SERVED: [Self; 4] = [Self::Sqlite, Self::Postgres, Self::Second, Self::Null];
+
+    /// Name of the process and its Service.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crd => "crd",
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Second => "second",
+            Self::Null => "null",
+        }
+    }
+
+    /// API group under which it serves; servers on one database serve the same.
+    #[must_use]
+    pub fn group(self) -> String {
+        let name = if self == Self::Second {
+            Self::Postgres.name()
+        } else {
+            self.name()
+        };
+        format!("{name}.bench.reports-server.io")
+    }
+
+    /// Port of the server.
+    pub(super) fn port(self) -> u16 {
+        match self {
+            Self::Crd => 6443,
+            Self::Sqlite => 8451,
+            Self::Postgres => 8452,
+            Self::Second => 8453,
+            Self::Null => 8454,
+        }
+    }
+
+    /// Whether PostgreSQL works for it.
+    #[must_use]
+    pub fn on_postgres(self) -> bool {
+        matches!(self, Self::Postgres | Self::Second)
+    }
+}
+
+/// A system, reached in one way.
+#[derive(Clone)]
+pub struct Target {
+    /// What.
+    pub kind: Kind,
+    /// How.
+    pub way: Way,
+    /// Where.
+    pub endpoint: Endpoint,
+    /// All processes that work for its requests.
+    pub processes: Vec<Watched>,
+}
+
+impl Target {
+    pub(super) fn new(kind: Kind, way: Way, endpoint: Endpoint, processes: Vec<Watched>) -> Self {
+        Self {
+            kind,
+            way,
+            endpoint,
+            processes,
+        }
+    }
+
+    /// Name in tables: `crd`, `postgres direct`, `null aggregated`.
+    #[must_use]
+    pub fn system(&self) -> String {
+        match (self.kind, self.way) {
+            (Kind::Crd, _) => "crd".to_owned(),
+            (kind, Way::Aggregated) => format!("{} aggregated", kind.name()),
+            (kind, Way::Direct) => format!("{} direct", kind.name()),
+        }
+    }
+
+    /// Path of all reports.
+    #[must_use]
+    pub fn all(&self) -> String {
+        format!("/apis/{}/{VERSION}/{PLURAL}", self.kind.group())
+    }
+
+    /// Path of a namespace's reports.
+    #[must_use]
+    pub fn collection(&self, namespace: &str) -> String {
+        let group = self.kind.group();
+        format!("/apis/{group}/{VERSION}/namespaces/{namespace}/{PLURAL}")
+    }
+
+    /// A request that costs little and makes a connection warm.
+    #[must_use]
+    pub fn warm(&self) -> Request {
+        Request::get(format!("{}?limit=1", self.collection("default")))
+    }
+
+    /// Whether a process is part of the service itself: what serves and stores, and not what only
+    /// passes on or looks on.
+    #[must_use]
+    pub fn serves(&self, process: &str) -> bool {
+        match self.kind {
+            Kind::Crd => matches!(process, "kube-apiserver" | "etcd"),
+            _ => matches!(process, "reports-server" | "postgres" | "null-backend"),
+        }
+    }
+
+    /// How many requests give a round of a few seconds: `direct` of them straight at a server.
+    #[must_use]
+    pub fn count(&self, direct: usize) -> usize {
+        match (self.kind, self.way) {
+            (Kind::Crd, _) => (direct / 16).max(1),
+            (_, Way::Aggregated) => (direct / 5).max(1),
+            (_, Way::Direct) => direct,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Creates, updates and gets: rates, latencies, CPU time of each process.
+
+use anyhow::Context as _;
+use http::Method;
+
+use super::{
+    bodies::{Bodies, Template, base_name},
+    book::Book,
+    client::{Reply, Request},
+    ground::{CREATED, namespace},
+    load::{Fixed, Work},
+    measure,
+    target::{Kind, Target},
+};
+
+/// Most reports that one run of updates touches.
+const TOUCHED: usize = 2048;
+
+/// Creates the base set, each report once.
+///
+/// # Errors
+/// When a request fails.
+pub async fn base(
+    book: &mut Book,
+    target: &Target,
+    bodies: &Bodies,
+    reports: usize,
+    connections: usize,
+) -> anyhow::Result<()> {
+    let group = target.kind.group();
+    let requests = (0..reports)
+        .map(|index| {
+            let space = namespace(index);
+            let body = bodies.create(&group, &space, &base_name(index), index);
+            Request::new(Method::POST, target.collection(&space), body)
+        })
+        .collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, "load", target, work).await?;
+    Ok(())
+}
+
+/// Creates new reports, then removes them again, unmeasured.
+///
+/// # Errors
+/// When a request fails.
+pub async fn create(
+    book: &mut Book,
+    target: &Target,
+    bodies: &Bodies,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    let group = target.kind.group();
+    let collection = target.collection(CREATED);
+    let requests = (0..count)
+        .map(|index| {
+            let body = bodies.create(&group, CREATED, &format!("created-{index:06}"), index);
+            Request::new(Method::POST, &collection, body)
+        })
+        .collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, &format!("create@{connections}"), target, work).await?;
+    if target.kind != Kind::Null {
+        let remove = Request::new(Method::DELETE, collection, "");
+        target.endpoint.once(&remove).await?.success()?;
+    }
+    Ok(())
+}
+
+/// Updates reports of the base set with their resource versions.
+///
+/// # Errors
+/// When a request fails; a conflict is one, too.
+pub async fn update(
+    book: &mut Book,
+    target: &Target,
+    bodies: &Bodies,
+    reports: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    let work = updaters(target, bodies, reports, connections, count).await?;
+    measure::load(book, &format!("update@{connections}"), target, work).await?;
+    Ok(())
+}
+
+/// The work of so many connections that update the base set so many times in all.
+///
+/// # Errors
+/// When a report cannot be read.
+pub async fn updaters(
+    target: &Target,
+    bodies: &Bodies,
+    reports: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<Vec<Updater>> {
+    let touched = reports.min(TOUCHED).min(count).max(connections);
+    touching(target, bodies, touched, connections, count).await
+}
+
+async fn touching(
+    target: &Target,
+    bodies: &Bodies,
+    touched: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<Vec<Updater>> {
+    let mut reader = target.endpoint.connect().await?;
+    let group = target.kind.group();
+    let mut work: Vec<Updater> = (0..connections).map(|_| Updater::default()).collect();
+    for index in 0..touched {
+        let path = format!(
+            "{}/{}",
+            target.collection(&namespace(index)),
+            base_name(index)
+        );
+        let reply = reader.send(&Request::get(&path)).await?.success()?;
+        let version = reply
+            .resource_version()
+            .context("the object has no resourceVersion")?;
+        work[index % connections].slots.push(Slot {
+            path,
+            template: bodies.update(&group, index),
+            version: version.to_owned(),
+            turn: 0,
+        });
+    }
+    for (index, updater) in work.iter_mut().enumerate() {
+        updater.left = (count + connections - 1 - index) / connections;
+    }
+    Ok(work)
+}
+
+/// The work of so many connections that update each report of the base set once.
+///
+/// # Errors
+/// When a report cannot be read.
+pub async fn all(
+    target: &Target,
+    bodies: &Bodies,
+    reports: usize,
+    connections: usize,
+) -> anyhow::Result<Vec<Updater>> {
+    touching(target, bodies, reports, connections, reports).await
+}
+
+/// Updates its reports in turn.
+#[derive(Default)]
+pub struct Updater {
+    slots: Vec<Slot>,
+    left: usize,
+    at: usize,
+}
+
+struct Slot {
+    path: String,
+    template: Template,
+    version: String,
+    turn: usize,
+}
+
+impl Updater {
+    /// Lets it go on for this many updates.
+    pub fn allow(&mut self, updates: usize) {
+        self.left = updates;
+    }
+}
+
+impl Work for Updater {
+    fn next(&mut self) -> Option<Request> {
+        self.left = self.left.checked_sub(1)?;
+        self.at = (self.at + 1) % self.slots.len();
+        let slot = &mut self.slots[self.at];
+        slot.turn += 1;
+        let body = slot.template.fill(&slot.version, slot.turn);
+        Some(Request::new(Method::PUT, &slot.path, body))
+    }
+
+    fn answered(&mut self, reply: &Reply) -> anyhow::Result<()> {
+        let version = reply
+            .resource_version()
+            .context("the answer has no resourceVersion")?;
+        version.clone_into(&mut self.slots[self.at].version);
+        Ok(())
+    }
+}
+
+/// Reads reports of the base set.
+///
+/// # Errors
+/// When a request fails.
+pub async fn get(
+    book: &mut Book,
+    target: &Target,
+    reports: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    let requests = (0..count)
+        .map(|turn| {
+            // A stride that meets all reports, far apart.
+            let index = turn * 7919 % reports;
+            let path = format!(
+                "{}/{}",
+                target.collection(&namespace(index)),
+                base_name(index)
+            );
+            Request::get(path)
+        })
+        .collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, &format!("get@{connections}"), target, work).await?;
+    Ok(())
+}
