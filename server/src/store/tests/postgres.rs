@@ -80,6 +80,7 @@ impl Fixture for Cluster {
     }
 }
 
+mod faults;
 mod replicas;
 
 mod direct {
