@@ -10,7 +10,10 @@ mod outcome;
 use std::{
     collections::HashSet,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -123,6 +126,7 @@ pub struct Takeover {
     options: TakeoverOptions,
     corpus: Arc<Corpus>,
     witness_owners: Vec<Owner>,
+    witnesses: AtomicUsize,
     say: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -172,6 +176,7 @@ impl Takeover {
             options,
             corpus,
             witness_owners,
+            witnesses: AtomicUsize::new(0),
             say,
         })
     }
@@ -181,7 +186,8 @@ impl Takeover {
         (self.say)(text);
     }
 
-    /// Begins to write and watch.
+    /// Begins to write and watch. Each witness has namespaces of its own: the reports of the one
+    /// before are still there, under the same names.
     ///
     /// # Errors
     /// When the witness cannot begin.
@@ -190,8 +196,14 @@ impl Takeover {
             "starting the witness ({} writes/s, 6 watchers)",
             self.options.rate
         ));
+        let namespaces = match self.witnesses.fetch_add(1, Ordering::Relaxed) {
+            0 => self.witness_owners.clone(),
+            number => {
+                load::namespaces(&self.client, &format!("witness{number}"), WITNESS_TEAMS).await?
+            }
+        };
         let options = WitnessOptions {
-            namespaces: self.witness_owners.clone(),
+            namespaces,
             rate: self.options.rate,
             reports_per_writer: REPORTS_PER_WRITER,
         };
