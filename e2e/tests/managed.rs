@@ -160,7 +160,7 @@ async fn a_backup_is_restored(line: &Takeover) {
     let account = under_load(line, "writes after the backup", async {}).await;
     assert!(account.is_clean(), "{account:#?}");
     assert_ne!(State::read(&line.client).await.unwrap().0, before.0);
-    restore(line, "before").await;
+    Box::pin(restore(line, "before")).await;
     assert_eq!(State::read(&line.client).await.unwrap().0, before.0);
 }
 
@@ -179,5 +179,5 @@ async fn a_managed_database_goes_through_what_happens_to_pods() {
     killed(&line).await;
     line.follow("a settled end", LIMIT, is_ready).await.unwrap();
     reads_well(&line).await;
-    a_backup_is_restored(&line).await;
+    Box::pin(a_backup_is_restored(&line)).await;
 }
