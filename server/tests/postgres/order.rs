@@ -109,11 +109,7 @@ async fn without_the_lock_changes_are_lost() {
     let _ = over.await;
     let verdict = scene.end(Duration::from_secs(3)).await;
     println!("{verdict:#?}");
-    let took = began.elapsed();
-    for (at, (comparison, _)) in verdict.readers.iter().enumerate() {
-        assert!(
-            comparison.lost > 0,
-            "reader {at} has lost nothing in {took:?}"
-        );
-    }
+    // A client may be lucky, all of them are not.
+    let lost: u64 = verdict.readers.iter().map(|(c, _)| c.lost).sum();
+    assert!(lost > 0, "nothing was lost in {:?}", began.elapsed());
 }
