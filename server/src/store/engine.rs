@@ -6,7 +6,7 @@ use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
 use tokio::sync::watch;
 
-use super::{DatabaseInfo, postgres::PostgresError};
+use super::postgres::PostgresError;
 use crate::{
     cache::{Change, Log},
     model::{Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject},
@@ -179,11 +179,6 @@ pub(crate) trait Engine: Log {
     /// Whether such messages are coming in.
     fn is_listening(&self) -> bool {
         false
-    }
-
-    /// What the database can do; `None` where it is part of this process.
-    fn info(&self) -> Option<DatabaseInfo> {
-        None
     }
 
     /// Goes on from what the database has now, after [`EngineError::Parted`]. Where versions were

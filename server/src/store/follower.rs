@@ -50,13 +50,13 @@ impl Follower {
         self.look.notify_one();
     }
 
-    /// Waits for a reason to look; gives the seq that is said to be there.
+    /// Waits for a reason to look; gives the seq that is known to be there.
     async fn reason(
         &self,
         wanted: &mut watch::Receiver<u64>,
         announced: Option<&mut watch::Receiver<u64>>,
         pause: Duration,
-    ) -> Option<u64> {
+    ) -> u64 {
         let announcement = async {
             if let Some(announced) = announced
                 && announced.changed().await.is_ok()
@@ -66,11 +66,11 @@ impl Follower {
             std::future::pending().await
         };
         tokio::select! {
-            () = tokio::time::sleep(pause) => None,
-            () = self.look.notified() => None,
-            seq = announcement => Some(seq),
+            () = tokio::time::sleep(pause) => 0,
+            () = self.look.notified() => 0,
+            seq = announcement => seq,
             changed = wanted.changed() => match changed {
-                Ok(()) => Some(*wanted.borrow_and_update()),
+                Ok(()) => *wanted.borrow_and_update(),
                 // The sender lives as long as `self`.
                 Err(_) => std::future::pending().await,
             },
@@ -87,12 +87,12 @@ pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: Cancellatio
         };
         let mut pause = PAUSE.1;
         loop {
-            let told = follower
+            let known = follower
                 .reason(&mut wanted, announced.as_mut(), pause)
                 .await;
             let Some(store) = store.upgrade() else { break };
             let listening = store.engine().is_listening();
-            pause = match store.look(told).await {
+            pause = match store.look(known).await {
                 Ok(Seen::NoOthers) => return,
                 Ok(Seen::New) => PAUSE.0,
                 Ok(Seen::Nothing) if listening => LISTENING_PAUSE,
@@ -116,15 +116,11 @@ enum Seen {
 }
 
 impl Store {
-    /// Applies what is new in the database, which is said to have `told`.
-    async fn look(&self, told: Option<u64>) -> Result<Seen, EngineError> {
+    /// Applies what is new in the database, which has at least `known`.
+    async fn look(&self, known: u64) -> Result<Seen, EngineError> {
         let mut position = self.position();
-        let here = position.borrow().seq;
-        let seq = if let Some(told) = told {
-            if told <= here {
-                return Ok(Seen::Nothing);
-            }
-            told
+        let seq = if known > position.borrow().seq {
+            known
         } else {
             let newest = self.engine().newest_seq().await;
             let reachable = matches!(newest, Ok(_) | Err(EngineError::Parted));
@@ -133,7 +129,7 @@ impl Store {
                 Ok(None) => return Ok(Seen::NoOthers),
                 // After a failure nobody knows what became of the last transaction.
                 Ok(Some(_)) if !was => u64::MAX,
-                Ok(Some(seq)) if seq <= here => return Ok(Seen::Nothing),
+                Ok(Some(seq)) if seq <= position.borrow().seq => return Ok(Seen::Nothing),
                 Ok(Some(seq)) => seq,
                 Err(EngineError::Parted) => u64::MAX,
                 Err(error) => return Err(error),

@@ -221,10 +221,8 @@ impl Store {
         let Some(seq) = newest else {
             return Ok(());
         };
+        self.inner.follower.want(seq);
         let mut commits = self.inner.shared.commits.subscribe();
-        if commits.borrow().seq < seq {
-            self.inner.follower.want(seq);
-        }
         let reached = commits.wait_for(|position| position.seq >= seq);
         match tokio::time::timeout(WAIT_FOR_RV, reached).await {
             Ok(Ok(_)) => Ok(()),
@@ -266,7 +264,6 @@ impl Store {
             batched_writes: counters.batched_writes.load(Relaxed),
             failures: counters.failures.load(Relaxed),
             database_up: counters.database_up.load(Relaxed) && counters.reachable.load(Relaxed),
-            database: self.inner.engine.info(),
             resources: self.resources().iter().map(|r| r.stats()).collect(),
         }
     }

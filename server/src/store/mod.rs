@@ -32,7 +32,7 @@ pub use error::{OpenError, StoreError};
 pub use handle::{ReadError, Store};
 pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
 pub use postgres::PostgresError;
-pub use stats::{DatabaseInfo, StoreStats};
+pub use stats::StoreStats;
 pub use write::{Write, WriteError, Written};
 
 #[cfg(test)]

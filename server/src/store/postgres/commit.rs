@@ -50,7 +50,6 @@ pub(super) async fn commit(
     if seq != before {
         engine.checks.stored(checks);
         engine.line.advance(line::Commit { seq, batch });
-        engine.bell.ring(seq);
     }
     let position = Position {
         seq: un_db(seq),

@@ -70,7 +70,12 @@ impl Connector {
     /// Opens a connection.
     pub async fn connect(&self) -> Result<Link, PostgresError> {
         let (session, revision) = self.session().await?;
-        Ok(Link::new(session, revision))
+        let (client, task) = session.spawn();
+        Ok(Link {
+            client,
+            task: Carrier(task),
+            revision,
+        })
     }
 
     /// Looks whether the parameters have changed; connections with older ones are replaced as they
@@ -86,7 +91,7 @@ impl Connector {
     }
 
     /// Whether `link` may be used for the next statement.
-    pub fn is_current(&self, link: &Link) -> bool {
+    fn is_current(&self, link: &Link) -> bool {
         !link.client.is_closed() && link.revision == self.revision.load(Ordering::Relaxed)
     }
 }
@@ -108,16 +113,6 @@ impl Drop for Carrier {
 }
 
 impl Link {
-    /// Has the session's messages carried.
-    pub fn new(session: Session, revision: u64) -> Self {
-        let (client, task) = session.spawn();
-        Self {
-            client,
-            task: Carrier(task),
-            revision,
-        }
-    }
-
     /// Carries out one statement in one round trip, without preparing it: a pooler may give the
     /// next one to another connection.
     pub async fn query(

@@ -192,9 +192,6 @@ impl<'a> Tx<'a> {
     async fn end<T>(self, statement: &str, outcome: T) -> Result<Commit<T>, EngineError> {
         self.link.batch(statement, STATEMENT).await?;
         self.engine.line.advance(self.newest);
-        if self.position != self.before {
-            self.engine.bell.ring(self.newest.seq);
-        }
         self.slot.put(self.link);
         Ok(Commit {
             outcome,

@@ -14,12 +14,9 @@ use super::Fixture;
 use crate::{
     cache::{Log, LogError, LogPage},
     model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-    store::{
-        DatabaseInfo,
-        engine::{
-            Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
-            OpOutcome, Refusal, Tail,
-        },
+    store::engine::{
+        Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
+        Refusal, Tail,
     },
 };
 
@@ -145,10 +142,6 @@ impl Engine for Faulty {
 
     fn is_listening(&self) -> bool {
         self.inner.is_listening()
-    }
-
-    fn info(&self) -> Option<DatabaseInfo> {
-        self.inner.info()
     }
 
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {

@@ -80,7 +80,6 @@ impl Fixture for Cluster {
     }
 }
 
-mod faults;
 mod replicas;
 
 mod direct {
