@@ -7,6 +7,7 @@
 
 mod admin;
 mod coalesced;
+mod columns;
 mod committer;
 mod decide;
 mod digest;

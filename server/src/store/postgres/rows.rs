@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use crds::control::GateState;
 use jiff::Timestamp;
 use tokio_postgres::{
     Row,
@@ -13,8 +12,7 @@ use super::{connection::Parameter, error::PostgresError};
 use crate::{
     cache::{Change, Effect, EventType, PreviousRef},
     model::{
-        Encoded, GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId,
-        ResourceRecord, StoredObject,
+        GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
     },
     store::{
         decide::Existing,
@@ -22,20 +20,9 @@ use crate::{
     },
 };
 
-/// A version or seq as the database keeps it.
-pub(super) fn db(number: u64) -> i64 {
-    number.cast_signed()
-}
-
-/// A version or seq as the database kept it.
-pub(super) fn un_db(number: i64) -> u64 {
-    number.cast_unsigned()
-}
-
-/// A count as the database takes it.
-pub(super) fn limit(max: usize) -> i64 {
-    i64::try_from(max).unwrap_or(i64::MAX)
-}
+pub(super) use crate::store::columns::{
+    db, gate, gate_text, labels_of, labels_text, limit, object, previous_columns, un_db,
+};
 
 /// A column.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, EngineError> {
@@ -83,16 +70,6 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Labels as JSON text.
-pub(super) fn labels_text(labels: &Labels) -> String {
-    serde_json::json!(labels).to_string()
-}
-
-/// Labels from JSON text.
-pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
-    serde_json::from_str(text).map_err(|error| corrupt(key, error))
-}
-
 /// The columns `namespace` and `name`.
 pub(super) fn key(row: &Row) -> Result<ObjectKey, EngineError> {
     Ok(ObjectKey::new(
@@ -109,17 +86,6 @@ pub(super) fn existing(row: &Row, key: &ObjectKey) -> Result<Existing, EngineErr
         as_imported: column(row, "as_imported")?,
         labels: labels_of(column(row, "labels")?, key)?,
     })
-}
-
-/// An object from its body and the columns rv and `as_imported`.
-pub(super) fn object(
-    key: ObjectKey,
-    body: String,
-    rv: u64,
-    as_imported: bool,
-) -> Result<StoredObject, EngineError> {
-    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
-    Ok(encoded.into_object(key, rv, as_imported))
 }
 
 /// All columns of `changes`; none where the body is gone, because a later change replaced it.
@@ -154,16 +120,6 @@ pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
             rv: un_db(rv),
             labels: labels.unwrap_or_default(),
         },
-    }
-}
-
-/// The columns `prev_rv` and `prev_labels`.
-pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<String>) {
-    match previous {
-        PreviousRef::None => (None, None),
-        PreviousRef::Unknown => (Some(0), None),
-        PreviousRef::Labels(labels) => (Some(0), Some(labels_text(labels))),
-        PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
     }
 }
 
@@ -235,22 +191,4 @@ pub(super) fn record(row: &Row) -> Result<ResourceRecord, EngineError> {
         newest_logged: number(row, "newest_logged")?.max(newest_change),
         imported: number(row, "imported")?,
     })
-}
-
-/// The column `gate`.
-pub(super) fn gate_text(state: GateState) -> &'static str {
-    match state {
-        GateState::Closed => "Closed",
-        GateState::Held => "Held",
-        GateState::Open => "Open",
-    }
-}
-
-fn gate(text: &str) -> Option<GateState> {
-    match text {
-        "Closed" => Some(GateState::Closed),
-        "Held" => Some(GateState::Held),
-        "Open" => Some(GateState::Open),
-        _ => None,
-    }
 }

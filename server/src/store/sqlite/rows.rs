@@ -2,36 +2,21 @@
 
 use std::sync::Arc;
 
-use crds::control::GateState;
 use jiff::Timestamp;
 use sqlx::{Row as _, sqlite::SqliteRow};
 
 use crate::{
     cache::{Change, Effect, EventType, PreviousRef},
-    model::{
-        Encoded, GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId,
-        ResourceRecord, StoredObject,
-    },
+    model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord},
     store::{
         decide::Existing,
         engine::{EngineError, corrupt},
     },
 };
 
-/// A version or seq as SQLite keeps it.
-pub(super) fn db(number: u64) -> i64 {
-    number.cast_signed()
-}
-
-/// A version or seq as SQLite kept it.
-pub(super) fn un_db(number: i64) -> u64 {
-    number.cast_unsigned()
-}
-
-/// A count as SQLite takes it.
-pub(super) fn limit(max: usize) -> i64 {
-    i64::try_from(max).unwrap_or(i64::MAX)
-}
+pub(super) use crate::store::columns::{
+    db, gate, gate_text, labels_of, labels_text, limit, object, previous_columns, un_db,
+};
 
 /// (resource, namespace, name) triples as the JSON array that `json_each` unfolds.
 pub(super) fn keys<'a>(keys: impl IntoIterator<Item = (ResourceId, &'a ObjectKey)>) -> String {
@@ -50,16 +35,6 @@ pub(super) fn millis(timestamp: Timestamp) -> i64 {
     timestamp.as_millisecond()
 }
 
-/// Labels as JSON text.
-pub(super) fn labels_text(labels: &Labels) -> String {
-    serde_json::json!(labels).to_string()
-}
-
-/// Labels from JSON text.
-pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
-    serde_json::from_str(text).map_err(|error| corrupt(key, error))
-}
-
 /// The columns `namespace` and `name`.
 pub(super) fn key(row: &SqliteRow) -> Result<ObjectKey, EngineError> {
     Ok(ObjectKey::new(
@@ -76,17 +51,6 @@ pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, Eng
         as_imported: row.try_get("as_imported")?,
         labels: labels_of(row.try_get("labels")?, key)?,
     })
-}
-
-/// An object from its body and the columns rv and `as_imported`.
-pub(super) fn object(
-    key: ObjectKey,
-    body: String,
-    rv: u64,
-    as_imported: bool,
-) -> Result<StoredObject, EngineError> {
-    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
-    Ok(encoded.into_object(key, rv, as_imported))
 }
 
 /// All columns of `changes`; none where the body is gone, because a later change replaced it.
@@ -160,16 +124,6 @@ fn effect(number: i64, key: &ObjectKey) -> Result<Effect, EngineError> {
     }
 }
 
-/// The columns `prev_rv` and `prev_labels`.
-pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<String>) {
-    match previous {
-        PreviousRef::None => (None, None),
-        PreviousRef::Unknown => (Some(0), None),
-        PreviousRef::Labels(labels) => (Some(0), Some(labels_text(labels))),
-        PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
-    }
-}
-
 /// All columns of `resources`, and `newest_change`: the newest version in `changes`.
 pub(super) fn record(row: &SqliteRow) -> Result<ResourceRecord, EngineError> {
     let resource = GroupResource::new(
@@ -204,23 +158,4 @@ pub(super) fn record(row: &SqliteRow) -> Result<ResourceRecord, EngineError> {
         newest_logged: number("newest_logged")?.max(newest_change),
         imported: number("imported")?,
     })
-}
-
-/// The column `gate`.
-pub(super) fn gate_text(state: GateState) -> &'static str {
-    match state {
-        GateState::Closed => "Closed",
-        GateState::Held => "Held",
-        GateState::Open => "Open",
-    }
-}
-
-/// The column `gate`.
-pub(super) fn gate(text: &str) -> Option<GateState> {
-    match text {
-        "Closed" => Some(GateState::Closed),
-        "Held" => Some(GateState::Held),
-        "Open" => Some(GateState::Open),
-        _ => None,
-    }
 }

@@ -1,0 +1,74 @@
+//! What columns mean in both databases.
+
+use crds::control::GateState;
+
+use super::engine::{EngineError, corrupt};
+use crate::{
+    cache::PreviousRef,
+    model::{Encoded, Labels, ObjectKey, StoredObject},
+};
+
+/// A version or seq as the database keeps it.
+pub(super) fn db(number: u64) -> i64 {
+    number.cast_signed()
+}
+
+/// A version or seq as the database kept it.
+pub(super) fn un_db(number: i64) -> u64 {
+    number.cast_unsigned()
+}
+
+/// A count as the database takes it.
+pub(super) fn limit(max: usize) -> i64 {
+    i64::try_from(max).unwrap_or(i64::MAX)
+}
+
+/// Labels as JSON text.
+pub(super) fn labels_text(labels: &Labels) -> String {
+    serde_json::json!(labels).to_string()
+}
+
+/// Labels from JSON text.
+pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
+    serde_json::from_str(text).map_err(|error| corrupt(key, error))
+}
+
+/// An object from its body and the columns rv and `as_imported`.
+pub(super) fn object(
+    key: ObjectKey,
+    body: String,
+    rv: u64,
+    as_imported: bool,
+) -> Result<StoredObject, EngineError> {
+    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
+    Ok(encoded.into_object(key, rv, as_imported))
+}
+
+/// The columns `prev_rv` and `prev_labels`.
+pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<String>) {
+    match previous {
+        PreviousRef::None => (None, None),
+        PreviousRef::Unknown => (Some(0), None),
+        PreviousRef::Labels(labels) => (Some(0), Some(labels_text(labels))),
+        PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
+    }
+}
+
+/// The column `gate`.
+pub(super) fn gate_text(state: GateState) -> &'static str {
+    match state {
+        GateState::Closed => "Closed",
+        GateState::Held => "Held",
+        GateState::Open => "Open",
+    }
+}
+
+/// The column `gate`.
+pub(super) fn gate(text: &str) -> Option<GateState> {
+    match text {
+        "Closed" => Some(GateState::Closed),
+        "Held" => Some(GateState::Held),
+        "Open" => Some(GateState::Open),
+        _ => None,
+    }
+}
