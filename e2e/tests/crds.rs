@@ -200,6 +200,7 @@ async fn kubectl_shows_the_columns(cluster: &Cluster) {
         "AGE",
         "MESSAGE",
         "SERVER",
+        "PRIMARY",
         "CERTEXPIRY",
     ];
     assert_eq!(words[..heads.len()], heads, "{table}");
