@@ -14,7 +14,7 @@ use super::{Parameters, ParametersError, key};
 const KUBELET_DATA: &str = "..data";
 
 /// How often a directory is read again that was exchanged while it was read.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 8;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -96,17 +96,21 @@ impl ParametersReader {
 /// The known files of a directory, all of one version where the kubelet made it.
 pub(super) fn read_files(directory: &Path) -> Result<Files, ParametersError> {
     let version = || fs::canonicalize(directory.join(KUBELET_DATA)).ok();
-    let mut tried = 1;
-    loop {
+    for _ in 0..ATTEMPTS {
         let before = version();
         let result = read_known(before.as_deref().unwrap_or(directory));
         // The link is exchanged before the version behind it goes: while it is the same, so was
         // everything that was read.
-        if tried == ATTEMPTS || before == version() {
+        if before == version() {
             return result;
         }
-        tried += 1;
     }
+    // What was read last may lack the files of a version that was being deleted.
+    let source = io::Error::other("it was exchanged again and again while it was read");
+    Err(ParametersError::Read {
+        path: directory.to_owned(),
+        source,
+    })
 }
 
 fn read_known(place: &Path) -> Result<Files, ParametersError> {
