@@ -1,7 +1,10 @@
 //! What can happen to a server.
 
-use anyhow::{Context as _, Result};
+use std::time::Instant;
 
+use anyhow::{Context as _, Result, ensure};
+
+use super::process::{LOOK_AGAIN, TO_END};
 use super::{Postgres, config};
 use crate::tls::{Authority, Pair};
 use crate::workdir::{processes, signal};
@@ -48,8 +51,18 @@ impl Postgres {
         let pid = self.server.pid().context("it does not run")?;
         // The first of them would start others in their place.
         signal("KILL", &[pid])?;
-        signal("KILL", &processes(&self.data())?)?;
-        self.server.end().await
+        // The shared memory is in use, and no other server starts, until the last of them is gone;
+        // one that waits for the disk goes late.
+        let deadline = Instant::now() + TO_END;
+        loop {
+            let left = processes(&self.data())?;
+            if left.is_empty() {
+                return self.server.end().await;
+            }
+            ensure!(Instant::now() < deadline, "{left:?} did not end in time");
+            signal("KILL", &left)?;
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Stops the clock for all its processes (SIGSTOP): connections stay open, and nobody answers.

@@ -14,8 +14,8 @@ use crate::workdir;
 
 /// Enough for a recovery on a machine that does other things too.
 const TO_START: Duration = Duration::from_mins(1);
-const TO_END: Duration = Duration::from_mins(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+pub(super) const TO_END: Duration = Duration::from_mins(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const TAIL_BYTES: usize = 4096;
 
 /// The postmaster, when one was started.
