@@ -36,6 +36,8 @@ use super::{
     workload,
 };
 
+#[cfg(test)]
+pub use managed::give_way;
 pub use managed::{Managed, Recovery};
 pub use volume::Volume;
 #[cfg(test)]
@@ -73,6 +75,14 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// A pod of an old template that cannot start could not be deleted.
+    #[error("cannot delete pod {pod}, which keeps its successor waiting: {source}")]
+    InTheWay {
+        /// Its name.
+        pod: String,
+        /// Why.
+        source: kube::Error,
+    },
     /// The server's pods could not be read.
     #[error("cannot read the server's pods: {source}")]
     Pods {
@@ -103,6 +113,7 @@ impl Error {
             Self::Apply { source, .. }
             | Self::Orphans { source, .. }
             | Self::Backups { source }
+            | Self::InTheWay { source, .. }
             | Self::Pods { source }
             | Self::Access { source, .. } => {
                 matches!(source, kube::Error::Api(status) if status.code == 403)

@@ -254,3 +254,34 @@ async fn a_volume_that_is_refused_for_another_reason_is_an_error() {
     server.next().await.refuse(404, "NotFound");
     assert!(task.await.unwrap().unwrap_err().is_forbidden());
 }
+
+#[tokio::test]
+async fn a_pod_that_is_in_the_way_is_deleted_and_no_other_of_its_name() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "simple-postgres-0", "namespace": "target", "uid": "uid-of-pod"}});
+    for code in [200, 409] {
+        let (client, mut server) = pair();
+        let pod = serde_json::from_value(pod.clone()).unwrap();
+        let task = tokio::spawn(async move { apply::give_way(&client, &pod).await });
+        let delete = server.next().await;
+        assert_eq!(delete.method, "DELETE");
+        assert!(
+            delete
+                .path
+                .contains("/namespaces/target/pods/simple-postgres-0"),
+            "{}",
+            delete.path
+        );
+        assert_eq!(delete.body["preconditions"]["uid"], "uid-of-pod");
+        if code == 200 {
+            delete.answer(200, &pod_deleted());
+        } else {
+            delete.refuse(409, "Conflict");
+        }
+        task.await.unwrap().unwrap();
+    }
+}
+
+fn pod_deleted() -> Value {
+    json!({"apiVersion": "v1", "kind": "Status", "status": "Success", "metadata": {}})
+}

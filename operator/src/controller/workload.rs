@@ -6,6 +6,11 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
+/// Label of a pod with the template that it is of.
+const REVISION_LABEL: &str = "controller-revision-hash";
+/// What a container waits for in the ordinary course.
+const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
 /// Whether the pods of the present template serve.
 #[must_use]
 pub fn is_ready(deployment: &Deployment) -> bool {
@@ -80,6 +85,39 @@ pub fn why_database_not_ready(stateful_set: &StatefulSet, pods: &[Pod]) -> Strin
         .unwrap_or_else(|| format!("the pod of StatefulSet {name} is not ready yet"))
 }
 
+/// A pod of a `StatefulSet` that cannot start and is of an older template than the present one. The
+/// `StatefulSet` itself waits for it for ever (kubernetes/kubernetes#67250), so a template that was
+/// corrected would never get its turn. A pod whose containers run is left alone, however long it
+/// takes: it may be replaying its log.
+#[must_use]
+pub fn in_the_way<'a>(stateful_set: &StatefulSet, pods: &'a [Pod]) -> Option<&'a Pod> {
+    let status = stateful_set.status.as_ref()?;
+    if status.observed_generation != stateful_set.metadata.generation {
+        return None;
+    }
+    let present = status.update_revision.as_ref()?;
+    pods.iter().find(|pod| {
+        let revision = pod.labels().get(REVISION_LABEL);
+        revision.is_some_and(|revision| revision != present)
+            && pod.metadata.deletion_timestamp.is_none()
+            && (scheduling_trouble(pod).is_some() || waits_in_vain(pod))
+    })
+}
+
+/// Whether a container waits for what does not come by itself.
+fn waits_in_vain(pod: &Pod) -> bool {
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    let waiting = statuses.into_iter().flatten().filter_map(|container| {
+        let state = container.state.as_ref()?;
+        state.waiting.as_ref()?.reason.as_deref()
+    });
+    let mut reasons = waiting.filter(|reason| !ORDINARY.contains(reason));
+    reasons.next().is_some()
+}
+
 /// Why a Job does not get on, in the words of whoever knows best.
 #[must_use]
 pub fn why_job_fails(pods: &[Pod]) -> Option<String> {
@@ -111,8 +149,7 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
     let waiting = state.and_then(|state| state.waiting.as_ref());
     // Pulling and creating are the ordinary course.
     let stuck = waiting.and_then(|waiting| waiting.reason.as_deref());
-    let stuck =
-        stuck.filter(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing");
+    let stuck = stuck.filter(|reason| !ORDINARY.contains(reason));
     if let Some(ended) = ended.filter(|ended| ended.exit_code != 0) {
         let words = ended
             .message
@@ -225,6 +262,37 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(why_not_ready(&deployment, &[pod(&status)]), expected);
+    }
+
+    #[rstest]
+    #[case::old_and_stuck("old", json!({"state": {"waiting": {"reason": "ImagePullBackOff"}}}), true)]
+    #[case::crashing("old", json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}}), true)]
+    #[case::replaying("old", json!({"state": {"running": {}},
+        "lastState": {"terminated": {"exitCode": 1}}}), false)]
+    #[case::starting("old", json!({"state": {"waiting": {"reason": "ContainerCreating"}}}), false)]
+    #[case::present("new", json!({"state": {"waiting": {"reason": "ImagePullBackOff"}}}), false)]
+    fn only_a_pod_of_an_old_template_that_cannot_start_is_in_the_way(
+        #[case] revision: &str,
+        #[case] state: Value,
+        #[case] expected: bool,
+    ) {
+        let stateful_set = |generation: i64| {
+            serde_json::from_value(json!({
+                "metadata": {"name": "s", "generation": generation},
+                "status": {"replicas": 1, "observedGeneration": 2, "updateRevision": "new"},
+            }))
+            .unwrap()
+        };
+        let mut pod = pod(&container(&state));
+        pod.metadata.labels = Some([(REVISION_LABEL.to_owned(), revision.to_owned())].into());
+        let pods = std::slice::from_ref(&pod);
+        assert_eq!(in_the_way(&stateful_set(2), pods).is_some(), expected);
+        // What is not looked at yet may have another template still.
+        assert!(in_the_way(&stateful_set(3), pods).is_none());
+        let mut ending = pod.clone();
+        ending.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert!(in_the_way(&stateful_set(2), &[ending]).is_none());
     }
 
     #[test]

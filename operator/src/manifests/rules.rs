@@ -231,10 +231,11 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
-            "Says why server, database or a restore do not go on.",
+            "Says why server, database or a restore do not go on; delete lets a database's pod that \
+             cannot start give way to a corrected one.",
             "",
             &["pods"],
-            &["list"],
+            &["list", "delete"],
         ),
         rule(
             "The server's right to read its ConfigMap.",

@@ -5,7 +5,11 @@ use k8s_openapi::api::{
     batch::v1::{CronJob, Job},
     core::v1::Pod,
 };
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Preconditions},
+};
+use tracing::info;
 
 use super::{Error, Volume, inside, one, pods, volume};
 use crate::{controller::workload, database::managed::Children};
@@ -68,7 +72,11 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
     } else {
         let namespace = stateful_set.namespace().unwrap_or_default();
         let selector = stateful_set.spec.as_ref().map(|spec| &spec.selector);
-        pods(client, &namespace, selector).await?
+        let pods = pods(client, &namespace, selector).await?;
+        if let Some(pod) = workload::in_the_way(&stateful_set, &pods) {
+            give_way(client, pod).await?;
+        }
+        pods
     };
     let recovery = match recovery {
         Some(job) => Some(recover(client, &job).await?),
@@ -93,6 +101,30 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
         backups,
         backup_jobs,
     })
+}
+
+/// Deletes a pod that keeps a corrected template from its turn. It cannot start, so nothing ends.
+///
+/// # Errors
+/// If it cannot be deleted; that it is gone already is as good.
+pub async fn give_way(client: &Client, pod: &Pod) -> Result<(), Error> {
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: pod.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    let name = pod.name_any();
+    match inside(client, pod).delete(&name, &params).await {
+        Ok(_) => info!(
+            pod = name,
+            "deleted a pod of an old template that cannot start"
+        ),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+        Err(source) => return Err(Error::InTheWay { pod: name, source }),
+    }
+    Ok(())
 }
 
 async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
