@@ -13,7 +13,7 @@ use crate::certs::{Material, Pair};
 pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
 
 /// Image of PostgreSQL of the tests.
-pub const POSTGRES_IMAGE: &str = "registry.example/library/postgres:17.10-bookworm";
+pub const POSTGRES_IMAGE: &str = "registry.example/library/postgres:17.11-bookworm";
 
 /// A `ReportsServer` called `simple`. Name, namespace and groups differ from each other and from
 /// the project's own names, so that a mix-up shows.

@@ -411,14 +411,14 @@ fn managed_object() -> ReportsServer {
     None,
     "True",
     reasons::DATABASE_AVAILABLE,
-    "PostgreSQL 17.10-bookworm answers"
+    "PostgreSQL 17.11-bookworm answers"
 )]
 #[case::too_small(
     true,
     Some("only dynamically provisioned pvc can be resized"),
     "True",
     reasons::VOLUME_CANNOT_GROW,
-    "PostgreSQL 17.10-bookworm answers; the volume keeps its size: \
+    "PostgreSQL 17.11-bookworm answers; the volume keeps its size: \
      only dynamically provisioned pvc can be resized; take a storage class with \
      allowVolumeExpansion, or set the size back"
 )]
@@ -455,7 +455,7 @@ fn a_managed_database_is_told_by_itself(
     assert_eq!(database.primary.is_some(), ready);
     assert_eq!(
         status.versions.unwrap().postgres.as_deref(),
-        Some("17.10-bookworm")
+        Some("17.11-bookworm")
     );
 }
 

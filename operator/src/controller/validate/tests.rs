@@ -182,8 +182,8 @@ fn settings(spec: &Validated) -> &Managed {
 }
 
 #[rstest]
-#[case::default(json!({}), json!({}), "registry.example/library/postgres:17.10-bookworm", 17)]
-#[case::version(json!({"version": "15"}), json!({}), "registry.example/library/postgres:15.18-bookworm", 15)]
+#[case::default(json!({}), json!({}), "registry.example/library/postgres:17.11-bookworm", 17)]
+#[case::version(json!({"version": "15"}), json!({}), "registry.example/library/postgres:15.19-bookworm", 15)]
 #[case::tag(json!({}), json!({"tag": "16.1"}), "registry.example/library/postgres:16.1", 16)]
 #[case::own(json!({"version": "15"}), json!({"repository": "tools/postgres", "tag": "e2e"}),
     "registry.example/tools/postgres:e2e", 15)]
@@ -258,7 +258,7 @@ fn a_version_that_nobody_asked_for_is_that_of_the_volume() {
         .meet(known)
         .unwrap();
     let image = settings(&spec).image();
-    assert_eq!(image, "registry.example/library/postgres:15.18-bookworm");
+    assert_eq!(image, "registry.example/library/postgres:15.19-bookworm");
 }
 
 #[test]

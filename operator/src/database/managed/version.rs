@@ -2,18 +2,18 @@
 
 /// Image of mode `Managed` where nothing else is said: the newest minor version at the time of the
 /// release. This and [`SUPPORTED`] are all there is to change for another one.
-pub const DEFAULT_IMAGE: &str = "docker.io/library/postgres:17.10-bookworm";
+pub const DEFAULT_IMAGE: &str = "docker.io/library/postgres:17.11-bookworm";
 
 /// Major versions, and the tag of the official image for each.
 pub const SUPPORTED: [(u32, &str); 5] = [
-    (14, "14.23-bookworm"),
-    (15, "15.18-bookworm"),
-    (16, "16.14-bookworm"),
-    (17, "17.10-bookworm"),
-    (18, "18.4-bookworm"),
+    (14, "14.24-bookworm"),
+    (15, "15.19-bookworm"),
+    (16, "16.15-bookworm"),
+    (17, "17.11-bookworm"),
+    (18, "18.6-bookworm"),
 ];
 
-/// The major version that a tag begins with, such as 17 of `17.10-bookworm`.
+/// The major version that a tag begins with, such as 17 of `17.11-bookworm`.
 #[must_use]
 pub fn major(tag: &str) -> Option<u32> {
     let digits = tag.len() - tag.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case("17.10-bookworm", Some(17))]
+    #[case("17.11-bookworm", Some(17))]
     #[case("15", Some(15))]
     #[case("latest", None)]
     #[case("", None)]
