@@ -46,6 +46,7 @@ async fn run(
     }
     let verdict = scene.end(PATIENCE).await;
     println!("{strikes:?}\n{verdict:#?}");
+    assert!(verdict.acknowledged >= changes, "too many were refused");
     (verdict, strikes)
 }
 

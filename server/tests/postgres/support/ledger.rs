@@ -28,11 +28,12 @@ impl Ledger {
         }
     }
 
-    /// A number for a write that is about to be sent.
-    pub fn begin(&self) -> u64 {
+    /// A number for a write that is about to be sent, while there is room for one.
+    pub fn begin(&self) -> Option<u64> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.fate(id).store(OPEN, Ordering::Release);
-        id
+        let fate = self.fates.get(usize::try_from(id).ok()?)?;
+        fate.store(OPEN, Ordering::Release);
+        Some(id)
     }
 
     /// The write was made and has this version.

@@ -15,7 +15,10 @@ use super::{eventually, report, reports};
 
 /// One write in so many deletes.
 const DELETE_EVERY: u32 = 10;
+/// Before the cache has what the database had.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Before a write that was refused for now is tried again.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// Where clients write down what they do, and learn when to stop.
 pub struct Desk {
@@ -38,8 +41,8 @@ pub struct Desk {
 impl Desk {
     /// For servers in `places` places.
     pub fn new(places: usize, target: u64) -> Arc<Self> {
-        // Room for what is never answered.
-        let capacity = usize::try_from(target + target / 2).unwrap() + 200_000;
+        // Room for what is refused or never answered.
+        let capacity = usize::try_from(2 * target).unwrap() + 400_000;
         Arc::new(Self {
             ledger: Ledger::new(capacity),
             stop: AtomicBool::new(false),
@@ -135,7 +138,11 @@ impl Client {
     /// Makes one write of the object `name`, which is no other client's.
     async fn write(&self, name: &str) {
         let ledger = &self.desk.ledger;
-        let id = ledger.begin();
+        let Some(id) = ledger.begin() else {
+            // The verdict tells that the target was not reached.
+            self.desk.stop.store(true, Ordering::Relaxed);
+            return;
+        };
         let began = Instant::now();
         let result = self.store.write(&reports(), self.choose(name, id)).await;
         let waited = u64::try_from(began.elapsed().as_millis()).unwrap();
@@ -157,12 +164,12 @@ impl Client {
             // Whether it was made is not known. Clients of tests are less patient than they should.
             Err(WriteError::Store(error)) if error.retry_after().is_some() => {
                 self.desk.refused.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(4 * PAUSE).await;
+                tokio::time::sleep(RETRY).await;
             }
             Err(error) => {
                 println!("an answer without a hint: {error}");
                 self.desk.unhelpful.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(4 * PAUSE).await;
+                tokio::time::sleep(RETRY).await;
             }
         }
     }
