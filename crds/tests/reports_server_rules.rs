@@ -71,6 +71,7 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"storageClassName": "a"}}}}), "storageClassName has no meaning with ephemeral")]
 #[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}, "migration": {"source": {"policy": "Prune"}}}), "source.policy must be Keep")]
 #[case(json!({"database": {"backup": {"destination": {}}}}), "exactly one of pvc and s3")]
+#[case(json!({"database": {"mode": "Managed", "managed": {"bootstrap": {"recovery": {"backupName": "a", "volumeClaimRef": {"name": "b"}, "s3": {"bucket": "abc", "credentialsSecretRef": {"name": "c"}}}}}}}), "at most one of volumeClaimRef and s3")]
 #[case(json!({"migration": {"approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"approval": "Automatic", "approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"soak": "9000h"}}), "must not be longer than 8784h")]

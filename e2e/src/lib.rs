@@ -6,5 +6,6 @@ pub mod cnpg;
 pub mod operator;
 pub mod patroni;
 pub mod reports;
+pub mod s3;
 pub mod takeover;
 pub mod witness;

@@ -49,7 +49,7 @@ async fn secret(line: &Takeover, pair: &Patroni<'_>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_survive_the_failover_of_a_pair() {
     let full = std::env::var_os("E2E_FULL").is_some();
-    let mut options = options(Input::Generated { seed: 4 }, if full { 5000 } else { 200 });
+    let mut options = options(Input::Generated { seed: 4 }, if full { 1000 } else { 200 });
     options.database = database();
     let line = Takeover::prepare(options, say).await.unwrap();
     let mut pair = Patroni::start(&line.cluster).await.unwrap();

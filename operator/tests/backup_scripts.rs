@@ -25,6 +25,18 @@ const RESTORE: &str = concat!(
 
 /// A script, as its container runs it.
 fn run(postgres: &Postgres, script: &str, backups: &Path, name: &str, database: &str) -> Output {
+    run_in("here", postgres, script, backups, name, database)
+}
+
+/// A script, as its container runs it in a cluster with this uid.
+fn run_in(
+    cluster: &str,
+    postgres: &Postgres,
+    script: &str,
+    backups: &Path,
+    name: &str,
+    database: &str,
+) -> Output {
     let major = postgres.version().split('.').next().unwrap();
     let programs = format!("/usr/lib/postgresql/{major}/bin:/usr/bin:/bin");
     Command::new("bash")
@@ -33,6 +45,7 @@ fn run(postgres: &Postgres, script: &str, backups: &Path, name: &str, database: 
         .env("PATH", programs)
         .env("BACKUPS", backups)
         .env("BACKUP_NAME", name)
+        .env("CLUSTER_UID", cluster)
         .env("RETENTION_MINUTES", "60")
         .env("PGHOST", "127.0.0.1")
         .env("PGPORT", postgres.port().to_string())
@@ -57,6 +70,11 @@ fn text(output: &Output) -> String {
 }
 
 fn count(postgres: &Postgres, database: &str) -> String {
+    let reports = "SELECT count(*), md5(string_agg(body, ',' ORDER BY id)) FROM kept.reports";
+    query(postgres, database, reports)
+}
+
+fn query(postgres: &Postgres, database: &str, query: &str) -> String {
     let major = postgres.version().split('.').next().unwrap().to_owned();
     let output = Command::new(format!("/usr/lib/postgresql/{major}/bin/psql"))
         .env("PGPASSWORD", postgres.password())
@@ -67,8 +85,7 @@ fn count(postgres: &Postgres, database: &str) -> String {
             "-p",
             &postgres.port().to_string(),
         ])
-        .args(["-U", USER, "-d", database, "-c"])
-        .arg("SELECT count(*), md5(string_agg(body, ',' ORDER BY id)) FROM kept.reports")
+        .args(["-U", USER, "-d", database, "-c", query])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", text(&output));
@@ -159,4 +176,53 @@ async fn a_backup_that_is_not_there_is_told_with_those_that_are() {
     let restored = run(&postgres, RESTORE, backups.path(), "c", DATABASE);
     assert!(!restored.status.success());
     assert!(text(&restored).contains("there is no backup c; there are: a b"));
+}
+
+/// The tables of the server that the script knows.
+const TABLES: &str = include_str!("../../server/migrations/postgres/0001_init.sql");
+
+const MARKS: &str = "SELECT (SELECT count(*) FROM reports_server.imported),
+    (SELECT count(*) FROM reports_server.objects WHERE as_imported),
+    (SELECT sum(imported) FROM reports_server.resources),
+    (SELECT count(*) FROM reports_server.objects)";
+
+/// Another cluster's etcd has never had what was imported: it must not look deleted there.
+#[tokio::test]
+async fn marks_of_imported_reports_are_those_of_one_cluster() {
+    let postgres = filled().await;
+    let client = postgres.client().await.unwrap();
+    let tables = format!("CREATE SCHEMA reports_server; {TABLES}");
+    client.batch_execute(&tables).await.unwrap();
+    client
+        .batch_execute(
+            "INSERT INTO reports_server.objects (cluster, resource_id, namespace, name, uid, rv,
+                 as_imported, labels, body, report)
+             VALUES (1, 1, 'a', 'b', 'u', 5, true, '{}', '{}', 1);
+             INSERT INTO reports_server.imported VALUES (1, 1, 'a', 'b', 'u', 5);
+             INSERT INTO reports_server.resources (cluster, api_group, resource, kind, namespaced,
+                 uid, created_at, imported) VALUES (1, 'g', 'r', 'K', true, 'u', now(), 1);",
+        )
+        .await
+        .unwrap();
+    let backups = tempfile::tempdir().unwrap();
+    let made = run_in("first", &postgres, BACKUP, backups.path(), "one", DATABASE);
+    assert!(made.status.success(), "{}", text(&made));
+    for (cluster, marks) in [("first", "1|1|1|1"), ("second", "0|0|0|1")] {
+        let fresh = format!("CREATE DATABASE of_{cluster} OWNER {USER}");
+        postgres.sql(&fresh).await.unwrap();
+        let database = format!("of_{cluster}");
+        // The second time meets what the first has made.
+        for _ in 0..2 {
+            let restored = run_in(
+                cluster,
+                &postgres,
+                RESTORE,
+                backups.path(),
+                "one",
+                &database,
+            );
+            assert!(restored.status.success(), "{}", text(&restored));
+            assert_eq!(query(&postgres, &database, MARKS).trim(), marks);
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod backup;
 pub mod cache;
 pub mod cluster;
 pub mod config;

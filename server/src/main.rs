@@ -5,11 +5,21 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use reports_server::config::Config;
-use reports_server::{run, telemetry};
+use reports_server::{backup, run, telemetry};
+
+/// First argument of the program that carries backups: it shares the image, not the options.
+const BACKUP: &str = "backup";
 
 fn main() -> ExitCode {
-    let config = Config::parse();
-    match start(config) {
+    let ended = if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == BACKUP)
+    {
+        carry(backup::Cli::parse_from(std::env::args_os().skip(1)))
+    } else {
+        start(Config::parse())
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Also for people who start it by hand, so not as JSON.
@@ -17,6 +27,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Carries a backup to its bucket, or back. One thread will do.
+fn carry(cli: backup::Cli) -> anyhow::Result<()> {
+    telemetry::install_logs(&cli.log_level).context("check --log-level")?;
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime; raise the limits of the container")?
+        .block_on(backup::run(cli))
+        .map_err(Into::into)
 }
 
 fn start(config: Config) -> anyhow::Result<()> {

@@ -6,8 +6,7 @@
 use std::fmt;
 
 use super::spec::{
-    DatabaseSpec, HealingSpec, MigrationSpec, MonitoringSpec, ReportsServerSpec, ServerSpec,
-    TlsMode, TlsSpec, Verification,
+    HealingSpec, MigrationSpec, MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec, Verification,
 };
 
 /// What a refused field is told.
@@ -19,9 +18,6 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.migration.concurrency",
     "spec.migration.verification",
     "spec.migration.drainWindow",
-    "spec.database.backup.destination.s3",
-    "spec.server.serviceAccount",
-    "spec.server.podTemplate",
     "spec.tls.mode",
     "spec.tls.certManager",
     "spec.tls.provided",
@@ -58,9 +54,9 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         suspend: _,
         apis: _,
         migration,
-        database,
+        database: _,
         cluster_identity: _,
-        server,
+        server: _,
         images: _,
         tls,
         network_policy,
@@ -72,12 +68,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
     let mut found = Found::default();
     if let Some(migration) = migration {
         found.migration(migration);
-    }
-    if let Some(database) = database {
-        found.database(database);
-    }
-    if let Some(server) = server {
-        found.server(server);
     }
     if let Some(tls) = tls {
         found.tls(tls);
@@ -139,42 +129,6 @@ impl Found {
         let sample = *verification == Some(Verification::Sample);
         self.value_when("spec.migration.verification", sample, Some("Sample"));
         self.when("spec.migration.drainWindow", drain_window.is_some());
-    }
-
-    fn database(&mut self, spec: &DatabaseSpec) {
-        let DatabaseSpec {
-            mode: _,
-            embedded: _,
-            managed: _,
-            external: _,
-            cloud_native_pg: _,
-            backup,
-            pool: _,
-        } = spec;
-        let destination = backup
-            .as_ref()
-            .and_then(|backup| backup.destination.as_ref());
-        let s3 = destination.is_some_and(|destination| destination.s3.is_some());
-        self.when("spec.database.backup.destination.s3", s3);
-    }
-
-    fn server(&mut self, spec: &ServerSpec) {
-        let ServerSpec {
-            replicas: _,
-            autoscaling: _,
-            resources: _,
-            node_selector: _,
-            tolerations: _,
-            affinity: _,
-            topology_spread_constraints: _,
-            priority_class_name: _,
-            pod_disruption_budget: _,
-            service_account,
-            logging: _,
-            pod_template,
-        } = spec;
-        self.when("spec.server.serviceAccount", service_account.is_some());
-        self.when("spec.server.podTemplate", pod_template.is_some());
     }
 
     fn tls(&mut self, spec: &TlsSpec) {
@@ -261,10 +215,6 @@ mod tests {
     #[case(json!({"migration": {"concurrency": 2}}), "spec.migration.concurrency: ")]
     #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
     #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
-    #[case(json!({"database": {"backup": {"destination": {"s3": {"bucket": "abc"}}}}}),
-        "spec.database.backup.destination.s3: ")]
-    #[case(json!({"server": {"serviceAccount": {"name": "x"}}}), "spec.server.serviceAccount: ")]
-    #[case(json!({"server": {"podTemplate": {"spec": {}}}}), "spec.server.podTemplate: ")]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
     #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
@@ -281,8 +231,6 @@ mod tests {
             "targetNamespace": "reports-server",
             "migration": {"dryRun": true, "concurrency": 2, "verification": "Sample",
                 "drainWindow": "1m"},
-            "database": {"backup": {"destination": {"s3": {"bucket": "abc"}}}},
-            "server": {"serviceAccount": {}, "podTemplate": {}},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},
             "networkPolicy": {"enabled": true},

@@ -46,6 +46,8 @@ pub struct ClusterOptions {
     pub apiservers: usize,
     /// Additional flags of every kube-apiserver, e.g. `--watch-cache-sizes=...`.
     pub apiserver_args: Vec<String>,
+    /// Further flags of the kube-controller-manager.
+    pub controller_args: Vec<String>,
     /// Whether etcd waits for the disk at each write. Off (faster) by default; benchmarks
     /// turn it on.
     pub fsync: bool,
@@ -64,6 +66,7 @@ impl Default for ClusterOptions {
             shape: Shape::default(),
             apiservers: 1,
             apiserver_args: Vec::new(),
+            controller_args: Vec::new(),
             fsync: false,
             // Generous: two cores may be busy with several clusters and a compiler.
             ready_timeout: Duration::from_mins(3),

@@ -38,6 +38,7 @@ pub(super) struct Record {
     /// Indexes 0 to `apiservers - 1` were started.
     pub(super) apiservers: usize,
     pub(super) apiserver_args: Vec<String>,
+    pub(super) controller_args: Vec<String>,
     pub(super) fsync: bool,
     pub(super) ready_timeout: Duration,
     /// Process (outside) whose network and mount namespaces are the cluster's.

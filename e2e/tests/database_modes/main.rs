@@ -9,4 +9,5 @@
 
 mod cloudnativepg;
 mod external;
+mod managed;
 mod subject;

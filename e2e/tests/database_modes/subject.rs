@@ -59,10 +59,16 @@ impl Subject {
 
     /// Asks for this database.
     pub async fn apply(&self, database: Value) {
+        self.apply_spec(json!({"apis": [], "database": database}))
+            .await;
+    }
+
+    /// Asks for all of this, in [`NAMESPACE`].
+    pub async fn apply_spec(&self, mut spec: Value) {
+        spec["targetNamespace"] = json!(NAMESPACE);
         let object = json!({
             "apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
-            "metadata": {"name": NAME},
-            "spec": {"targetNamespace": NAMESPACE, "apis": [], "database": database},
+            "metadata": {"name": NAME}, "spec": spec,
         });
         let params = PatchParams::apply(MANAGER).force();
         self.all()

@@ -166,7 +166,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         control_api,
     } = children;
     one(&inside(client, &operand_binding), &operand_binding).await?;
-    one(&inside(client, &service_account), &service_account).await?;
+    maybe(client, service_account.as_ref()).await?;
     one(&Api::all(client.clone()), &auth_delegator).await?;
     one(&inside(client, &auth_reader), &auth_reader).await?;
     one(&Api::all(client.clone()), &schema_reader).await?;

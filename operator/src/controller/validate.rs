@@ -4,6 +4,7 @@
 //! every default resolved.
 
 mod scale;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
 };
 use kube::{Resource, ResourceExt};
+use serde_json::{Map, Value};
 
 use crate::{
     certs,
@@ -135,6 +137,12 @@ pub struct PodSettings {
     pub priority_class: Option<String>,
     /// What is logged.
     pub log_level: LogLevel,
+    /// A `ServiceAccount` of the user's in place of one of ours.
+    pub service_account: Option<String>,
+    /// Annotations of ours.
+    pub service_account_annotations: Option<BTreeMap<String, String>>,
+    /// What is merged over the pod template last.
+    pub template: Option<Map<String, Value>>,
 }
 
 /// A `ReportsServer` that can be carried out.
@@ -183,6 +191,13 @@ impl Validated {
         self.database.postgres()?.managed.as_ref()
     }
 
+    /// Name of the `ServiceAccount` of the server's pods.
+    #[must_use]
+    pub fn service_account(&self) -> String {
+        let own = self.pod.service_account.clone();
+        own.unwrap_or_else(|| self.names.server())
+    }
+
     /// Whether the operator runs a PostgreSQL for it.
     #[must_use]
     pub fn is_managed(&self) -> bool {
@@ -211,6 +226,7 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
     check_namespace(&spec.target_namespace, facts.namespace)?;
 
     let names = Names::new(&name);
+    check_pods(spec, &names)?;
     let confirmed = object
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
@@ -311,6 +327,25 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
             .to_owned()
     });
     shared.chain(image).chain(backup).collect()
+}
+
+fn check_pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {
+    let Some(server) = &spec.server else {
+        return Ok(());
+    };
+    let account = server.service_account.as_ref();
+    if account.is_some_and(|account| account.name.is_some() && account.annotations.is_some()) {
+        return refuse(
+            reasons::INVALID_SPEC,
+            "spec.server.serviceAccount.annotations: are for the ServiceAccount that the operator \
+             makes; annotate the one of serviceAccount.name yourself"
+                .to_owned(),
+        );
+    }
+    match &server.pod_template {
+        Some(template) => template::check(template, &names.selector()),
+        None => Ok(()),
+    }
 }
 
 /// Groups that the kube-apiserver or this project needs itself.
@@ -418,14 +453,18 @@ fn database(
     }
     let identity = spec.cluster_identity.clone().unwrap_or_default();
     let managed = (effective.database_mode == DatabaseMode::Managed).then(|| {
-        let image = facts.default_postgres_image;
-        managed::settings(
-            names.instance(),
-            spec,
-            effective,
-            image,
-            scale.replicas.most(),
-        )
+        let server = pod_settings(spec, effective, facts.default_image);
+        let carrier = managed::Carrier {
+            image: server.image,
+            pull_policy: server.pull_policy,
+        };
+        let surroundings = managed::Surroundings {
+            default_image: facts.default_postgres_image,
+            carrier,
+            cluster_uid: facts.cluster_uid,
+            servers: scale.replicas.most(),
+        };
+        managed::settings(names.instance(), spec, effective, surroundings)
     });
     let managed = managed.transpose()?;
     Ok(Database::Postgres(Box::new(Postgres {
@@ -482,6 +521,7 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
     let server: ServerSpec = spec.server.clone().unwrap_or_default();
     let images = spec.images.clone().unwrap_or_default();
     let own = images.server.unwrap_or_default();
+    let account = server.service_account.unwrap_or_default();
     PodSettings {
         image: images::resolve(default, images.registry.as_deref(), &own),
         pull_policy: own.pull_policy.unwrap_or_default(),
@@ -497,6 +537,9 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
         affinity: server.affinity,
         priority_class: server.priority_class_name,
         log_level: effective.log_level,
+        service_account: account.name,
+        service_account_annotations: account.annotations,
+        template: server.pod_template,
     }
 }
 

@@ -145,7 +145,11 @@ pub struct BootstrapSpec {
 }
 
 /// A backup to start with. It has an effect on a database that does not exist yet.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[x_kube(
+    validation = Rule::new("!has(self.volumeClaimRef) || !has(self.s3)")
+        .message("at most one of volumeClaimRef and s3 may be set")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoverySpec {
     /// Name of the backup: its file's name without `.dump`.
@@ -154,10 +158,13 @@ pub struct RecoverySpec {
         regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
     )]
     pub backup_name: String,
-    /// The `PersistentVolumeClaim` that it is on. Default: the one on which the backups of a
-    /// `ReportsServer` of this name are, which outlives it.
+    /// The `PersistentVolumeClaim` that it is on. Default: where the backups of this
+    /// `ReportsServer` go, be it a bucket or the claim that has outlived one of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_claim_ref: Option<LocalReference>,
+    /// The S3 bucket that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3Destination>,
 }
 
 /// A PostgreSQL that somebody else runs.
@@ -349,17 +356,21 @@ pub struct S3Destination {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub prefix: Option<String>,
-    /// URL of the service, where it is not AWS.
+    /// URL of the service, where it is not AWS, such as `https://minio.example:9000`; buckets are
+    /// then asked for by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 512))]
+    #[schemars(length(min = 1, max = 512), regex(pattern = r"^https?://[^/]+"))]
     pub endpoint: Option<String>,
-    /// Region of the bucket.
+    /// Region of the bucket. Default: `us-east-1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub region: Option<String>,
-    /// Secret with `accessKeyId` and `secretAccessKey`; without it the pod's own identity is used.
+    /// Secret with `accessKeyId`, `secretAccessKey` and, for temporary credentials, `sessionToken`.
+    pub credentials_secret_ref: LocalReference,
+    /// Secret with the CAs of the service's certificate in the key `ca.crt`. Default: the public
+    /// CAs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub credentials_secret_ref: Option<LocalReference>,
+    pub ca_secret_ref: Option<LocalReference>,
 }
 
 /// The server's connections to the database.

@@ -59,7 +59,8 @@ pub struct ServerSpec {
     /// What the server logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingSpec>,
-    /// A pod template that is merged over ours last, for whatever has no field of its own.
+    /// A pod template that is merged over ours last, for whatever has no field of its own: lists of
+    /// things with names by the name (the server's container is `server`), other lists as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub pod_template: Option<Map<String, Value>>,

@@ -99,22 +99,24 @@ pub(super) fn controller_manager(name: String, state: &StateDir, record: &Record
         // Nobody renews the lease of the node that stands for kube-proxy's address.
         Shape::ControlPlane => "--controllers=*,-node-lifecycle-controller,-node-ipam-controller",
     };
-    ProcessSpec::new(name, "kube-controller-manager").args([
-        flag("kubeconfig", state.kubeconfig("kube-controller-manager")),
-        flag(
-            "service-account-private-key-file",
-            state.pki("service-accounts.key"),
-        ),
-        flag("root-ca-file", state.pki("ca.crt")),
-        flag("cluster-signing-cert-file", state.pki("ca.crt")),
-        flag("cluster-signing-key-file", state.pki("ca.key")),
-        "--use-service-account-credentials=true".to_owned(),
-        "--allocate-node-cidrs=true".to_owned(),
-        format!("--cluster-cidr={}", network::CLUSTER_CIDR),
-        "--bind-address=127.0.0.1".to_owned(),
-        "--leader-elect=false".to_owned(),
-        controllers.to_owned(),
-    ])
+    ProcessSpec::new(name, "kube-controller-manager")
+        .args([
+            flag("kubeconfig", state.kubeconfig("kube-controller-manager")),
+            flag(
+                "service-account-private-key-file",
+                state.pki("service-accounts.key"),
+            ),
+            flag("root-ca-file", state.pki("ca.crt")),
+            flag("cluster-signing-cert-file", state.pki("ca.crt")),
+            flag("cluster-signing-key-file", state.pki("ca.key")),
+            "--use-service-account-credentials=true".to_owned(),
+            "--allocate-node-cidrs=true".to_owned(),
+            format!("--cluster-cidr={}", network::CLUSTER_CIDR),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--leader-elect=false".to_owned(),
+            controllers.to_owned(),
+        ])
+        .args(record.controller_args.iter().cloned())
 }
 
 pub(super) fn kube_proxy(name: String, state: &StateDir) -> ProcessSpec {
@@ -150,6 +152,7 @@ mod tests {
             shape: Shape::ControlPlane,
             apiservers: 2,
             apiserver_args: vec!["--v=4".into()],
+            controller_args: Vec::new(),
             fsync,
             ready_timeout: Duration::ZERO,
             pid: 0,

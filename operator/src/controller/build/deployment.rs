@@ -18,7 +18,7 @@ use k8s_openapi::{
     },
 };
 
-use super::{Validated, namespaced, scale, storage};
+use super::{Validated, namespaced, scale, storage, template};
 use crate::{
     database::place::{self, Database},
     names::{CONTAINER_PORT, PORT_NAME},
@@ -43,17 +43,21 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
                 match_labels: Some(spec.names.selector()),
                 ..LabelSelector::default()
             },
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(spec.names.labels()),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(pod(spec)),
-            },
+            template: template::merged(template(spec), spec.pod.template.as_ref()),
             revision_history_limit: Some(3),
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()
+    }
+}
+
+fn template(spec: &Validated) -> PodTemplateSpec {
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(spec.names.labels()),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(pod(spec)),
     }
 }
 
@@ -82,7 +86,7 @@ fn pod(spec: &Validated) -> PodSpec {
         .map(|name| LocalObjectReference { name: name.clone() })
         .collect();
     PodSpec {
-        service_account_name: Some(spec.names.server()),
+        service_account_name: Some(spec.service_account()),
         automount_service_account_token: Some(true),
         // The environment of every Service of the namespace is of no use to the server.
         enable_service_links: Some(false),

@@ -8,6 +8,7 @@ mod rbac;
 mod scale;
 mod secrets;
 mod storage;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -39,8 +40,8 @@ pub(crate) use rbac::schema_reader_rules;
 pub struct Children {
     /// The operator's rights in the target namespace.
     pub operand_binding: RoleBinding,
-    /// Identity of the server.
-    pub service_account: ServiceAccount,
+    /// Identity of the server, unless the user has one for it.
+    pub service_account: Option<ServiceAccount>,
     /// Lets the server ask who a user is and what the user may do.
     pub auth_delegator: ClusterRoleBinding,
     /// Lets the server read the aggregator's client CA.
@@ -157,7 +158,7 @@ impl Children {
                 self.config_reader_binding.name_any(),
                 self.operand_binding.name_any(),
             ],
-            service_accounts: vec![self.service_account.name_any()],
+            service_accounts: name(self.service_account.as_ref()),
             disruption_budgets: name(self.disruption_budget.as_ref()),
             autoscalers: name(self.autoscaler.as_ref()),
             stateful_sets: Vec::new(),

@@ -15,13 +15,20 @@ use crate::names::{AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROL
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn service_account(spec: &Validated) -> ServiceAccount {
-    ServiceAccount {
-        metadata: namespaced(spec, spec.names.server()),
+/// None where the user has one.
+pub(super) fn service_account(spec: &Validated) -> Option<ServiceAccount> {
+    if spec.pod.service_account.is_some() {
+        return None;
+    }
+    Some(ServiceAccount {
+        metadata: ObjectMeta {
+            annotations: spec.pod.service_account_annotations.clone(),
+            ..namespaced(spec, spec.names.server())
+        },
         // The pod asks for its token itself; nobody else who uses the account gets one.
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
-    }
+    })
 }
 
 /// Gives the operator's `ServiceAccount` its rights on Secrets, Deployments and so on in the target
@@ -123,7 +130,7 @@ fn role_ref(kind: &str, name: String) -> RoleRef {
 fn server(spec: &Validated) -> Vec<Subject> {
     let account = ServiceAccountRef {
         namespace: spec.namespace.clone(),
-        name: spec.names.server(),
+        name: spec.service_account(),
     };
     vec![subject(&account)]
 }

@@ -1,6 +1,7 @@
 //! The children as a cluster would get them.
 
 mod managed;
+mod pods;
 
 use crds::v1alpha1::spec::DatabaseMode;
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::util::intstr::IntOrString};

@@ -289,6 +289,14 @@ fn a_metric_that_is_none_is_named() {
     );
 }
 
+#[test]
+fn annotations_are_for_a_service_account_of_ours() {
+    let account = json!({"name": "own", "annotations": {"a": "b"}});
+    let refusal = try_validate(json!({"server": {"serviceAccount": account}})).unwrap_err();
+    let start = "spec.server.serviceAccount.annotations: ";
+    assert!(refusal.message.starts_with(start), "{}", refusal.message);
+}
+
 #[rstest]
 #[case::exists(true, None, "this database exists already")]
 #[case::another(

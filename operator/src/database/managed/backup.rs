@@ -1,11 +1,12 @@
 //! Backups of a managed database, and the way back from one.
 //!
-//! A `CronJob` dumps the database to a volume of its own; each backup is called as its Job is. A
-//! `ReportsServer` that starts with a backup gets a Job that fills the empty database before the
-//! first server starts.
+//! A `CronJob` dumps the database to a volume of its own or to a bucket; each backup is called as
+//! its Job is. A `ReportsServer` that starts with a backup gets a Job that fills the empty database
+//! before the first server starts.
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crds::v1alpha1::spec::S3Destination;
 use k8s_openapi::{
     api::{
         batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec},
@@ -26,10 +27,13 @@ use super::{
     children::Home,
     conf,
     pod::{container, path, security_context},
+    s3::{self, Errand},
     settings::Managed,
 };
 use crate::names::Names;
 
+/// Variable with the name of the backup.
+const BACKUP_NAME: &str = "BACKUP_NAME";
 /// Where backups are mounted.
 const DIRECTORY: &str = "/backups";
 const CLIENT_DIRECTORY: &str = "/etc/reports-postgres-client";
@@ -49,10 +53,41 @@ pub struct Backup {
     pub schedule: String,
     /// How long one is kept.
     pub retention: Duration,
-    /// Size of the volume.
-    pub size: Quantity,
-    /// `StorageClass`; the cluster's default where absent.
-    pub class: Option<String>,
+    /// Where they go.
+    pub destination: Destination,
+}
+
+/// Where backups go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Destination {
+    /// A volume of their own.
+    Volume {
+        /// Its size.
+        size: Quantity,
+        /// `StorageClass`; the cluster's default where absent.
+        class: Option<String>,
+    },
+    /// A bucket.
+    Bucket(S3Destination),
+}
+
+/// Where a backup is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// On a volume: name of the `PersistentVolumeClaim`.
+    Claim(String),
+    /// In a bucket.
+    Bucket(S3Destination),
+}
+
+/// What a Job does.
+struct Work<'a> {
+    source: Source,
+    script: &'static str,
+    errand: Errand,
+    name: EnvVar,
+    own: Vec<EnvVar>,
+    labels: &'a BTreeMap<String, String>,
 }
 
 /// A backup that the database is to start with.
@@ -60,38 +95,45 @@ pub struct Backup {
 pub struct Recovery {
     /// Its name.
     pub backup: String,
-    /// `PersistentVolumeClaim` that it is on.
-    pub claim: String,
+    /// Where it is.
+    pub source: Source,
 }
 
-/// The volume for backups; it always outlives the `ReportsServer`.
+/// The volume for backups, where they go to one; it always outlives the `ReportsServer`.
 #[must_use]
-pub fn claim(backup: &Backup, home: Home<'_>) -> PersistentVolumeClaim {
-    PersistentVolumeClaim {
+pub fn claim(backup: &Backup, home: Home<'_>) -> Option<PersistentVolumeClaim> {
+    let Destination::Volume { size, class } = &backup.destination else {
+        return None;
+    };
+    Some(PersistentVolumeClaim {
         metadata: home.unowned(home.names.backup(), home.names.backup_labels()),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
-            storage_class_name: backup.class.clone(),
+            storage_class_name: class.clone(),
             resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([(
-                    "storage".to_owned(),
-                    backup.size.clone(),
-                )])),
+                requests: Some(BTreeMap::from([("storage".to_owned(), size.clone())])),
                 ..VolumeResourceRequirements::default()
             }),
             ..PersistentVolumeClaimSpec::default()
         }),
         ..PersistentVolumeClaim::default()
-    }
+    })
 }
 
 /// Makes the backups. `kubectl create job NAME --from=cronjob/...` makes one called `NAME` at once.
 #[must_use]
 pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
-    let minutes = backup.retention.as_secs() / 60;
-    let own = vec![
-        EnvVar {
-            name: "BACKUP_NAME".to_owned(),
+    let retention_minutes = backup.retention.as_secs() / 60;
+    let labels = home.names.backup_labels();
+    let work = Work {
+        source: match &backup.destination {
+            Destination::Volume { .. } => Source::Claim(home.names.backup()),
+            Destination::Bucket(bucket) => Source::Bucket(bucket.clone()),
+        },
+        script: conf::BACKUP,
+        errand: Errand::Put { retention_minutes },
+        name: EnvVar {
+            name: BACKUP_NAME.to_owned(),
             value_from: Some(EnvVarSource {
                 field_ref: Some(ObjectFieldSelector {
                     field_path: format!("metadata.labels['{JOB_NAME_LABEL}']"),
@@ -101,9 +143,9 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
             }),
             ..EnvVar::default()
         },
-        variable("RETENTION_MINUTES", minutes.to_string()),
-    ];
-    let labels = home.names.backup_labels();
+        own: vec![variable("RETENTION_MINUTES", retention_minutes.to_string())],
+        labels: &labels,
+    };
     CronJob {
         metadata: ObjectMeta {
             labels: Some(labels.clone()),
@@ -123,14 +165,7 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
                     labels: Some(labels.clone()),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(job(
-                    managed,
-                    home,
-                    &home.names.backup(),
-                    conf::BACKUP,
-                    own,
-                    &labels,
-                )),
+                spec: Some(job(managed, home, work)),
             },
         }),
         ..CronJob::default()
@@ -140,21 +175,21 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
 /// Fills the empty database.
 #[must_use]
 pub fn recovery_job(managed: &Managed, recovery: &Recovery, home: Home<'_>) -> Job {
-    let own = vec![variable("BACKUP_NAME", recovery.backup.clone())];
     let labels = home.names.recovery_labels();
+    let work = Work {
+        source: recovery.source.clone(),
+        script: conf::RESTORE,
+        errand: Errand::Get,
+        name: variable(BACKUP_NAME, recovery.backup.clone()),
+        own: Vec::new(),
+        labels: &labels,
+    };
     Job {
         metadata: ObjectMeta {
             labels: Some(labels.clone()),
             ..home.metadata(recovery_name(recovery, home.names))
         },
-        spec: Some(job(
-            managed,
-            home,
-            &recovery.claim,
-            conf::RESTORE,
-            own,
-            &labels,
-        )),
+        spec: Some(job(managed, home, work)),
         ..Job::default()
     }
 }
@@ -165,19 +200,37 @@ pub fn recovery_name(recovery: &Recovery, names: &Names) -> String {
     let mut hash = Sha256::new();
     hash.update(&recovery.backup);
     hash.update([0]);
-    hash.update(&recovery.claim);
+    match &recovery.source {
+        Source::Claim(claim) => hash.update(claim),
+        Source::Bucket(bucket) => s3::distinguish(bucket, &mut hash),
+    }
     let hash: String = hex::encode(hash.finalize()).chars().take(8).collect();
     format!("{}-{hash}", names.recovery())
 }
 
-fn job(
-    managed: &Managed,
-    home: Home<'_>,
-    claim: &str,
-    script: &str,
-    own: Vec<EnvVar>,
-    labels: &BTreeMap<String, String>,
-) -> JobSpec {
+fn job(managed: &Managed, home: Home<'_>, work: Work<'_>) -> JobSpec {
+    let Work {
+        source,
+        script,
+        errand,
+        name,
+        own,
+        labels,
+    } = work;
+    let volumes = volumes(home, &source, script);
+    let client = client(managed, home, script, [vec![name.clone()], own].concat());
+    // A file on its way to a bucket is made first, one on its way from there fetched first.
+    let (first, last) = match (&source, errand) {
+        (Source::Claim(_), _) => (None, client),
+        (Source::Bucket(bucket), errand) => {
+            let directory = mount("backups", DIRECTORY, false);
+            let carrier = s3::container(&managed.carrier, bucket, errand, name, directory);
+            match errand {
+                Errand::Put { .. } => (Some(client), carrier),
+                Errand::Get => (Some(carrier), client),
+            }
+        }
+    };
     let secrets = managed.pull_secrets.iter();
     let secrets: Vec<LocalObjectReference> = secrets
         .map(|name| LocalObjectReference { name: name.clone() })
@@ -187,8 +240,9 @@ fn job(
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         security_context: Some(security_context()),
-        containers: vec![client(managed, home, script, own)],
-        volumes: Some(volumes(home, claim, script)),
+        init_containers: first.map(|first| vec![first]),
+        containers: vec![last],
+        volumes: Some(volumes),
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
         node_selector: managed.node_selector.clone(),
         tolerations: managed.tolerations.clone(),
@@ -211,12 +265,13 @@ fn job(
 
 fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> Container {
     let quantity = |text: &str| Quantity(text.to_owned());
+    let cluster = variable("CLUSTER_UID", managed.cluster_uid.clone());
     Container {
         command: Some(vec![
             "bash".to_owned(),
             format!("{}/{script}", conf::DIRECTORY),
         ]),
-        env: Some([own, connection(home)].concat()),
+        env: Some([own, vec![cluster], connection(home)].concat()),
         resources: Some(ResourceRequirements {
             requests: Some(BTreeMap::from([
                 ("cpu".to_owned(), quantity("50m")),
@@ -252,19 +307,30 @@ fn connection(home: Home<'_>) -> Vec<EnvVar> {
     .to_vec()
 }
 
-fn volumes(home: Home<'_>, claim: &str, script: &str) -> Vec<Volume> {
+fn volumes(home: Home<'_>, source: &Source, script: &str) -> Vec<Volume> {
     let named = |name: &str| Volume {
         name: name.to_owned(),
         ..Volume::default()
     };
-    vec![
-        Volume {
+    let backups = match source {
+        Source::Claim(claim) => Volume {
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name: claim.to_owned(),
+                claim_name: claim.clone(),
                 ..PersistentVolumeClaimVolumeSource::default()
             }),
             ..named("backups")
         },
+        Source::Bucket(_) => Volume {
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..named("backups")
+        },
+    };
+    let ca = match source {
+        Source::Claim(_) => None,
+        Source::Bucket(bucket) => s3::volume(bucket),
+    };
+    let mut volumes = vec![
+        backups,
         Volume {
             secret: Some(SecretVolumeSource {
                 secret_name: Some(home.names.database_client()),
@@ -286,7 +352,9 @@ fn volumes(home: Home<'_>, claim: &str, script: &str) -> Vec<Volume> {
             empty_dir: Some(EmptyDirVolumeSource::default()),
             ..named("tmp")
         },
-    ]
+    ];
+    volumes.extend(ca);
+    volumes
 }
 
 fn variable(name: &str, value: String) -> EnvVar {

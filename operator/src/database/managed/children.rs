@@ -128,7 +128,10 @@ pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Child
         recovery: managed
             .recovering()
             .map(|recovery| backup::recovery_job(managed, recovery, home)),
-        backups: managed.backup.as_ref().map(|own| backup::claim(own, home)),
+        backups: managed
+            .backup
+            .as_ref()
+            .and_then(|own| backup::claim(own, home)),
         backup: managed
             .backup
             .as_ref()

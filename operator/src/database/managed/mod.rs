@@ -9,13 +9,15 @@ mod children;
 mod conf;
 mod pod;
 mod quantity;
+mod s3;
 mod settings;
 mod tuning;
 mod version;
 
-pub use backup::{Backup, Recovery};
+pub use backup::{Backup, Destination, Recovery, Source};
 pub use children::{Children, Home, RECOVERY_ANNOTATION, VERSION_ANNOTATION, children};
-pub use settings::{Known, Managed, SettingsError, settings};
+pub use s3::Carrier;
+pub use settings::{Known, Managed, SettingsError, Surroundings, settings};
 pub use version::{DEFAULT_IMAGE, SUPPORTED, major};
 
 /// The database.

@@ -6,7 +6,7 @@ use crds::v1alpha1::{
     ReportsServerSpec,
     defaults::{BACKUP_RETENTION, BACKUP_SCHEDULE, Effective, STORAGE_SIZE},
     reasons,
-    spec::{BackupSpec, ImageSpec, PullPolicy},
+    spec::{BackupSpec, ImageSpec, PullPolicy, RecoverySpec},
 };
 use k8s_openapi::{
     api::core::v1::{ResourceRequirements, Toleration},
@@ -14,8 +14,9 @@ use k8s_openapi::{
 };
 
 use super::{
-    backup::{Backup, Recovery},
+    backup::{Backup, Destination, Recovery, Source},
     quantity,
+    s3::Carrier,
     tuning::Room,
     version::{self, SUPPORTED, major},
 };
@@ -64,6 +65,10 @@ pub struct Managed {
     connections: u64,
     /// Backups, where they are asked for.
     pub backup: Option<Backup>,
+    /// What carries them to a bucket and back.
+    pub carrier: Carrier,
+    /// uid of the namespace `kube-system`.
+    pub cluster_uid: String,
     recovery: Option<Recovery>,
     /// What there is already.
     pub known: Known,
@@ -89,8 +94,20 @@ const PENDING: &str = "pending";
 /// Beginning of the note on a volume that started with a backup; its name follows.
 const DONE: &str = "done:";
 
-/// Reads the specification of the `ReportsServer` called `name`. `servers` is the most there can
-/// be.
+/// What a managed database depends on besides its own part of the specification.
+#[derive(Clone, Debug)]
+pub struct Surroundings<'a> {
+    /// Image of PostgreSQL where the specification names none.
+    pub default_image: &'a str,
+    /// What carries backups to a bucket and back.
+    pub carrier: Carrier,
+    /// uid of the namespace `kube-system`: the etcd that reports are imported from.
+    pub cluster_uid: &'a str,
+    /// Most servers that there can be.
+    pub servers: i32,
+}
+
+/// Reads the specification of the `ReportsServer` called `name`.
 ///
 /// # Errors
 /// If it contradicts itself.
@@ -98,21 +115,24 @@ pub fn settings(
     name: &str,
     spec: &ReportsServerSpec,
     effective: &Effective,
-    default_image: &str,
-    servers: i32,
+    surroundings: Surroundings<'_>,
 ) -> Result<Managed, SettingsError> {
+    let Surroundings {
+        default_image,
+        carrier,
+        cluster_uid,
+        servers,
+    } = surroundings;
     let database = spec.database.clone().unwrap_or_default();
     let managed = database.managed.unwrap_or_default();
     let images = spec.images.clone().unwrap_or_default();
     let image = images.postgres.unwrap_or_default();
     let server = spec.server.clone().unwrap_or_default();
     let recovery = managed.bootstrap.and_then(|bootstrap| bootstrap.recovery);
-    let recovery = recovery.map(|recovery| {
-        let own = Names::new(name).backup();
-        let claim = recovery.volume_claim_ref.map_or(own, |claim| claim.name);
+    let recovery = recovery.map(|recovery| Recovery {
         // People copy the name of the file.
-        let backup = recovery.backup_name.trim_end_matches(".dump").to_owned();
-        Recovery { backup, claim }
+        backup: recovery.backup_name.trim_end_matches(".dump").to_owned(),
+        source: source(name, recovery, database.backup.as_ref()),
     });
     let (version, explicit) = wanted_version(managed.version.as_deref(), &image, default_image)?;
     Ok(Managed {
@@ -138,6 +158,8 @@ pub fn settings(
         servers: u64::try_from(servers).unwrap_or(1),
         connections: effective.max_connections.unwrap_or(1).into(),
         backup: database.backup.map(backup),
+        carrier,
+        cluster_uid: cluster_uid.to_owned(),
         recovery,
         known: Known::default(),
     })
@@ -182,15 +204,33 @@ fn backup(spec: BackupSpec) -> Backup {
         retention,
         destination,
     } = spec;
-    let volume = destination.and_then(|destination| destination.pvc);
-    let storage = volume.and_then(|volume| volume.storage).unwrap_or_default();
+    let destination = destination.unwrap_or_default();
+    let storage = destination.pvc.and_then(|volume| volume.storage);
+    let storage = storage.unwrap_or_default();
     Backup {
         schedule: schedule.unwrap_or_else(|| BACKUP_SCHEDULE.to_owned()),
         retention: retention.map_or(BACKUP_RETENTION, Into::into),
-        size: storage
-            .size
-            .unwrap_or_else(|| Quantity(STORAGE_SIZE.to_owned())),
-        class: storage.storage_class_name,
+        destination: match destination.s3 {
+            Some(bucket) => Destination::Bucket(bucket),
+            None => Destination::Volume {
+                size: storage
+                    .size
+                    .unwrap_or_else(|| Quantity(STORAGE_SIZE.to_owned())),
+                class: storage.storage_class_name,
+            },
+        },
+    }
+}
+
+/// Where a backup to start with is: where the specification says, else where the backups of a
+/// `ReportsServer` of this name go.
+fn source(name: &str, recovery: RecoverySpec, backups: Option<&BackupSpec>) -> Source {
+    let destination = backups.and_then(|backup| backup.destination.as_ref());
+    let bucket = destination.and_then(|destination| destination.s3.clone());
+    match (recovery.volume_claim_ref, recovery.s3.or(bucket)) {
+        (Some(claim), _) => Source::Claim(claim.name),
+        (None, Some(bucket)) => Source::Bucket(bucket),
+        (None, None) => Source::Claim(Names::new(name).backup()),
     }
 }
 

@@ -290,3 +290,73 @@ fn no_server_runs_and_no_backup_is_made_before_the_restore() {
     };
     assert_eq!(at(noted), goes_on);
 }
+
+/// Backups go to a bucket, and the database starts with one of them.
+fn bucket(recovery: &Value) -> Value {
+    json!({
+        "database": {"mode": "Managed",
+            "backup": {"retention": "48h", "destination": {"s3": {
+                "bucket": "kept", "prefix": "west", "endpoint": "https://s3.example",
+                "credentialsSecretRef": {"name": "keys"}, "caSecretRef": {"name": "ca"}}}},
+            "managed": {"bootstrap": {"recovery": recovery}}},
+        "images": {"server": {"tag": "own"}},
+    })
+}
+
+#[test]
+fn a_file_is_dumped_before_it_is_sent_and_fetched_before_it_is_restored() {
+    let children = managed(bucket(&json!({"backupName": "nightly"})));
+    assert!(children.backups.is_none(), "a bucket needs no volume");
+    let cron = value(&children.backup);
+    let put = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"].clone();
+    let get = value(&children.recovery)["spec"]["template"]["spec"].clone();
+    for (pod, first, last) in [(&put, "postgres", "s3"), (&get, "s3", "postgres")] {
+        assert_eq!(pod["initContainers"][0]["name"], first);
+        assert_eq!(pod["containers"][0]["name"], last);
+        assert_eq!(
+            pod["volumes"][0],
+            json!({"name": "backups", "emptyDir": {}})
+        );
+        let pod = serde_json::from_value(pod.clone()).unwrap();
+        assert_eq!(security::violations(&pod), Vec::<String>::new());
+    }
+    let carrier = &put["containers"][0];
+    assert_eq!(carrier["image"], "registry.example/reports-server:own");
+    let common = [
+        "--name=$(BACKUP_NAME)",
+        "--directory=/backups",
+        "--bucket=kept",
+        "--prefix=west",
+        "--endpoint=https://s3.example",
+        "--ca-file=/etc/reports-s3/ca.crt",
+    ];
+    let args = |first: &[&str]| json!([first, common.as_slice()].concat());
+    assert_eq!(
+        carrier["args"],
+        args(&["backup", "put", "--retention-minutes=2880"])
+    );
+    assert_eq!(get["initContainers"][0]["args"], args(&["backup", "get"]));
+    let secrets: Vec<&Value> = carrier["env"].as_array().unwrap()[1..]
+        .iter()
+        .map(|variable| &variable["valueFrom"]["secretKeyRef"]["name"])
+        .collect();
+    assert_eq!(secrets, ["keys"; 3]);
+}
+
+#[test]
+fn a_backup_is_where_the_user_says_else_where_backups_go() {
+    let source = |recovery: Value| {
+        let job = value(&managed(bucket(&recovery)).recovery);
+        let volume = &job["spec"]["template"]["spec"]["volumes"][0];
+        let args = &job["spec"]["template"]["spec"]["initContainers"][0]["args"];
+        let claim = volume["persistentVolumeClaim"]["claimName"].as_str();
+        let bucket = args.to_string();
+        (claim.map(str::to_owned), bucket.contains("--bucket=other"))
+    };
+    assert_eq!(source(json!({"backupName": "a"})), (None, false));
+    let claim = json!({"backupName": "a", "volumeClaimRef": {"name": "old"}});
+    assert_eq!(source(claim), (Some("old".to_owned()), false));
+    let other = json!({"backupName": "a", "s3": {"bucket": "other",
+        "credentialsSecretRef": {"name": "keys"}}});
+    assert_eq!(source(other), (None, true));
+}

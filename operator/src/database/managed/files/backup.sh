@@ -6,6 +6,13 @@ backups=${BACKUPS:-/backups}
 file=$backups/$BACKUP_NAME.dump
 trap 'rm -f "$file.partial"' EXIT
 rm -f "$backups"/*.partial
+# Whose etcd the marks of imported reports are about: another cluster has another etcd.
+psql --no-password -XqAt -v ON_ERROR_STOP=1 -v etcd="$CLUSTER_UID" <<-'EOSQL'
+	SELECT to_regnamespace('reports_server') IS NOT NULL AS used \gset
+	\if :used
+	    COMMENT ON SCHEMA reports_server IS :'etcd';
+	\endif
+EOSQL
 pg_dump --no-password --format=custom --file="$file.partial"
 pg_restore --file=/dev/null "$file.partial"
 sync "$file.partial"

@@ -1,0 +1,58 @@
+//! What the user says of the server's pods, and who they are.
+
+use serde_json::{Value, json};
+
+use super::{all, children, value};
+
+/// Names of the `ServiceAccount`s that are given rights.
+fn subjects(spec: Value) -> Vec<String> {
+    let mut names: Vec<String> = all(children(spec))
+        .into_iter()
+        .filter(|(name, _)| *name != "operand_binding")
+        .flat_map(|(_, object)| object["subjects"].as_array().cloned().unwrap_or_default())
+        .map(|subject| subject["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn a_service_account_of_the_users_gets_the_rights() {
+    let spec = json!({"server": {"serviceAccount": {"name": "own"}}});
+    assert_eq!(subjects(spec.clone()), ["own"]);
+    let children = children(spec);
+    assert!(children.service_account.is_none());
+    assert_eq!(children.kept().service_accounts, Vec::<String>::new());
+    let pod = children.deployment.spec.unwrap().template.spec.unwrap();
+    assert_eq!(pod.service_account_name.as_deref(), Some("own"));
+}
+
+#[test]
+fn a_service_account_of_ours_has_the_users_annotations() {
+    let spec = json!({"server": {"serviceAccount": {"annotations": {"role": "arn"}}}});
+    assert_eq!(subjects(spec.clone()), ["simple-server"]);
+    let account = value(&children(spec).service_account);
+    assert_eq!(account["metadata"]["annotations"], json!({"role": "arn"}));
+}
+
+#[test]
+fn the_users_template_is_merged_over_ours() {
+    let children = children(json!({"server": {"podTemplate": {
+        "metadata": {"annotations": {"mesh": "off"}},
+        "spec": {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+            "containers": [{"name": "server", "env": [{"name": "TZ", "value": "UTC"}]}]},
+    }}}));
+    let deployment = children.deployment.spec.unwrap();
+    let template = value(&deployment.template);
+    assert_eq!(template["metadata"]["annotations"], json!({"mesh": "off"}));
+    assert_eq!(template["spec"]["dnsConfig"]["options"][0]["name"], "ndots");
+    let containers = template["spec"]["containers"].as_array().unwrap();
+    assert_eq!(containers.len(), 1);
+    let variables = containers[0]["env"].as_array().unwrap();
+    assert!(variables.contains(&json!({"name": "TZ", "value": "UTC"})));
+    assert!(containers[0]["args"].as_array().unwrap().len() > 3);
+    let labels = deployment.template.metadata.unwrap().labels.unwrap();
+    for (key, value) in deployment.selector.match_labels.unwrap() {
+        assert_eq!(labels.get(&key), Some(&value));
+    }
+}

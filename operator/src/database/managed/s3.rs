@@ -1,0 +1,157 @@
+//! Backups in an S3 bucket. The official image cannot speak S3: the server's image, which has a
+//! program for it, carries the file between the bucket and a directory that both containers share.
+
+use std::collections::BTreeMap;
+
+use crds::v1alpha1::spec::{PullPolicy, S3Destination};
+use k8s_openapi::{
+    api::core::v1::{
+        Container, EnvVar, EnvVarSource, KeyToPath, ResourceRequirements, SecretKeySelector,
+        SecretVolumeSource, Volume, VolumeMount,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+use sha2::{Digest, Sha256};
+
+use crate::security;
+
+/// Where the CAs of the service's certificate are mounted.
+const CA_DIRECTORY: &str = "/etc/reports-s3";
+const CA_FILE: &str = "ca.crt";
+const CA_VOLUME: &str = "s3-ca";
+/// Keys of the Secret with credentials, the variables that they become, and whether one may be
+/// missing.
+const CREDENTIALS: [(&str, &str, bool); 3] = [
+    ("accessKeyId", "AWS_ACCESS_KEY_ID", false),
+    ("secretAccessKey", "AWS_SECRET_ACCESS_KEY", false),
+    ("sessionToken", "AWS_SESSION_TOKEN", true),
+];
+
+/// What carries backups: the server's image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carrier {
+    /// Image.
+    pub image: String,
+    /// When it is pulled.
+    pub pull_policy: PullPolicy,
+}
+
+/// What a carrier does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// Brings the file to the bucket; backups older than these minutes go.
+    Put { retention_minutes: u64 },
+    /// Brings the file from the bucket.
+    Get,
+}
+
+/// The container that carries the backup of the variable `BACKUP_NAME`.
+pub(super) fn container(
+    carrier: &Carrier,
+    bucket: &S3Destination,
+    errand: Errand,
+    name: EnvVar,
+    directory: VolumeMount,
+) -> Container {
+    let quantity = |text: &str| Quantity(text.to_owned());
+    let ca = bucket.ca_secret_ref.is_some();
+    let ca = ca.then(|| VolumeMount {
+        name: CA_VOLUME.to_owned(),
+        mount_path: CA_DIRECTORY.to_owned(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    });
+    let mut variables = vec![name];
+    variables.extend(CREDENTIALS.map(|credential| variable(bucket, credential)));
+    Container {
+        name: "s3".to_owned(),
+        image: Some(carrier.image.clone()),
+        image_pull_policy: Some(carrier.pull_policy.as_str().to_owned()),
+        args: Some(args(bucket, errand, &directory.mount_path)),
+        env: Some(variables),
+        // A part of the file at a time is in memory.
+        resources: Some(ResourceRequirements {
+            requests: Some(BTreeMap::from([
+                ("cpu".to_owned(), quantity("50m")),
+                ("memory".to_owned(), quantity("64Mi")),
+            ])),
+            limits: Some(BTreeMap::from([("memory".to_owned(), quantity("512Mi"))])),
+            ..ResourceRequirements::default()
+        }),
+        volume_mounts: Some([directory].into_iter().chain(ca).collect()),
+        security_context: Some(security::container()),
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn args(bucket: &S3Destination, errand: Errand, directory: &str) -> Vec<String> {
+    let mut args = vec!["backup".to_owned()];
+    match errand {
+        Errand::Put { retention_minutes } => args.extend([
+            "put".to_owned(),
+            format!("--retention-minutes={retention_minutes}"),
+        ]),
+        Errand::Get => args.push("get".to_owned()),
+    }
+    args.extend([
+        "--name=$(BACKUP_NAME)".to_owned(),
+        format!("--directory={directory}"),
+        format!("--bucket={}", bucket.bucket),
+    ]);
+    let optional = [
+        ("prefix", &bucket.prefix),
+        ("endpoint", &bucket.endpoint),
+        ("region", &bucket.region),
+    ];
+    for (option, value) in optional {
+        args.extend(value.iter().map(|value| format!("--{option}={value}")));
+    }
+    let ca = bucket.ca_secret_ref.as_ref();
+    args.extend(ca.map(|_| format!("--ca-file={CA_DIRECTORY}/{CA_FILE}")));
+    args
+}
+
+fn variable(bucket: &S3Destination, (key, name, optional): (&str, &str, bool)) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(SecretKeySelector {
+                name: bucket.credentials_secret_ref.name.clone(),
+                key: key.to_owned(),
+                optional: optional.then_some(true),
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+/// The volume with the CAs, where the service has its own.
+pub(super) fn volume(bucket: &S3Destination) -> Option<Volume> {
+    let secret = bucket.ca_secret_ref.as_ref()?;
+    Some(Volume {
+        name: CA_VOLUME.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret.name.clone()),
+            items: Some(vec![KeyToPath {
+                key: CA_FILE.to_owned(),
+                path: CA_FILE.to_owned(),
+                mode: None,
+            }]),
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    })
+}
+
+/// What tells one place from another, for the name of a Job.
+pub(super) fn distinguish(bucket: &S3Destination, hash: &mut Sha256) {
+    let parts = [&bucket.endpoint, &bucket.region, &bucket.prefix];
+    let parts = parts.map(|part| part.as_deref().unwrap_or_default());
+    for part in [bucket.bucket.as_str()].into_iter().chain(parts) {
+        hash.update(part);
+        hash.update([0]);
+    }
+}

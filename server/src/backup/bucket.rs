@@ -1,0 +1,567 @@
+//! The bucket: signed requests, in parts where a file is large.
+
+use std::{env, io, path::Path, path::PathBuf, time::Duration};
+
+use bytes::Bytes;
+use clap::Args;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use jiff::Timestamp;
+use rusty_s3::{
+    Credentials, S3Action, UrlStyle,
+    actions::{
+        CompleteMultipartUploadResponse, CreateMultipartUpload, ListObjectsV2,
+        ListObjectsV2Response,
+    },
+};
+use tokio::{
+    fs::{self, File},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::{sleep, timeout},
+};
+use url::Url;
+
+use super::{Error, SUFFIX, error, tls};
+
+/// Least size of a part, in bytes; also what a small file is sent whole up to.
+const PART: u64 = 16 << 20;
+/// Most parts of one object, by S3's own limit of 10,000.
+const PARTS: u64 = 9_000;
+/// Longest answer that is read into memory, in bytes: a page of a list has some hundred thousand.
+const ANSWER: usize = 8 << 20;
+/// How long a signature is valid, and one request may take.
+const REQUEST: Duration = Duration::from_mins(10);
+/// Tries of one request, with these pauses between them.
+const PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(15),
+    Duration::from_secs(30),
+];
+/// Where nothing else is said; services that know no regions take it.
+const REGION: &str = "us-east-1";
+
+/// Which bucket, and where.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Place {
+    /// Name of the bucket.
+    #[arg(long)]
+    pub bucket: String,
+    /// Beginning of every key in the bucket.
+    #[arg(long, default_value = "")]
+    pub prefix: String,
+    /// URL of the service; AWS where it is absent.
+    #[arg(long)]
+    pub endpoint: Option<Url>,
+    /// Region of the bucket.
+    #[arg(long, default_value = REGION)]
+    pub region: String,
+    /// File with the CAs of the service's certificate, PEM; Mozilla's where it is absent.
+    #[arg(long)]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A backup in the bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name.
+    pub name: String,
+    /// When it was stored, if that can be read.
+    pub modified: Option<Timestamp>,
+}
+
+/// A bucket that backups are in.
+pub struct Bucket {
+    api: rusty_s3::Bucket,
+    credentials: Credentials,
+    prefix: String,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl Bucket {
+    /// The bucket at this place, with the credentials of `AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY` and, where it is set, `AWS_SESSION_TOKEN`.
+    ///
+    /// # Errors
+    /// If the place or the credentials cannot be used. Nothing is sent yet.
+    pub fn open(place: &Place) -> Result<Self, Error> {
+        Self::with(place, credentials()?)
+    }
+
+    /// As [`open`](Self::open), with these credentials.
+    ///
+    /// # Errors
+    /// If the place cannot be used.
+    pub fn with(place: &Place, credentials: Credentials) -> Result<Self, Error> {
+        let config = tls::client_config(place.ca_file.as_deref())?;
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        Ok(Self {
+            api: bucket(place)?,
+            credentials,
+            prefix: prefix(&place.prefix),
+            client: Client::builder(TokioExecutor::new()).build(connector),
+        })
+    }
+
+    /// Stores a file as the backup of this name, and gives its size. It is there as a whole, or not
+    /// at all.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the bucket does not take it.
+    pub async fn put(&self, name: &str, path: &Path) -> Result<u64, Error> {
+        let failed = |source| file_error(path, source);
+        let mut file = File::open(path).await.map_err(failed)?;
+        let size = file.metadata().await.map_err(failed)?.len();
+        let key = self.key(name);
+        if size <= PART {
+            let content = read(&mut file, PART).await.map_err(failed)?;
+            let action = self.api.put_object(Some(&self.credentials), &key);
+            self.ask("store the backup", &action, content).await?;
+        } else {
+            self.put_in_parts(&key, &mut file, size, path).await?;
+        }
+        let stored = self.size(&key).await?;
+        if stored != size {
+            return Err(Error::Answer {
+                doing: "store the backup",
+                why: format!("{stored} of {size} bytes arrived"),
+            });
+        }
+        Ok(size)
+    }
+
+    async fn put_in_parts(
+        &self,
+        key: &str,
+        file: &mut File,
+        size: u64,
+        path: &Path,
+    ) -> Result<(), Error> {
+        let doing = "begin to store the backup";
+        let action = self
+            .api
+            .create_multipart_upload(Some(&self.credentials), key);
+        let answer = self.ask(doing, &action, Bytes::new()).await?;
+        let upload = CreateMultipartUpload::parse_response(&text(doing, answer).await?)
+            .map_err(|error| answer_error(doing, &error))?;
+        let upload = upload.upload_id();
+        let sent = self.send_parts(key, upload, file, size, path).await;
+        if sent.is_err() {
+            // Parts without an end cost money until somebody removes them.
+            let action = self
+                .api
+                .abort_multipart_upload(Some(&self.credentials), key, upload);
+            let aborted = self.ask("give the upload up", &action, Bytes::new()).await;
+            if let Err(error) = aborted {
+                tracing::warn!(%error, "parts of the backup are left in the bucket");
+            }
+        }
+        sent
+    }
+
+    async fn send_parts(
+        &self,
+        key: &str,
+        upload: &str,
+        file: &mut File,
+        size: u64,
+        path: &Path,
+    ) -> Result<(), Error> {
+        let credentials = Some(&self.credentials);
+        let part = PART.max(size.div_ceil(PARTS));
+        let mut tags = Vec::new();
+        for number in 1..=u16::MAX {
+            let content = read(file, part).await;
+            let content = content.map_err(|source| file_error(path, source))?;
+            if content.is_empty() {
+                break;
+            }
+            let doing = "store a part of the backup";
+            let action = self.api.upload_part(credentials, key, number, upload);
+            let answer = self.ask(doing, &action, content).await?;
+            tags.push(tag(doing, &answer)?);
+        }
+        let doing = "end the upload of the backup";
+        let tags = || tags.iter().map(String::as_str);
+        let action = self
+            .api
+            .complete_multipart_upload(credentials, key, upload, tags());
+        let body = self
+            .api
+            .complete_multipart_upload(credentials, key, upload, tags())
+            .body();
+        let answer = self.ask(doing, &action, body.into()).await?;
+        // S3 may say 200 and then that it failed.
+        let answer = text(doing, answer).await?;
+        CompleteMultipartUploadResponse::parse(&answer).map_err(|_| Error::Answer {
+            doing,
+            why: error::of_document(&answer),
+        })?;
+        Ok(())
+    }
+
+    async fn size(&self, key: &str) -> Result<u64, Error> {
+        let doing = "look at the backup that was stored";
+        let action = self.api.head_object(Some(&self.credentials), key);
+        let answer = self.ask(doing, &action, Bytes::new()).await?;
+        length(&answer).ok_or_else(|| Error::Answer {
+            doing,
+            why: "the answer has no length".to_owned(),
+        })
+    }
+
+    /// Fetches a backup into a file, and gives its size. The file has its name when it is whole.
+    ///
+    /// # Errors
+    /// If there is no backup of this name, or it cannot be fetched or written.
+    pub async fn get(&self, name: &str, path: &Path) -> Result<u64, Error> {
+        let partial = path.with_extension("partial");
+        let mut pauses = PAUSES.iter();
+        let bytes = loop {
+            match self.fetch(name, &partial).await {
+                Ok(bytes) => break bytes,
+                Err(Error::Refused { status: 404, .. }) => {
+                    let stored = self.list().await?.into_iter();
+                    return Err(Error::Missing {
+                        name: name.to_owned(),
+                        present: stored.map(|backup| backup.name).collect(),
+                    });
+                }
+                // The connection may break long after its first byte.
+                Err(error) if error.is_passing() => match pauses.next() {
+                    Some(pause) => sleep(*pause).await,
+                    None => return Err(error),
+                },
+                Err(error) => return Err(error),
+            }
+        };
+        let renamed = fs::rename(&partial, path).await;
+        renamed.map_err(|source| file_error(path, source))?;
+        Ok(bytes)
+    }
+
+    async fn fetch(&self, name: &str, path: &Path) -> Result<u64, Error> {
+        let doing = "fetch the backup";
+        let failed = |source| file_error(path, source);
+        let key = self.key(name);
+        let action = self.api.get_object(Some(&self.credentials), &key);
+        let answer = self.ask(doing, &action, Bytes::new()).await?;
+        let expected = length(&answer);
+        let mut file = File::create(path).await.map_err(failed)?;
+        let (mut body, mut bytes) = (answer.into_body(), 0);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.unreachable(doing, error.to_string()))?;
+            if let Ok(data) = frame.into_data() {
+                bytes += data.len() as u64;
+                file.write_all(&data).await.map_err(failed)?;
+            }
+        }
+        if expected.is_some_and(|expected| expected != bytes) {
+            return Err(self.unreachable(doing, format!("the answer ended after {bytes} bytes")));
+        }
+        file.sync_all().await.map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// All backups.
+    ///
+    /// # Errors
+    /// If the bucket refuses.
+    pub async fn list(&self) -> Result<Vec<Stored>, Error> {
+        let doing = "list the backups";
+        let (mut found, mut token) = (Vec::new(), None::<String>);
+        loop {
+            let mut action = self.api.list_objects_v2(Some(&self.credentials));
+            action.with_prefix(self.prefix.as_str());
+            if let Some(token) = &token {
+                action.with_continuation_token(token.as_str());
+            }
+            let answer = self.ask(doing, &action, Bytes::new()).await?;
+            let page = ListObjectsV2::parse_response(&text(doing, answer).await?)
+                .map_err(|error| answer_error(doing, &error))?;
+            found.extend(backups(&page, &self.prefix));
+            token = page.next_continuation_token;
+            if token.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Removes a backup.
+    ///
+    /// # Errors
+    /// If the bucket refuses.
+    pub async fn remove(&self, name: &str) -> Result<(), Error> {
+        let key = self.key(name);
+        let action = self.api.delete_object(Some(&self.credentials), &key);
+        let answer = self.ask("remove an old backup", &action, Bytes::new());
+        answer.await.map(drop)
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}{SUFFIX}", self.prefix)
+    }
+
+    /// Sends a request until it is answered with success, or an answer is final.
+    async fn ask<'a, A: S3Action<'a>>(
+        &self,
+        doing: &'static str,
+        action: &A,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Error> {
+        let mut pauses = PAUSES.iter();
+        loop {
+            let url = action.sign(REQUEST);
+            let error = match self
+                .send(doing, A::METHOD.to_str(), &url, body.clone())
+                .await
+            {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match pauses.next() {
+                Some(pause) if error.is_passing() => {
+                    tracing::warn!(%error, "trying again");
+                    sleep(*pause).await;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        doing: &'static str,
+        method: &str,
+        url: &Url,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Error> {
+        let method = Method::from_bytes(method.as_bytes());
+        let request = method.map_err(http::Error::from).and_then(|method| {
+            Request::builder()
+                .method(method)
+                .uri(url.as_str())
+                .body(Full::new(body))
+        });
+        let request = request.map_err(|error| answer_error(doing, &error))?;
+        let answer = timeout(REQUEST, self.client.request(request))
+            .await
+            .map_err(|_| self.unreachable(doing, "no answer in time".to_owned()))?
+            .map_err(|error| self.unreachable(doing, causes(&error)))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        Err(Error::Refused {
+            doing,
+            status: status.as_u16(),
+            why: refusal(status, &text(doing, answer).await?),
+        })
+    }
+
+    fn unreachable(&self, doing: &'static str, why: String) -> Error {
+        let host = self.api.base_url().host_str().unwrap_or_default();
+        Error::Unreachable {
+            doing,
+            host: host.to_owned(),
+            why,
+        }
+    }
+}
+
+fn credentials() -> Result<Credentials, Error> {
+    let variable = |what: &'static str| {
+        env::var(what).map_err(|_| Error::Invalid {
+            what,
+            why: "is not set: it comes from the Secret of credentialsSecretRef".to_owned(),
+        })
+    };
+    let key = variable("AWS_ACCESS_KEY_ID")?;
+    let secret = variable("AWS_SECRET_ACCESS_KEY")?;
+    Ok(match env::var("AWS_SESSION_TOKEN") {
+        Ok(token) if !token.is_empty() => Credentials::new_with_token(key, secret, token),
+        _ => Credentials::new(key, secret),
+    })
+}
+
+/// AWS has a host for each bucket; other services often have no name but the one of the endpoint.
+fn bucket(place: &Place) -> Result<rusty_s3::Bucket, Error> {
+    let invalid = |why: String| Error::Invalid {
+        what: "--endpoint",
+        why,
+    };
+    let (endpoint, style) = if let Some(endpoint) = &place.endpoint {
+        (endpoint.clone(), UrlStyle::Path)
+    } else {
+        let aws = format!("https://s3.{}.amazonaws.com", place.region);
+        let endpoint = aws
+            .parse::<Url>()
+            .map_err(|error| invalid(error.to_string()))?;
+        // A dot would make it a name that the certificate does not cover.
+        let dotted = place.bucket.contains('.');
+        let style = if dotted {
+            UrlStyle::Path
+        } else {
+            UrlStyle::VirtualHost
+        };
+        (endpoint, style)
+    };
+    rusty_s3::Bucket::new(endpoint, style, place.bucket.clone(), place.region.clone())
+        .map_err(|error| invalid(error.to_string()))
+}
+
+/// A prefix ends with a slash, and does not begin with one.
+fn prefix(text: &str) -> String {
+    match text.trim_matches('/') {
+        "" => String::new(),
+        text => format!("{text}/"),
+    }
+}
+
+/// The backups among a page's objects; the bucket may hold others.
+fn backups(page: &ListObjectsV2Response, prefix: &str) -> Vec<Stored> {
+    let objects = page.contents.iter();
+    objects
+        .filter_map(|object| {
+            let name = object.key.strip_prefix(prefix)?.strip_suffix(SUFFIX)?;
+            let modified = object.last_modified.as_ref();
+            (!name.contains('/')).then(|| Stored {
+                name: name.to_owned(),
+                modified: modified.and_then(|time| time.parse().ok()),
+            })
+        })
+        .collect()
+}
+
+async fn read(file: &mut File, most: u64) -> io::Result<Bytes> {
+    let mut content = Vec::new();
+    file.take(most).read_to_end(&mut content).await?;
+    Ok(content.into())
+}
+
+async fn text(doing: &'static str, answer: Response<Incoming>) -> Result<String, Error> {
+    let body = Limited::new(answer.into_body(), ANSWER).collect().await;
+    let body = body.map_err(|error| Error::Answer {
+        doing,
+        why: error.to_string(),
+    })?;
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+}
+
+fn refusal(status: StatusCode, text: &str) -> String {
+    let reason = status.canonical_reason().unwrap_or_default();
+    match error::of_document(text) {
+        why if why.is_empty() => reason.to_owned(),
+        why => why,
+    }
+}
+
+fn tag(doing: &'static str, answer: &Response<Incoming>) -> Result<String, Error> {
+    let tag = answer.headers().get(header::ETAG);
+    let tag = tag.and_then(|tag| tag.to_str().ok());
+    tag.map(str::to_owned).ok_or_else(|| Error::Answer {
+        doing,
+        why: "the answer has no ETag".to_owned(),
+    })
+}
+
+fn length(answer: &Response<Incoming>) -> Option<u64> {
+    let length = answer.headers().get(header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+fn answer_error(doing: &'static str, error: &dyn std::error::Error) -> Error {
+    Error::Answer {
+        doing,
+        why: error.to_string(),
+    }
+}
+
+fn file_error(path: &Path, source: io::Error) -> Error {
+    Error::File {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// The error with its causes: what failed with TLS is never in the first.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(endpoint: Option<&str>, bucket: &str) -> Place {
+        Place {
+            bucket: bucket.to_owned(),
+            endpoint: endpoint.map(|endpoint| endpoint.parse().unwrap()),
+            region: "eu-west-1".to_owned(),
+            ..Place::default()
+        }
+    }
+
+    #[test]
+    fn aws_is_asked_by_the_name_of_the_bucket_and_others_by_path() {
+        let url = |place: &Place| bucket(place).unwrap().base_url().to_string();
+        assert_eq!(
+            url(&place(None, "mine")),
+            "https://mine.s3.eu-west-1.amazonaws.com/"
+        );
+        assert_eq!(
+            url(&place(None, "my.own")),
+            "https://s3.eu-west-1.amazonaws.com/my.own/"
+        );
+        assert_eq!(
+            url(&place(Some("https://minio.example:9000"), "mine")),
+            "https://minio.example:9000/mine/"
+        );
+        assert!(bucket(&place(Some("ftp://x.example"), "mine")).is_err());
+    }
+
+    #[test]
+    fn a_prefix_is_a_folder() {
+        for text in ["a/b", "/a/b", "a/b/"] {
+            assert_eq!(prefix(text), "a/b/");
+        }
+        assert_eq!(prefix("/"), "");
+    }
+
+    #[test]
+    fn only_backups_are_listed() {
+        let page = ListObjectsV2::parse_response(
+            r#"<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <Contents><Key>a/one.dump</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>
+            <Contents><Key>a/notes.txt</Key></Contents>
+            <Contents><Key>a/b/two.dump</Key></Contents>
+            <IsTruncated>false</IsTruncated></ListBucketResult>"#,
+        )
+        .unwrap();
+        let found = backups(&page, "a/");
+        let modified = "2026-01-01T00:00:00Z".parse().ok();
+        assert_eq!(
+            found,
+            [Stored {
+                name: "one".to_owned(),
+                modified
+            }]
+        );
+    }
+}
