@@ -4,7 +4,7 @@ use crds::control::GateState;
 
 use super::engine::{EngineError, corrupt};
 use crate::{
-    cache::PreviousRef,
+    cache::{Effect, PreviousRef},
     model::{Encoded, Labels, ObjectKey, StoredObject},
 };
 
@@ -51,6 +51,38 @@ pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<S
         PreviousRef::Unknown => (Some(0), None),
         PreviousRef::Labels(labels) => (Some(0), Some(labels_text(labels))),
         PreviousRef::At { rv, labels } => (Some(db(*rv)), Some(labels_text(labels))),
+    }
+}
+
+/// The columns `prev_rv` and `prev_labels`.
+pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
+    match (rv, labels) {
+        (None, _) => PreviousRef::None,
+        (Some(0), None) => PreviousRef::Unknown,
+        (Some(0), Some(labels)) => PreviousRef::Labels(labels),
+        (Some(rv), labels) => PreviousRef::At {
+            rv: un_db(rv),
+            labels: labels.unwrap_or_default(),
+        },
+    }
+}
+
+/// The column `effect`.
+pub(super) fn effect_number(effect: Effect) -> i16 {
+    match effect {
+        Effect::EventAndState => 0,
+        Effect::Event => 1,
+        Effect::State => 2,
+    }
+}
+
+/// The column `effect`.
+pub(super) fn effect(number: i16, key: &ObjectKey) -> Result<Effect, EngineError> {
+    match number {
+        0 => Ok(Effect::EventAndState),
+        1 => Ok(Effect::Event),
+        2 => Ok(Effect::State),
+        other => Err(corrupt(key, format!("unknown effect {other} of a change"))),
     }
 }
 

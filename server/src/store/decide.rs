@@ -29,6 +29,17 @@ impl Existing {
     }
 }
 
+/// What changes leave behind: the objects that are gone, and those that are there. A key may change
+/// more than once in an import; its last state counts.
+pub(super) fn last_states(logged: &[Logged]) -> (Vec<&Logged>, Vec<&Logged>) {
+    let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
+    for change in logged.iter().filter(|l| l.change.effect != Effect::Event) {
+        last.insert((change.resource, &change.change.object.key), change);
+    }
+    last.into_values()
+        .partition(|l| l.change.type_ == EventType::Deleted)
+}
+
 /// A change and the text that goes into the database for it.
 #[derive(Debug)]
 pub(super) struct Logged {
@@ -40,6 +51,19 @@ pub(super) struct Logged {
 }
 
 impl Logged {
+    /// Whether the log keeps its text: state from a listing has it in `objects` only.
+    pub fn has_text(&self) -> bool {
+        self.change.effect != Effect::State
+    }
+
+    /// What it adds to the log, in bytes.
+    pub fn bytes(&self) -> i64 {
+        if !self.has_text() {
+            return 0;
+        }
+        i64::try_from(self.json.len()).unwrap_or(i64::MAX)
+    }
+
     /// The next change after `position`, which advances.
     pub fn next(
         position: &mut Position,

@@ -10,10 +10,8 @@ use tokio_postgres::{
 
 use super::{connection::Parameter, error::PostgresError};
 use crate::{
-    cache::{Change, Effect, EventType, PreviousRef},
-    model::{
-        GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
-    },
+    cache::{Change, EventType},
+    model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord},
     store::{
         decide::Existing,
         engine::{EngineError, corrupt},
@@ -21,7 +19,8 @@ use crate::{
 };
 
 pub(super) use crate::store::columns::{
-    db, gate, gate_text, labels_of, labels_text, limit, object, previous_columns, un_db,
+    db, effect, effect_number, gate, gate_text, labels_of, labels_text, limit, object, previous,
+    previous_columns, un_db,
 };
 
 /// A column.
@@ -110,19 +109,6 @@ pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineEr
     Ok(Some((ResourceId(column(row, "resource_id")?), change)))
 }
 
-/// The columns `prev_rv` and `prev_labels`.
-pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
-    match (rv, labels) {
-        (None, _) => PreviousRef::None,
-        (Some(0), None) => PreviousRef::Unknown,
-        (Some(0), Some(labels)) => PreviousRef::Labels(labels),
-        (Some(rv), labels) => PreviousRef::At {
-            rv: un_db(rv),
-            labels: labels.unwrap_or_default(),
-        },
-    }
-}
-
 /// The column `type`.
 pub(super) fn type_number(type_: EventType) -> i16 {
     match type_ {
@@ -138,24 +124,6 @@ fn event_type(number: i16, key: &ObjectKey) -> Result<EventType, EngineError> {
         1 => Ok(EventType::Modified),
         2 => Ok(EventType::Deleted),
         other => Err(corrupt(key, format!("unknown type {other} of a change"))),
-    }
-}
-
-/// The column `effect`.
-pub(super) fn effect_number(effect: Effect) -> i16 {
-    match effect {
-        Effect::EventAndState => 0,
-        Effect::Event => 1,
-        Effect::State => 2,
-    }
-}
-
-fn effect(number: i16, key: &ObjectKey) -> Result<Effect, EngineError> {
-    match number {
-        0 => Ok(Effect::EventAndState),
-        1 => Ok(Effect::Event),
-        2 => Ok(Effect::State),
-        other => Err(corrupt(key, format!("unknown effect {other} of a change"))),
     }
 }
 

@@ -10,10 +10,9 @@ use super::{
     tx::Tx,
 };
 use crate::{
-    cache::{Effect, EventType},
-    model::{ObjectKey, ResourceId},
+    model::ObjectKey,
     store::{
-        decide::{Existing, Logged},
+        decide::{Existing, Logged, last_states},
         engine::EngineError,
     },
 };
@@ -51,16 +50,9 @@ pub(super) async fn write(tx: &mut Tx<'_>, logged: Vec<Logged>) -> Result<(), En
     };
     tx.make_room(last.change.seq).await?;
     log(tx, &logged).await?;
-    tx.bytes += logged.iter().map(logged_bytes).sum::<i64>();
+    tx.bytes += logged.iter().map(Logged::bytes).sum::<i64>();
 
-    // A key may change more than once in an import; its last state counts.
-    let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
-    for change in logged.iter().filter(|l| l.change.effect != Effect::Event) {
-        last.insert((change.resource, &change.change.object.key), change);
-    }
-    let (gone, there): (Vec<&Logged>, Vec<&Logged>) = last
-        .into_values()
-        .partition(|l| l.change.type_ == EventType::Deleted);
+    let (gone, there) = last_states(&logged);
     project(tx, there.iter().chain(&gone).copied()).await?;
     put(tx, &there).await?;
     remove(tx, &gone).await?;
@@ -68,16 +60,6 @@ pub(super) async fn write(tx: &mut Tx<'_>, logged: Vec<Logged>) -> Result<(), En
     tx.changes
         .extend(logged.into_iter().map(|l| (l.resource, l.change)));
     Ok(())
-}
-
-/// What a change adds to the log. State from a listing has its body in `objects` only.
-fn logged_bytes(logged: &Logged) -> i64 {
-    match logged.change.effect {
-        Effect::State => 0,
-        Effect::EventAndState | Effect::Event => {
-            i64::try_from(logged.json.len()).unwrap_or(i64::MAX)
-        }
-    }
 }
 
 async fn log(tx: &Tx<'_>, logged: &[Logged]) -> Result<(), EngineError> {
@@ -95,7 +77,7 @@ async fn log(tx: &Tx<'_>, logged: &[Logged]) -> Result<(), EngineError> {
     let as_imported: Vec<bool> = logged.iter().map(|l| l.change.object.as_imported).collect();
     let bodies: Vec<Option<&str>> = logged
         .iter()
-        .map(|l| (l.change.effect != Effect::State).then_some(&*l.json))
+        .map(|l| l.has_text().then_some(&*l.json))
         .collect();
     let keys = Keys::of(logged.iter().map(|l| (l.resource, &l.change.object.key)));
     let [resources, namespaces, names] = keys.parameters();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sqlx::{Row as _, sqlite::SqliteRow};
 
 use crate::{
-    cache::{Change, Effect, EventType, PreviousRef},
+    cache::{Change, EventType},
     model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord},
     store::{
         decide::Existing,
@@ -15,7 +15,8 @@ use crate::{
 };
 
 pub(super) use crate::store::columns::{
-    db, gate, gate_text, labels_of, labels_text, limit, object, previous_columns, un_db,
+    db, effect, effect_number, gate, gate_text, labels_of, labels_text, limit, object, previous,
+    previous_columns, un_db,
 };
 
 /// (resource, namespace, name) triples as the JSON array that `json_each` unfolds.
@@ -63,15 +64,7 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     let effect = effect(row.try_get("effect")?, &key)?;
     let labels = row.try_get::<Option<&str>, _>("prev_labels")?;
     let labels = labels.map(|text| labels_of(text, &key)).transpose()?;
-    let previous = match (row.try_get("prev_rv")?, labels) {
-        (None, _) => PreviousRef::None,
-        (Some(0), None) => PreviousRef::Unknown,
-        (Some(0), Some(labels)) => PreviousRef::Labels(labels),
-        (Some(rv), labels) => PreviousRef::At {
-            rv: un_db(rv),
-            labels: labels.unwrap_or_default(),
-        },
-    };
+    let previous = previous(row.try_get("prev_rv")?, labels);
     let seq = un_db(row.try_get("seq")?);
     let rv = un_db(row.try_get("rv")?);
     let object = Arc::new(object(key, body, rv, row.try_get("as_imported")?)?);
@@ -103,24 +96,6 @@ fn event_type(text: &str, key: &ObjectKey) -> Result<EventType, EngineError> {
         "MODIFIED" => Ok(EventType::Modified),
         "DELETED" => Ok(EventType::Deleted),
         other => Err(corrupt(key, format!("unknown type {other:?} of a change"))),
-    }
-}
-
-/// The column `effect`.
-pub(super) fn effect_number(effect: Effect) -> i64 {
-    match effect {
-        Effect::EventAndState => 0,
-        Effect::Event => 1,
-        Effect::State => 2,
-    }
-}
-
-fn effect(number: i64, key: &ObjectKey) -> Result<Effect, EngineError> {
-    match number {
-        0 => Ok(Effect::EventAndState),
-        1 => Ok(Effect::Event),
-        2 => Ok(Effect::State),
-        other => Err(corrupt(key, format!("unknown effect {other} of a change"))),
     }
 }
 

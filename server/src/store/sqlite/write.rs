@@ -13,10 +13,9 @@ use super::{
     },
 };
 use crate::{
-    cache::{Effect, EventType},
     model::{ObjectKey, ResourceId},
     store::{
-        decide::{Existing, Logged, decide},
+        decide::{Existing, Logged, decide, last_states},
         engine::{Commit, EngineError, Op, OpOutcome, corrupt},
     },
 };
@@ -81,32 +80,15 @@ pub(super) async fn existing_objects(
 /// Logs changes and brings `objects` to the state after them.
 pub(super) async fn write(tx: &mut Tx, logged: Vec<Logged>) -> Result<(), EngineError> {
     log(tx, &logged).await?;
-    tx.log_bytes += logged.iter().map(logged_bytes).sum::<i64>();
+    tx.log_bytes += logged.iter().map(Logged::bytes).sum::<i64>();
 
-    // A key may change more than once in an import; its last state counts.
-    let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
-    for change in logged.iter().filter(|l| l.change.effect != Effect::Event) {
-        last.insert((change.resource, &change.change.object.key), change);
-    }
-    let (gone, there): (Vec<&Logged>, Vec<&Logged>) = last
-        .into_values()
-        .partition(|l| l.change.type_ == EventType::Deleted);
+    let (gone, there) = last_states(&logged);
     put(tx, &there).await?;
     remove(tx, &gone).await?;
 
     tx.changes
         .extend(logged.into_iter().map(|l| (l.resource, l.change)));
     Ok(())
-}
-
-/// What a change adds to the log. State from a listing has its body in `objects` only.
-fn logged_bytes(logged: &Logged) -> i64 {
-    match logged.change.effect {
-        Effect::State => 0,
-        Effect::EventAndState | Effect::Event => {
-            i64::try_from(logged.json.len()).unwrap_or(i64::MAX)
-        }
-    }
 }
 
 async fn log(connection: &mut SqliteConnection, logged: &[Logged]) -> Result<(), EngineError> {
@@ -120,7 +102,7 @@ async fn log(connection: &mut SqliteConnection, logged: &[Logged]) -> Result<(),
             let change = &logged.change;
             let object = &change.object;
             let (prev_rv, prev_labels) = previous_columns(&change.previous);
-            let body = (change.effect != Effect::State).then(|| logged.json.clone());
+            let body = logged.has_text().then(|| logged.json.clone());
             row.push_bind(db(change.seq))
                 .push_bind(logged.resource.0)
                 .push_bind(db(object.rv))
