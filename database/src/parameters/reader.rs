@@ -4,7 +4,8 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use super::{Parameters, ParametersError, key};
@@ -35,7 +36,15 @@ type Files = BTreeMap<String, Vec<u8>>;
 #[derive(Debug)]
 pub struct ParametersReader {
     directory: PathBuf,
-    last: Mutex<Option<Reading>>,
+    past: Mutex<Past>,
+}
+
+/// What was found before.
+#[derive(Debug, Default)]
+struct Past {
+    last: Option<Reading>,
+    /// Since when the directory cannot be read.
+    failing: Option<Instant>,
 }
 
 /// What was read.
@@ -52,7 +61,7 @@ impl ParametersReader {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            last: Mutex::new(None),
+            past: Mutex::default(),
         }
     }
 
@@ -68,8 +77,11 @@ impl ParametersReader {
     /// See [`ParametersError`]. What was read before stays in [`ParametersReader::last`].
     pub fn read(&self) -> Result<Reading, ParametersError> {
         let now = Parameters::from_directory(&self.directory)?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let revision = match &*last {
+        let mut past = self.past();
+        if past.failing.take().is_some() {
+            tracing::info!("the database's parameters can be read again");
+        }
+        let revision = match &past.last {
             Some(last) if *last.parameters == now => return Ok(last.clone()),
             Some(last) => last.revision + 1,
             None => 0,
@@ -79,17 +91,47 @@ impl ParametersReader {
             parameters,
             revision,
         };
-        *last = Some(reading.clone());
+        past.last = Some(reading.clone());
         Ok(reading)
+    }
+
+    /// Reads the directory. For as long as `grace` after it could not be read for the first time,
+    /// what was read last is given in its place: a Secret that is deleted and made again, or lacks
+    /// a key for a moment, ends no connection.
+    ///
+    /// # Errors
+    /// As [`ParametersReader::read`], once that time is over, and where nothing was read before.
+    pub fn read_or_last(&self, grace: Duration) -> Result<Reading, ParametersError> {
+        let error = match self.read() {
+            Ok(reading) => return Ok(reading),
+            Err(error) => error,
+        };
+        let mut past = self.past();
+        let first = past.failing.is_none();
+        let failing = past.failing.get_or_insert_with(Instant::now).elapsed();
+        match &past.last {
+            Some(last) if failing < grace => {
+                if first {
+                    tracing::warn!(
+                        %error,
+                        seconds = grace.as_secs(),
+                        "the database's parameters cannot be read; using those before for now"
+                    );
+                }
+                Ok(last.clone())
+            }
+            _ => Err(error),
+        }
     }
 
     /// What was read last without an error, without reading again.
     #[must_use]
     pub fn last(&self) -> Option<Reading> {
-        self.last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.past().last.clone()
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parameters out of maps and directories.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, time::Duration};
 
 use rstest::rstest;
 
@@ -203,6 +203,23 @@ fn a_directory_is_read_again_and_changes_are_noticed() {
         Err(ParametersError::Missing { .. })
     ));
     assert_eq!(reader.last().unwrap().revision, second.revision);
+
+    // For a while the last ones will do.
+    let kept = reader.read_or_last(Duration::from_mins(1)).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&kept.parameters, &second.parameters));
+    let late = reader.read_or_last(Duration::ZERO);
+    assert!(matches!(late, Err(ParametersError::Missing { .. })));
+    write(directory.path(), &[("host", "another")]);
+    let third = reader.read_or_last(Duration::ZERO).unwrap();
+    assert_eq!(third.revision, second.revision + 1);
+}
+
+#[test]
+fn without_a_first_reading_there_is_nothing_to_fall_back_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let reader = ParametersReader::new(directory.path());
+    let read = reader.read_or_last(Duration::from_mins(1));
+    assert!(matches!(read, Err(ParametersError::Missing { .. })));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
 use tokio::sync::watch;
 
-use super::postgres::PostgresError;
+use super::{DatabaseInfo, postgres::PostgresError};
 use crate::{
     cache::{Change, Log},
     model::{Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject},
@@ -181,6 +181,11 @@ pub(crate) trait Engine: Log {
         false
     }
 
+    /// What the database can do; `None` where it is part of this process.
+    fn info(&self) -> Option<DatabaseInfo> {
+        None
+    }
+
     /// Goes on from what the database has now, after [`EngineError::Parted`]. Where versions were
     /// lost that may have been served, up to `counter`, no history goes on across them.
     async fn rejoin(&self, _counter: u64) -> Result<(), EngineError> {
@@ -233,7 +238,13 @@ pub(crate) trait Engine: Log {
     /// Drops at most `max` rows that nothing refers to any more; gives how many there were.
     async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError>;
 
-    /// Does what makes later transactions cheaper.
+    /// Whether [`Engine::prepare`] should be called soon, because another database may stand behind
+    /// the connections than before. True once for each time.
+    fn is_unprepared(&self) -> bool {
+        false
+    }
+
+    /// Does what makes later transactions cheaper, and notes for others what this server knows.
     async fn prepare(&self) -> Result<(), EngineError> {
         Ok(())
     }

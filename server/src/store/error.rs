@@ -88,6 +88,9 @@ pub enum OpenError {
     /// The database was made by a newer release.
     #[error("the database is of a newer release ({0}); start that release or a later one")]
     Newer(String),
+    /// The database lacks what everything here rests on.
+    #[error("the database cannot be used: {0}; use PostgreSQL 14 or newer")]
+    Unsuitable(String),
     /// The database cannot be opened or read.
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
     Database(#[from] EngineError),

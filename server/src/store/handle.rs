@@ -198,6 +198,7 @@ impl Store {
             kind,
             object,
         };
+        op.check()?;
         let (answer, answered) = oneshot::channel();
         self.inner.queue.push(Pending { op, answer })?;
         match tokio::time::timeout(ANSWER_WITHIN, answered).await {
@@ -221,8 +222,10 @@ impl Store {
         let Some(seq) = newest else {
             return Ok(());
         };
-        self.inner.follower.want(seq);
         let mut commits = self.inner.shared.commits.subscribe();
+        if commits.borrow().seq < seq {
+            self.inner.follower.want(seq);
+        }
         let reached = commits.wait_for(|position| position.seq >= seq);
         match tokio::time::timeout(WAIT_FOR_RV, reached).await {
             Ok(Ok(_)) => Ok(()),

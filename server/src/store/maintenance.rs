@@ -79,7 +79,8 @@ impl Store {
         .await
     }
 
-    async fn prepare(&self) -> Result<(), StoreError> {
+    /// See [`Engine::prepare`](super::engine::Engine::prepare).
+    pub(super) async fn prepare(&self) -> Result<(), StoreError> {
         self.order(|committer| {
             async move { committer.engine.prepare().await.map_err(unavailable) }.boxed()
         })

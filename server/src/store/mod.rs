@@ -33,7 +33,7 @@ pub use error::{OpenError, StoreError};
 pub use handle::{ReadError, Store};
 pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
 pub use postgres::PostgresError;
-pub use stats::StoreStats;
+pub use stats::{DatabaseInfo, StoreStats};
 pub use write::{Write, WriteError, Written};
 
 #[cfg(test)]

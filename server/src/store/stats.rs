@@ -24,8 +24,31 @@ pub struct StoreStats {
     pub failures: u64,
     /// False while the database does not take writes.
     pub database_up: bool,
+    /// What the database server can do; `None` with SQLite.
+    pub database: Option<DatabaseInfo>,
     /// By group and resource.
     pub resources: Vec<ResourceStats>,
+}
+
+/// What a database server can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "findings that do not depend on each other"
+)]
+pub struct DatabaseInfo {
+    /// Its version.
+    pub version: String,
+    /// A connection pooler stands between, as far as can be seen.
+    pub pooler: bool,
+    /// Prepared statements outlive a transaction. None are used, so that a pooler need not know them.
+    pub prepared_statements: bool,
+    /// The change log has partitions; otherwise it is compacted row by row.
+    pub partitions: bool,
+    /// Bodies are compressed with lz4.
+    pub lz4: bool,
+    /// Notifications of other servers come through; otherwise they are followed by polling.
+    pub notifications: bool,
 }
 
 /// What the committer counts.

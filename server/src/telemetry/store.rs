@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::cache::ResourceStats;
-use crate::store::{Observer, Store, StoreStats};
+use crate::store::{DatabaseInfo, Observer, Store, StoreStats};
 
 /// Upper bounds of the buckets of commit latency, in seconds.
 const LATENCY_BUCKETS: [f64; 11] = [
@@ -164,6 +164,9 @@ impl Collector for StoreCollector {
             let out = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
             metric.encode(out)?;
         }
+        if let Some(info) = &stats.database {
+            database_info(&mut encoder, info)?;
+        }
         for (name, help, value) in RESOURCE_GAUGES {
             let kind = ConstGauge::new(0.0).metric_type();
             let out = encoder.encode_descriptor(name, help, None, kind)?;
@@ -171,6 +174,27 @@ impl Collector for StoreCollector {
         }
         Ok(())
     }
+}
+
+/// What the database server can do, as labels.
+fn database_info(
+    encoder: &mut DescriptorEncoder<'_>,
+    info: &DatabaseInfo,
+) -> Result<(), fmt::Error> {
+    let yes = |is: bool| if is { "true" } else { "false" };
+    let labels = [
+        ("version", info.version.as_str()),
+        ("pooler", yes(info.pooler)),
+        ("prepared_statements", yes(info.prepared_statements)),
+        ("partitions", yes(info.partitions)),
+        ("lz4", yes(info.lz4)),
+        ("notifications", yes(info.notifications)),
+    ];
+    let metric = ConstGauge::new(1.0);
+    let help = "What the PostgreSQL server can do";
+    let mut out =
+        encoder.encode_descriptor("store_database_info", help, None, metric.metric_type())?;
+    metric.encode(out.encode_family(&labels)?)
 }
 
 fn per_resource(

@@ -50,6 +50,7 @@ pub(super) async fn commit(
     if seq != before {
         engine.checks.stored(checks);
         engine.line.advance(line::Commit { seq, batch });
+        engine.bell.ring(un_db(seq));
     }
     let position = Position {
         seq: un_db(seq),

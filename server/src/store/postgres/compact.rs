@@ -225,6 +225,7 @@ async fn drop_rows(
 /// Makes room in the log ahead of need, and lets connections follow changed parameters.
 pub(super) async fn prepare(engine: &Postgres) -> Result<(), EngineError> {
     engine.connector.refresh();
+    engine.readers.discard_outdated();
     let mut tx = Tx::begin(engine).await?;
     note_origin(&mut tx).await?;
     tx.page_query(

@@ -3,18 +3,18 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use database::{ConnectOptions, ConnectionTask, ParametersReader, Session};
 use tokio::{
-    sync::{OwnedMutexGuard, Semaphore, SemaphorePermit},
+    sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, watch},
     time::timeout,
 };
 use tokio_postgres::{
-    Client, Row,
+    Client, Row, Statement,
     types::{ToSql, Type},
 };
 
@@ -27,6 +27,8 @@ pub(super) const STATEMENT: Duration = Duration::from_secs(5);
 pub(super) const LONG_STATEMENT: Duration = Duration::from_mins(1);
 /// How long a statement may take that reads a page or tidies up while writes wait behind it.
 pub(super) const PAGE_STATEMENT: Duration = Duration::from_secs(15);
+/// How long parameters that cannot be read any more are still used: a Secret is being replaced.
+const GRACE: Duration = Duration::from_mins(5);
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long a farewell may take.
@@ -42,7 +44,7 @@ pub(super) struct Connector {
     reader: ParametersReader,
     options: ConnectOptions,
     /// The newest [`database::Reading::revision`] that was seen.
-    revision: AtomicU64,
+    revision: watch::Sender<u64>,
 }
 
 impl Connector {
@@ -55,14 +57,14 @@ impl Connector {
         Self {
             reader: ParametersReader::new(directory),
             options,
-            revision: AtomicU64::new(0),
+            revision: watch::Sender::new(0),
         }
     }
 
     /// Opens a connection that nobody polls yet.
     pub async fn session(&self) -> Result<(Session, u64), PostgresError> {
-        let reading = self.reader.read()?;
-        self.revision.fetch_max(reading.revision, Ordering::Relaxed);
+        let reading = self.reader.read_or_last(GRACE)?;
+        self.saw(reading.revision);
         let session = database::establish(&reading.parameters, &self.options).await?;
         Ok((session, reading.revision))
     }
@@ -70,29 +72,45 @@ impl Connector {
     /// Opens a connection.
     pub async fn connect(&self) -> Result<Link, PostgresError> {
         let (session, revision) = self.session().await?;
-        let (client, task) = session.spawn();
-        Ok(Link {
-            client,
-            task: Carrier(task),
-            revision,
-        })
+        Ok(Link::new(session, revision))
     }
 
     /// Looks whether the parameters have changed; connections with older ones are replaced as they
     /// become idle.
     pub fn refresh(&self) {
-        match self.reader.read() {
-            Ok(reading) => {
-                self.revision.fetch_max(reading.revision, Ordering::Relaxed);
-            }
+        match self.reader.read_or_last(GRACE) {
+            Ok(reading) => self.saw(reading.revision),
             // Those who need a connection say so; the open ones go on.
             Err(error) => tracing::debug!(%error, "reading the database's parameters again"),
         }
     }
 
     /// Whether `link` may be used for the next statement.
-    fn is_current(&self, link: &Link) -> bool {
-        !link.client.is_closed() && link.revision == self.revision.load(Ordering::Relaxed)
+    pub fn is_current(&self, link: &Link) -> bool {
+        !link.client.is_closed() && link.revision == *self.revision.borrow()
+    }
+
+    /// Waits until there are newer parameters than those of `revision`.
+    pub async fn newer_than(&self, revision: u64) {
+        let mut newest = self.revision.subscribe();
+        // The sender lives as long as `self`.
+        let _ = newest.wait_for(|newest| *newest > revision).await;
+    }
+
+    /// Waits until `link` is of older parameters than those of now; for ever without one.
+    pub async fn outdates(&self, link: Option<&Link>) {
+        match link {
+            Some(link) => self.newer_than(link.revision).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn saw(&self, revision: u64) {
+        self.revision.send_if_modified(|newest| {
+            let newer = revision > *newest;
+            *newest = revision.max(*newest);
+            newer
+        });
     }
 }
 
@@ -113,6 +131,16 @@ impl Drop for Carrier {
 }
 
 impl Link {
+    /// Has the session's messages carried.
+    pub fn new(session: Session, revision: u64) -> Self {
+        let (client, task) = session.spawn();
+        Self {
+            client,
+            task: Carrier(task),
+            revision,
+        }
+    }
+
     /// Carries out one statement in one round trip, without preparing it: a pooler may give the
     /// next one to another connection.
     pub async fn query(
@@ -150,6 +178,16 @@ impl Link {
         parameters: &[Parameter<'_>],
     ) -> Result<u64, PostgresError> {
         within(STATEMENT, self.client.execute_typed(statement, parameters)).await
+    }
+
+    /// Prepares a statement under a name.
+    pub async fn prepare(&self, statement: &str) -> Result<Statement, PostgresError> {
+        within(STATEMENT, self.client.prepare(statement)).await
+    }
+
+    /// Carries out a prepared statement without parameters.
+    pub async fn prepared(&self, statement: &Statement) -> Result<Vec<Row>, PostgresError> {
+        within(STATEMENT, self.client.query(statement, &[])).await
     }
 
     /// Carries out statements without parameters.
@@ -222,6 +260,8 @@ pub(super) struct Readers {
     connector: Arc<Connector>,
     permits: Semaphore,
     idle: Mutex<Vec<Link>>,
+    /// Whether a connection was opened since [`Readers::take_opened`].
+    opened: AtomicBool,
 }
 
 impl Readers {
@@ -230,6 +270,7 @@ impl Readers {
             connector,
             permits: Semaphore::new(max.max(1)),
             idle: Mutex::default(),
+            opened: AtomicBool::new(false),
         }
     }
 
@@ -244,7 +285,11 @@ impl Readers {
             let link = match idle {
                 Some(link) if self.connector.is_current(&link) => link,
                 Some(_) => continue,
-                None => self.connector.connect().await?,
+                None => {
+                    let link = self.connector.connect().await?;
+                    self.opened.store(true, Ordering::Relaxed);
+                    link
+                }
             };
             return Ok(Reader {
                 link,
@@ -252,6 +297,16 @@ impl Readers {
                 _permit: permit,
             });
         }
+    }
+
+    /// Whether a connection was opened since this was last asked: another server may answer now.
+    pub fn take_opened(&self) -> bool {
+        self.opened.swap(false, Ordering::Relaxed)
+    }
+
+    /// Closes what is idle and was opened with parameters that are not in force any more.
+    pub fn discard_outdated(&self) {
+        self.lock().retain(|link| self.connector.is_current(link));
     }
 
     /// Closes what is idle.

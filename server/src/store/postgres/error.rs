@@ -17,6 +17,9 @@ pub enum PostgresError {
     /// A statement failed, or the connection was lost while it was carried out.
     #[error("{}", sentence(.0))]
     Statement(#[from] tokio_postgres::Error),
+    /// A statement that always has an answer had none.
+    #[error("the database gave no answer")]
+    NoAnswer,
     /// The database did not answer a statement.
     #[error("the database did not answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
@@ -26,7 +29,7 @@ impl PostgresError {
     /// Whether the statement may have been carried out all the same.
     pub(super) fn is_ambiguous(&self) -> bool {
         match self {
-            Self::Parameters(_) | Self::Connect(_) => false,
+            Self::Parameters(_) | Self::Connect(_) | Self::NoAnswer => false,
             Self::Timeout(_) => true,
             Self::Statement(error) => error.as_db_error().is_none_or(ends_connection),
         }
@@ -40,6 +43,18 @@ impl PostgresError {
         }))
     }
 
+    /// Whether the database does not know how to do that.
+    pub(super) fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Statement(error) if error.code().is_some_and(|code| {
+            [SqlState::FEATURE_NOT_SUPPORTED, SqlState::SYNTAX_ERROR].contains(code)
+        }))
+    }
+
+    /// Whether the database has refused the statement with this code.
+    pub(super) fn is(&self, code: &SqlState) -> bool {
+        matches!(self, Self::Statement(error) if error.code() == Some(code))
+    }
+
     /// What has to be done about it.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
@@ -47,6 +62,7 @@ impl PostgresError {
             Self::Parameters(_) => Diagnosis::InvalidParameters,
             Self::Connect(error) => error.diagnosis(),
             Self::Statement(error) => Diagnosis::of(error),
+            Self::NoAnswer => Diagnosis::Other,
             Self::Timeout(_) => Diagnosis::Unreachable,
         }
     }

@@ -6,6 +6,7 @@
 //! sequence, no notification, no lock that outlives its transaction, no prepared statement, so a
 //! pooler between may hand every transaction to another connection.
 
+mod bell;
 mod commit;
 mod compact;
 mod connection;
@@ -13,6 +14,7 @@ mod error;
 mod import;
 mod line;
 mod migrate;
+mod probe;
 mod projection;
 mod read;
 mod rejoin;
@@ -21,21 +23,26 @@ mod rows;
 mod tx;
 mod write;
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::SystemTime,
+};
 
 use crds::control::{DigestItem, GateSpec};
+use tokio::sync::watch;
 use tokio_postgres::types::Type;
 
 pub use self::error::PostgresError;
 use self::{
+    bell::{Bell, Task},
     connection::{Connector, Link, Readers, Writer},
     line::Line,
+    probe::Greeting,
     projection::KnownChecks,
-    rows::column,
     tx::Tx,
 };
 use super::{
-    OpenError, PostgresOptions,
+    DatabaseInfo, OpenError, PostgresOptions,
     engine::{
         Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
         Refusal, Tail,
@@ -61,6 +68,10 @@ pub(crate) struct Postgres {
     cluster: i32,
     line: Line,
     checks: KnownChecks,
+    bell: Arc<Bell>,
+    /// The tasks of the bell, until the database is closed.
+    tasks: Mutex<Option<[Task; 2]>>,
+    info: OnceLock<DatabaseInfo>,
 }
 
 impl Postgres {
@@ -70,10 +81,16 @@ impl Postgres {
             &options.directory,
             &options.application_name,
         ));
-        let link = connector.connect().await.map_err(EngineError::from)?;
+        let (session, revision) = connector.session().await.map_err(EngineError::from)?;
+        let greeting = Greeting {
+            version: session.version.clone(),
+            plain: !session.settings_in_force,
+        };
+        let link = Link::new(session, revision);
         migrate::migrate(&link).await?;
         let cluster = register(&link, options).await?;
         link.close().await;
+        let (bell, tasks) = Bell::start(Arc::clone(&connector), cluster);
         let readers = options.max_connections.saturating_sub(RESERVED);
         let engine = Self {
             writer: Writer::new(Arc::clone(&connector)),
@@ -83,26 +100,43 @@ impl Postgres {
             cluster,
             line: Line::default(),
             checks: KnownChecks::default(),
+            bell,
+            tasks: Mutex::new(Some(tasks)),
+            info: OnceLock::new(),
         };
         rejoin::check_origin(&engine).await?;
+        let info = probe::probe(&engine, greeting).await?;
+        engine.info.get_or_init(|| info);
         Ok(engine)
     }
 }
 
-/// Finds the cluster's number, or gives it one.
+/// Finds the cluster's number, or gives it one. Its log has partitions where the database knows
+/// how to make them.
 async fn register(link: &Link, options: &PostgresOptions) -> Result<i32, EngineError> {
+    match try_register(link, options, true).await {
+        Err(error) if error.is_unsupported() => Ok(try_register(link, options, false).await?),
+        other => Ok(other?),
+    }
+}
+
+async fn try_register(
+    link: &Link,
+    options: &PostgresOptions,
+    partitions: bool,
+) -> Result<i32, PostgresError> {
     let rows = link
         .long_query(
             "SELECT reports_server.register_v1($1, $2, $3) AS cluster",
             &[
                 (&options.cluster_identity, Type::TEXT),
                 (&options.cluster_name, Type::TEXT),
-                (&true, Type::BOOL),
+                (&partitions, Type::BOOL),
             ],
         )
         .await?;
-    let row = rows.first().ok_or(EngineError::Parted)?;
-    column(row, "cluster")
+    let row = rows.first().ok_or(PostgresError::NoAnswer)?;
+    Ok(row.try_get("cluster")?)
 }
 
 #[async_trait::async_trait]
@@ -144,6 +178,20 @@ impl Engine for Postgres {
 
     fn projects(&self) -> bool {
         true
+    }
+
+    fn announcements(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.bell.heard())
+    }
+
+    fn is_listening(&self) -> bool {
+        self.bell.is_listening()
+    }
+
+    fn info(&self) -> Option<DatabaseInfo> {
+        let mut info = self.info.get()?.clone();
+        info.notifications = self.bell.is_listening();
+        Some(info)
     }
 
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {
@@ -201,6 +249,10 @@ impl Engine for Postgres {
         compact::collect_garbage(self, max).await
     }
 
+    fn is_unprepared(&self) -> bool {
+        self.follower.take_opened()
+    }
+
     async fn prepare(&self) -> Result<(), EngineError> {
         compact::prepare(self).await
     }
@@ -236,6 +288,12 @@ impl Engine for Postgres {
     }
 
     async fn close(&self) {
+        let tasks = self
+            .tasks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(tasks);
         self.readers.close().await;
         self.follower.close().await;
         self.writer.close().await;

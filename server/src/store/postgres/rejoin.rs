@@ -5,6 +5,9 @@
 //! jumps over everything that any server may have served, and every history begins anew behind it:
 //! clients that come with an older version are told that it is gone, and list again.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 
 use super::{
@@ -17,6 +20,12 @@ use crate::store::engine::EngineError;
 
 /// How far ahead of the one that notices first other servers may be. Versions are plentiful.
 const MARGIN: u64 = 1 << 20;
+
+/// How long a server that starts waits for one that was there before to note that nothing is missing:
+/// each looks about once a second, and needs a new connection first.
+const OTHERS_NOTE: Duration = Duration::from_secs(5);
+/// Pause between looks for that.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What names the server behind the connection: its identity, and its timeline, which changes with
 /// each failover and each restore to a point in time. Empty where it does not tell.
@@ -87,21 +96,30 @@ async fn finish(engine: &Postgres, mut tx: Tx<'_>) -> Result<(), EngineError> {
 }
 
 /// Looks, at a start, whether another server or timeline stands behind the connection than the one
-/// that the cluster was last written by. Nobody remembers then whether something is missing.
+/// that the cluster was last written by. Who has just started does not know whether something is
+/// missing; a server that goes on across a failover does, and notes it.
 pub(super) async fn check_origin(engine: &Postgres) -> Result<(), EngineError> {
-    let mut tx = Tx::begin_anywhere(engine).await?;
-    let (found, noted) = origins(&tx).await?;
-    if !found.is_empty() && !noted.is_empty() && found != noted {
-        tracing::warn!(
-            from = noted,
-            to = found,
-            "the database is another server or timeline than before; \
-             clients are told to list again, as it may lack the newest changes"
-        );
-        let counter = tx.position.counter;
-        begin_anew(&mut tx, counter).await?;
+    let give_up = Instant::now() + OTHERS_NOTE;
+    loop {
+        let mut tx = Tx::begin_anywhere(engine).await?;
+        let (found, noted) = origins(&tx).await?;
+        if found.is_empty() || noted.is_empty() || found == noted {
+            return finish(engine, tx).await;
+        }
+        if Instant::now() >= give_up {
+            tracing::warn!(
+                from = noted,
+                to = found,
+                "the database is another server or timeline than before; \
+                 clients are told to list again, as it may lack the newest changes"
+            );
+            let counter = tx.position.counter;
+            begin_anew(&mut tx, counter).await?;
+            return finish(engine, tx).await;
+        }
+        tx.rollback(()).await?;
+        sleep(LOOK_AGAIN).await;
     }
-    finish(engine, tx).await
 }
 
 /// The server and its timeline as they are, and as they are noted.

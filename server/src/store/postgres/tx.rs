@@ -192,6 +192,9 @@ impl<'a> Tx<'a> {
     async fn end<T>(self, statement: &str, outcome: T) -> Result<Commit<T>, EngineError> {
         self.link.batch(statement, STATEMENT).await?;
         self.engine.line.advance(self.newest);
+        if self.position != self.before {
+            self.engine.bell.ring(un_db(self.newest.seq));
+        }
         self.slot.put(self.link);
         Ok(Commit {
             outcome,

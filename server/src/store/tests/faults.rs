@@ -14,9 +14,12 @@ use super::Fixture;
 use crate::{
     cache::{Log, LogError, LogPage},
     model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-    store::engine::{
-        Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-        Refusal, Tail,
+    store::{
+        DatabaseInfo,
+        engine::{
+            Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
+            OpOutcome, Refusal, Tail,
+        },
     },
 };
 
@@ -142,6 +145,14 @@ impl Engine for Faulty {
 
     fn is_listening(&self) -> bool {
         self.inner.is_listening()
+    }
+
+    fn is_unprepared(&self) -> bool {
+        self.inner.is_unprepared()
+    }
+
+    fn info(&self) -> Option<DatabaseInfo> {
+        self.inner.info()
     }
 
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {

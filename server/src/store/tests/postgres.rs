@@ -80,7 +80,9 @@ impl Fixture for Cluster {
     }
 }
 
+mod faults;
 mod replicas;
+mod wakeups;
 
 mod direct {
     super::suite::on_engine!(super::Cluster::direct());

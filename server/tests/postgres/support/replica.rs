@@ -54,6 +54,11 @@ impl Place {
         params.write(self.directory.path()).unwrap();
     }
 
+    /// Takes a parameter away from the servers in this place, until they are given others.
+    pub fn lose(&self, key: &str) {
+        std::fs::remove_file(self.directory.path().join(key)).unwrap();
+    }
+
     /// With so much history.
     pub fn keeping(mut self, history: Duration) -> Self {
         self.history = history;

@@ -71,20 +71,6 @@ impl Verdict {
     }
 }
 
-impl Verdict {
-    /// Like [`Self::assert_clean`], but clients may have been told to list again: what they missed
-    /// then they know of.
-    pub fn assert_nothing_silent(&self) {
-        for (comparison, tally) in &self.readers {
-            let told = tally.expired > 0 && comparison.other_version + comparison.invented == 0;
-            assert!(told || comparison.is_clean(), "{self:#?}");
-            let wrong = (tally.out_of_order, tally.duplicated);
-            assert_eq!(wrong, (0, 0), "{self:#?}");
-        }
-        assert_eq!((self.differing, self.unhelpful), (0, 0), "{self:#?}");
-    }
-}
-
 /// A server whose versions are above the ledger's marks.
 pub async fn serve(place: &Place) -> Replica {
     let replica = place.serve().await.unwrap();
