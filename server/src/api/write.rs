@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::scope::Scope;
 use super::{Api, body, failure, gate};
 use crate::http::ApiError;
-use crate::model::StoredObject;
+use crate::model::{BodyError, StoredObject};
 use crate::registry::Object;
 use crate::store::{Write, WriteError, Written};
 
@@ -35,6 +35,9 @@ impl Failure {
             Self::Write(WriteError::Conflict { .. }) => ApiError::modified(group, plural, name),
             Self::Write(WriteError::Gate(_)) => {
                 ApiError::service_unavailable("the resource is being moved, try again", 1)
+            }
+            Self::Write(WriteError::Body(error @ BodyError::Label)) => {
+                ApiError::bad_request(error.to_string())
             }
             Self::Write(WriteError::Body(error)) => ApiError::internal(error),
             Self::Write(WriteError::Store(error)) => failure::store(&error),

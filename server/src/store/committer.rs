@@ -8,7 +8,7 @@ use std::{
 use super::{
     Observer, StoreError, WriteError, Written,
     engine::{Commit, Engine, EngineError, Op, OpOutcome},
-    queue::{Pending, Queue, Work},
+    queue::{Order, Pending, Queue, Work},
     registry::Registry,
     stats::Counters,
 };
@@ -17,8 +17,14 @@ use crate::{
     model::Position,
 };
 
+const DOES_NOT_ANSWER: &str = "it does not answer";
+
 /// What clients are told to wait while the database does not work.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What fails after more than this has waited for a database that hangs: orders that wait behind it
+/// are refused as well, and the next attempt is for who comes then.
+const LONG: Duration = Duration::from_secs(1);
 
 /// See [`super`].
 pub(super) struct Committer {
@@ -53,10 +59,15 @@ impl Committer {
     pub async fn run(mut self) {
         let _end = EndProcessOnPanic;
         while let Some(Work { order, writes }) = self.queue.take().await {
-            if let Some(order) = order {
-                order(&mut self).await;
-            }
-            if !writes.is_empty() {
+            let began = Instant::now();
+            let works = match order {
+                Some(order) => order(Ok(&mut self)).await,
+                None => true,
+            };
+            if !works && began.elapsed() > LONG {
+                let (behind, orders) = self.queue.give_up(true);
+                refuse(writes.into_iter().chain(behind), orders, DOES_NOT_ANSWER).await;
+            } else if !writes.is_empty() {
                 self.write(writes).await;
             }
         }
@@ -101,10 +112,11 @@ impl Committer {
             Err(error) => {
                 let reason = error.to_string();
                 // Those behind have waited for as long: the next attempt is for who comes now.
-                let behind = self.queue.give_up().into_iter().map(|p| p.answer);
-                for answer in answers.into_iter().chain(behind) {
+                let (behind, orders) = self.queue.give_up(elapsed > LONG);
+                for answer in answers {
                     let _ = answer.send(Err(unavailable(&reason).into()));
                 }
+                refuse(behind, orders, &reason).await;
             }
         }
     }
@@ -142,6 +154,21 @@ impl Committer {
         self.apply_records(commit.records);
         self.reached(commit.position);
         Ok((commit.outcome, events))
+    }
+}
+
+/// Refuses what has waited in vain.
+async fn refuse(
+    writes: impl IntoIterator<Item = Pending>,
+    orders: impl IntoIterator<Item = Order>,
+    reason: &str,
+) {
+    for pending in writes {
+        // A client that has gone needs no answer.
+        let _ = pending.answer.send(Err(unavailable(reason).into()));
+    }
+    for order in orders {
+        order(Err(unavailable(reason))).await;
     }
 }
 

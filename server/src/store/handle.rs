@@ -267,6 +267,7 @@ impl Store {
             batched_writes: counters.batched_writes.load(Relaxed),
             failures: counters.failures.load(Relaxed),
             database_up: counters.database_up.load(Relaxed) && counters.reachable.load(Relaxed),
+            database: self.inner.engine.info(),
             resources: self.resources().iter().map(|r| r.stats()).collect(),
         }
     }
@@ -320,8 +321,14 @@ impl Store {
         let (answer, answered) = oneshot::channel();
         self.inner.queue.order(Box::new(move |committer| {
             Box::pin(async move {
+                let done = match committer {
+                    Ok(committer) => order(committer).await,
+                    Err(refusal) => Err(refusal),
+                };
+                let works = !matches!(done, Err(StoreError::Unavailable { .. }));
                 // A caller that has gone needs no answer; what it ordered is done all the same.
-                let _ = answer.send(order(committer).await);
+                let _ = answer.send(done);
+                works
             })
         }))?;
         answered.await.map_err(|_| stopped())?

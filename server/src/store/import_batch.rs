@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     StoreError,
     engine::{ImportChunk, ImportEntry},
+    write::NUL,
 };
 use crate::model::{Encoded, ObjectKey, ResourceId};
 
@@ -100,6 +101,15 @@ fn read_item(
     let ImportItem { type_, object } = item;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let (name, namespace, uid) = (text("name"), text("namespace"), text("uid"));
+    for (field, text) in [
+        (".metadata.name", name),
+        (".metadata.namespace", namespace),
+        (".metadata.uid", uid),
+    ] {
+        if text.contains('\0') {
+            return Err((field, NUL.to_owned()));
+        }
+    }
     if name.is_empty() || name.contains('/') {
         return Err((".metadata.name", "must be the name of an object".to_owned()));
     }

@@ -1,4 +1,10 @@
 //! What waits for the committer: bounded, in order of arrival.
+//!
+//! A transaction takes everything that waits, so its size follows the load by itself. Where commits
+//! are slow it is [lingered](linger) for a moment as well, so that clients who write again and
+//! again share every transaction instead of every other one.
+
+mod linger;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -9,6 +15,7 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
 
+use self::linger::Linger;
 use super::{QueueLimits, StoreError, WriteError, Written, committer::Committer, engine::Op};
 
 /// Most writes in one transaction.
@@ -24,8 +31,10 @@ pub(super) struct Pending {
     pub answer: oneshot::Sender<Result<Written, WriteError>>,
 }
 
-/// Something else for the committer to do, which answers its caller itself.
-pub(super) type Order = Box<dyn for<'a> FnOnce(&'a mut Committer) -> BoxFuture<'a, ()> + Send>;
+/// Something else for the committer to do, or not to do, which answers its caller itself. Tells
+/// whether the database worked.
+pub(super) type Order =
+    Box<dyn for<'a> FnOnce(Result<&'a mut Committer, StoreError>) -> BoxFuture<'a, bool> + Send>;
 
 /// What the committer does in one round.
 pub(super) struct Work {
@@ -48,6 +57,9 @@ struct Waiting {
     closed: bool,
     /// Writes that the committer gets done in a second, as it was last seen; 0 before that.
     rate: f64,
+    linger: Linger,
+    /// Whether the committer lingers.
+    gathering: bool,
 }
 
 impl Queue {
@@ -72,8 +84,12 @@ impl Queue {
         }
         waiting.bytes += bytes;
         waiting.writes.push_back(pending);
+        // Who gathers is woken once, by the last one.
+        let wake = !waiting.gathering || waiting.is_gathered();
         drop(waiting);
-        self.arrived.notify_one();
+        if wake {
+            self.arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -96,10 +112,9 @@ impl Queue {
     pub async fn take(&self) -> Option<Work> {
         loop {
             {
-                let mut waiting = self.lock();
-                let work = waiting.round();
-                if work.order.is_some() || !work.writes.is_empty() {
-                    return Some(work);
+                let waiting = self.lock();
+                if !waiting.orders.is_empty() || !waiting.writes.is_empty() {
+                    break;
                 }
                 if waiting.closed {
                     return None;
@@ -107,6 +122,35 @@ impl Queue {
             }
             self.arrived.notified().await;
         }
+        self.gather().await;
+        Some(self.lock().round())
+    }
+
+    /// Lets those come back who were just answered, where that pays.
+    async fn gather(&self) {
+        let patience = {
+            let mut waiting = self.lock();
+            if waiting.is_gathered() {
+                return;
+            }
+            let Some(patience) = waiting.linger.patience() else {
+                return;
+            };
+            waiting.gathering = true;
+            patience
+        };
+        let all = async {
+            while !self.lock().is_gathered() {
+                self.arrived.notified().await;
+            }
+        };
+        let came = tokio::select! {
+            () = all => true,
+            () = linger::nap(patience) => false,
+        };
+        let mut waiting = self.lock();
+        waiting.gathering = false;
+        waiting.linger.ended(came);
     }
 
     /// Takes nothing more; what waits is still done.
@@ -115,11 +159,17 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Takes all writes, to be refused.
-    pub fn give_up(&self) -> VecDeque<Pending> {
+    /// Takes all writes, to be refused, and all orders where they are to be refused as well.
+    pub fn give_up(&self, orders: bool) -> (VecDeque<Pending>, VecDeque<Order>) {
         let mut waiting = self.lock();
         waiting.bytes = 0;
-        std::mem::take(&mut waiting.writes)
+        let writes = std::mem::take(&mut waiting.writes);
+        let orders = if orders {
+            std::mem::take(&mut waiting.orders)
+        } else {
+            VecDeque::new()
+        };
+        (writes, orders)
     }
 
     /// Notes that `writes` writes took `elapsed`.
@@ -128,6 +178,8 @@ impl Queue {
         #[expect(clippy::cast_precision_loss, reason = "a batch has at most 512 writes")]
         let rate = writes as f64 / seconds;
         let mut waiting = self.lock();
+        let expected = writes + waiting.writes.len();
+        waiting.linger.committed(expected.min(MAX_BATCH), elapsed);
         waiting.rate = if waiting.rate == 0.0 {
             rate
         } else {
@@ -147,6 +199,14 @@ impl Queue {
 }
 
 impl Waiting {
+    /// Whether nobody else is waited for.
+    fn is_gathered(&self) -> bool {
+        self.closed
+            || !self.orders.is_empty()
+            || self.bytes >= MAX_BATCH_BYTES
+            || self.linger.is_reached(self.writes.len())
+    }
+
     fn open(&self) -> Result<(), StoreError> {
         if self.closed {
             let reason = "the server is shutting down".to_owned();
@@ -298,8 +358,9 @@ mod tests {
     async fn a_closed_queue_is_emptied_and_takes_nothing_more() {
         let queue = queue(100, usize::MAX);
         queue.push(pending("a").0).unwrap();
-        queue.order(Box::new(|_| Box::pin(async {}))).unwrap();
-        overloaded(queue.order(Box::new(|_| Box::pin(async {}))));
+        let order = || queue.order(Box::new(|_| Box::pin(async { true })));
+        order().unwrap();
+        overloaded(order());
         queue.close();
         let refused = queue.push(pending("b").0);
         assert!(matches!(refused, Err(StoreError::Unavailable { .. })));

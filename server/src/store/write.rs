@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crds::control::GateState;
 use serde_json::Value;
 
-use super::StoreError;
+use super::{
+    StoreError,
+    engine::{Op, OpKind},
+};
 use crate::{
     cache::Event,
     model::{BodyError, ObjectKey},
@@ -82,4 +85,52 @@ pub enum WriteError {
     /// The store did not take the write.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Longest part of a key, in bytes: far above what Kubernetes allows, far below what an index takes.
+const MAX_PART: usize = 1024;
+
+impl Op {
+    /// Refuses what a database cannot hold, so that the writes beside it are not refused with it.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`].
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        for (field, part) in [
+            ("metadata.namespace", self.key.namespace()),
+            ("metadata.name", self.key.name()),
+        ] {
+            storable(field, part)?;
+            if part.len() > MAX_PART {
+                let reason = format!("must be no more than {MAX_PART} bytes");
+                return Err(invalid(field, &reason));
+            }
+        }
+        storable("metadata.uid", &self.object.uid)?;
+        match &self.kind {
+            OpKind::Delete {
+                expected_uid: Some(uid),
+                ..
+            } => storable("preconditions.uid", uid),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// PostgreSQL's texts hold every character but one.
+fn storable(field: &str, text: &str) -> Result<(), StoreError> {
+    if text.contains('\0') {
+        return Err(invalid(field, NUL));
+    }
+    Ok(())
+}
+
+/// What is wrong with a text that holds the one character.
+pub(super) const NUL: &str = "must not contain a NUL character";
+
+fn invalid(field: &str, reason: &str) -> StoreError {
+    StoreError::Invalid {
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+    }
 }

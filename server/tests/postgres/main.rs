@@ -8,6 +8,7 @@
     reason = "as in unit tests; helpers too"
 )]
 
+mod batching;
 mod credentials;
 mod faults;
 #[path = "../api/harness.rs"]

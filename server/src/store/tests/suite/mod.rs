@@ -15,6 +15,7 @@ macro_rules! on_engine {
     ($fixture:expr) => {
         $crate::store::tests::suite::on_engine!($fixture;
             writes_have_the_outcome_that_their_preconditions_say
+            a_write_that_cannot_be_stored_refuses_no_other
             a_closed_gate_takes_no_writes
             concurrent_writes_are_ordered_and_each_is_answered
             one_key_written_at_once_by_many_has_one_winner

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crds::control::{GateSpec, GateState, ImportBatch};
+use crds::control::{GateSpec, GateState, ImportBatch, ImportMode, ImportType};
 use futures::future::join_all;
 
-use super::super::{Bed, Fixture, key, report, reports};
+use super::super::{Bed, Fixture, item, key, report, reports};
 use crate::{
     cache::EventType,
     model::GroupResource,
@@ -213,5 +213,51 @@ pub async fn a_resource_keeps_its_shape(fixture: &dyn Fixture) {
         .await
         .unwrap_err();
     assert!(matches!(error, StoreError::UnknownResource(_)), "{error}");
+    bed.close().await;
+}
+
+/// A text that a database may not be able to hold is refused by itself; the writes that would have
+/// been in one transaction with it are made.
+pub async fn a_write_that_cannot_be_stored_refuses_no_other(fixture: &dyn Fixture) {
+    let bed = Bed::serving(fixture).await;
+    let start = bed.reports.current_rv();
+    let long = "x".repeat(5000);
+    let name = bed.create("a\0b", "u");
+    let uid = bed.create("c", "u\0");
+    let too_long = bed.create(&long, "u");
+    let precondition = bed.write(Write::Delete {
+        key: key("d"),
+        expected_uid: Some("\0".to_owned()),
+        expected_rv: None,
+        last: report("d", "u", "a"),
+    });
+    let good = join_all((0..10).map(|i| {
+        let name = format!("good-{i}");
+        let bed = &bed;
+        async move { bed.create(&name, "u").await }
+    }));
+    let (name, uid, too_long, precondition, good) =
+        tokio::join!(name, uid, too_long, precondition, good);
+    for (refused, at) in [
+        (name, "metadata.name"),
+        (uid, "metadata.uid"),
+        (too_long, "metadata.name"),
+        (precondition, "preconditions.uid"),
+    ] {
+        match refused {
+            Err(WriteError::Store(StoreError::Invalid { field, .. })) => assert_eq!(field, at),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(good.iter().all(Result::is_ok), "{good:?}");
+    assert_eq!(bed.store.counter(), start + 10);
+
+    let item = item(ImportType::Added, "i", "u\0", "a", start + 100);
+    let refused = bed.import(ImportMode::Mirror, vec![item]).await;
+    assert!(
+        matches!(&refused, Err(StoreError::Invalid { field, .. })
+            if field == "items[0].object.metadata.uid"),
+        "{refused:?}"
+    );
     bed.close().await;
 }
