@@ -1,0 +1,18 @@
+//! What Go prints.
+//!
+//! Texts of the kube-apiserver that clients see, and keys of stored managed fields, are made with
+//! Go's `fmt`, `encoding/json` and `json-iterator`. They have to be the same here.
+
+mod json;
+mod number;
+mod print;
+mod text;
+
+pub use json::{Flavour, json};
+pub use print::{go_syntax, plain};
+pub use text::{is_print, quote};
+
+pub(crate) use number::Numeric;
+
+#[cfg(test)]
+mod tests;

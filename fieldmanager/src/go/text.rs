@@ -1,0 +1,48 @@
+//! Characters and quoted strings.
+
+use std::fmt::Write as _;
+
+/// `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
+#[must_use]
+pub fn is_print(character: char) -> bool {
+    if matches!(character, '"' | '\'' | '\\') {
+        return true;
+    }
+    // The standard library escapes, after a first character, exactly what is not printable.
+    let text = format!("a{character}");
+    text.escape_debug().eq(text.chars())
+}
+
+/// `%q` of a string.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{b}' => quoted.push_str("\\v"),
+            _ if is_print(character) => quoted.push(character),
+            _ => escape(&mut quoted, character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn escape(quoted: &mut String, character: char) {
+    let code = u32::from(character);
+    // Writing to a String does not fail.
+    let _ = match code {
+        0..0x20 | 0x7f => write!(quoted, "\\x{code:02x}"),
+        0x20..0x10000 => write!(quoted, "\\u{code:04x}"),
+        _ => write!(quoted, "\\U{code:08x}"),
+    };
+}

@@ -1,0 +1,32 @@
+//! `metadata.managedFields`.
+
+mod cap;
+mod entry;
+mod manager;
+mod timestamps;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::updater::Managers;
+
+pub use entry::ManagedFieldsError;
+pub(crate) use entry::{has_entries, remove_entries};
+pub use manager::{Manager, Operation};
+pub use timestamps::keep_timestamps;
+
+/// All managers with the times of their last changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managed {
+    /// What they own.
+    pub managers: Managers,
+    /// When that last changed, in whole seconds.
+    pub times: BTreeMap<Manager, Timestamp>,
+}
+
+/// How many entries of writes other than apply an object may have.
+pub const MAX_UPDATE_MANAGERS: usize = 10;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Names of managers.
+
+use crate::go;
+
+/// How long a name may be, in bytes.
+pub const MAX_NAME_LENGTH: usize = 128;
+
+/// What is wrong with the parameter `fieldManager`; the text is what follows the name of the field
+/// in the kube-apiserver's message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Apply needs a name.
+    #[error("Required value: is required for apply patch")]
+    Missing,
+    /// The name is too long.
+    #[error("Too long: may not be more than {MAX_NAME_LENGTH} bytes")]
+    TooLong,
+    /// A character is not printable.
+    #[error(
+        "Invalid value: {}: invalid character U+{:04X} (at position {position})",
+        go::quote(name),
+        u32::from(*character)
+    )]
+    Unprintable {
+        /// The name.
+        name: String,
+        /// The character.
+        character: char,
+        /// Where it is, in bytes.
+        position: usize,
+    },
+}
+
+/// What is wrong with a name that a client gave; empty means that it gave none, which only apply
+/// does not allow.
+#[must_use]
+pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
+    let missing = (is_apply && name.is_empty()).then_some(NameError::Missing);
+    let too_long = (name.len() > MAX_NAME_LENGTH).then_some(NameError::TooLong);
+    let unprintable = name
+        .char_indices()
+        .filter(|(_, character)| !go::is_print(*character))
+        .map(|(position, character)| NameError::Unprintable {
+            name: name.to_owned(),
+            character,
+            position,
+        });
+    missing
+        .into_iter()
+        .chain(too_long)
+        .chain(unprintable)
+        .collect()
+}
+
+/// The name of a client that gave none: its user agent up to the first slash, without characters
+/// that are not printable, and not longer than a name may be.
+#[must_use]
+pub fn name_of_user_agent(user_agent: &str) -> String {
+    let product = user_agent.split('/').next().unwrap_or_default();
+    let mut name = String::new();
+    for character in product.chars().filter(|character| go::is_print(*character)) {
+        if name.len() + character.len_utf8() > MAX_NAME_LENGTH {
+            break;
+        }
+        name.push(character);
+    }
+    name
+}

@@ -1,0 +1,91 @@
+//! Writes other than apply, and what every write takes from other managers.
+
+use std::collections::BTreeMap;
+
+use super::{Conflict, Conflicts, Manager, Managers, Object, UpdateError, VersionedSet, Versions};
+use crate::set::FieldSet;
+use crate::typed::Comparison;
+
+impl Versions {
+    /// Owners after `new` took the place of `live` by a create, an update or a patch: what was added
+    /// or modified belongs to `manager` alone, what was removed to nobody.
+    pub(crate) fn update(
+        &self,
+        live: &Object<'_>,
+        new: &Object<'_>,
+        managers: &Managers,
+        manager: &Manager,
+    ) -> Result<Managers, UpdateError> {
+        let mut managers = self.reconcile(live, managers)?;
+        let version = new.api_version.clone();
+        let comparison = self.take(live, new, &version, &mut managers, manager, true)?;
+        let before = managers.remove(manager).map(|owned| owned.set);
+        let set = before
+            .unwrap_or_default()
+            .difference(&comparison.removed)
+            .union(&comparison.modified)
+            .union(&comparison.added);
+        let set = self.owned(&set, &version)?;
+        if !set.is_empty() {
+            let owned = VersionedSet {
+                set,
+                api_version: version,
+                applied: false,
+            };
+            managers.insert(manager.clone(), owned);
+        }
+        Ok(managers)
+    }
+
+    /// Takes from all managers but `manager` what `new` changes. Without `force`, that others own a
+    /// field that changes is a conflict.
+    pub(super) fn take(
+        &self,
+        live: &Object<'_>,
+        new: &Object<'_>,
+        version: &str,
+        managers: &mut Managers,
+        manager: &Manager,
+        force: bool,
+    ) -> Result<Comparison, UpdateError> {
+        let compared = self.compare(live, new, version)?;
+        let mut comparisons = BTreeMap::from([(version.to_owned(), compared.clone())]);
+        let mut conflicts: BTreeMap<Manager, FieldSet> = BTreeMap::new();
+        for (other, owned) in managers.iter().filter(|(other, _)| *other != manager) {
+            if !comparisons.contains_key(&owned.api_version) {
+                let comparison = self.compare(live, new, &owned.api_version)?;
+                comparisons.insert(owned.api_version.clone(), comparison);
+            }
+            if let Some(comparison) = comparisons.get(&owned.api_version) {
+                let changed = comparison.modified.union(&comparison.added);
+                let taken = owned.set.intersection(&changed);
+                if !taken.is_empty() {
+                    conflicts.insert(other.clone(), taken);
+                }
+            }
+        }
+        if !force && !conflicts.is_empty() {
+            return Err(UpdateError::Conflicts(in_order(conflicts)));
+        }
+        for (other, owned) in managers.iter_mut().filter(|(other, _)| *other != manager) {
+            if let Some(taken) = conflicts.get(other) {
+                owned.set = owned.set.difference(taken);
+            }
+            if let Some(comparison) = comparisons.get(&owned.api_version) {
+                owned.set = owned.set.difference(&comparison.removed);
+            }
+        }
+        managers.retain(|_, owned| !owned.set.is_empty());
+        Ok(compared)
+    }
+}
+
+fn in_order(conflicts: BTreeMap<Manager, FieldSet>) -> Conflicts {
+    let conflicts = conflicts.into_iter().flat_map(|(manager, set)| {
+        set.paths().into_iter().map(move |path| Conflict {
+            manager: manager.clone(),
+            path,
+        })
+    });
+    Conflicts(conflicts.collect())
+}
