@@ -15,10 +15,7 @@ use hyper_util::{
 use jiff::Timestamp;
 use rusty_s3::{
     Credentials, S3Action, UrlStyle,
-    actions::{
-        CompleteMultipartUploadResponse, CreateMultipartUpload, ListObjectsV2,
-        ListObjectsV2Response,
-    },
+    actions::{ListObjectsV2, ListObjectsV2Response},
 };
 use tokio::{
     fs::{self, File},
@@ -152,9 +149,11 @@ impl Bucket {
             .api
             .create_multipart_upload(Some(&self.credentials), key);
         let answer = self.ask(doing, &action, Bytes::new()).await?;
-        let upload = CreateMultipartUpload::parse_response(&text(doing, answer).await?)
-            .map_err(|error| answer_error(doing, &error))?;
-        let upload = upload.upload_id();
+        let answer = text(doing, answer).await?;
+        let upload = error::element(&answer, "UploadId").ok_or_else(|| Error::Answer {
+            doing,
+            why: "the answer has no UploadId".to_owned(),
+        })?;
         let sent = self.send_parts(key, upload, file, size, path).await;
         if sent.is_err() {
             // Parts without an end cost money until somebody removes them.
@@ -203,10 +202,10 @@ impl Bucket {
         let answer = self.ask(doing, &action, body.into()).await?;
         // S3 may say 200 and then that it failed.
         let answer = text(doing, answer).await?;
-        CompleteMultipartUploadResponse::parse(&answer).map_err(|_| Error::Answer {
-            doing,
-            why: error::of_document(&answer),
-        })?;
+        if error::element(&answer, "ETag").is_none() {
+            let why = error::of_document(&answer);
+            return Err(Error::Answer { doing, why });
+        }
         Ok(())
     }
 

@@ -70,13 +70,16 @@ impl Error {
     }
 }
 
+/// The text of the first element of this name. Services differ in names of roots and namespaces,
+/// and what is asked for here never has to be unescaped.
+pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    rest.split_once("</").map(|(value, _)| value)
+}
+
 /// Code and message of an error document of S3, or its beginning where it is none.
 pub(super) fn of_document(text: &str) -> String {
-    let member = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        rest.split_once("</").map(|(value, _)| value)
-    };
-    match (member("Code"), member("Message")) {
+    match (element(text, "Code"), element(text, "Message")) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
         _ => text.chars().take(200).collect(),
