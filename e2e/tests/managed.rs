@@ -27,14 +27,9 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::wait::{await_condition, conditions},
 };
-use reports_server_operator::names::Names;
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_mins(5);
-/// Longest time until both ends have certificates of a new CA: each step waits until the one before
-/// has reached everybody.
-const ROTATION: Duration = Duration::from_mins(10);
-const PAUSE: Duration = Duration::from_secs(1);
 
 fn full() -> bool {
     std::env::var_os("E2E_FULL").is_some()
@@ -119,57 +114,6 @@ async fn resize(line: &Takeover, memory: &str) {
     faults::rolled_out(line, &database).await;
 }
 
-/// The certificate that the database has loaded, as base64; empty while it has an older one.
-const LOADED: &str = "SELECT translate(encode(pg_read_binary_file(f), 'base64'), E'\\n', '')
-    FROM (VALUES ('/etc/reports-postgres-tls/tls.crt')) file(f), pg_stat_file(f) AS stat
-    WHERE pg_conf_load_time() > stat.modification";
-
-/// The certificates of both ends of the database's connections, and the one that is in use.
-async fn certificates(line: &Takeover) -> [String; 3] {
-    let names = Names::new(NAME);
-    let certificate = async |secret: String| {
-        let path = "jsonpath={.data.tls\\.crt}";
-        kubectl(line, &["get", "secret", &secret, "-o", path]).await
-    };
-    let pod = format!("{}-0", names.postgres());
-    let psql = [
-        "psql", "-XqAt", "-U", "postgres", "-d", "reports", "-c", LOADED,
-    ];
-    let exec = ["exec", &pod, "-c", "postgres", "--"]
-        .into_iter()
-        .chain(psql);
-    let loaded = kubectl(line, &exec.collect::<Vec<_>>()).await;
-    [
-        certificate(names.database_client()).await,
-        certificate(names.postgres_tls()).await,
-        loaded.trim().to_owned(),
-    ]
-}
-
-/// A new CA, as when the Secret of the old one is lost: the certificates of both ends follow, new
-/// servers get in by them, and no client notices anything.
-async fn a_ca_is_replaced(line: &Takeover) {
-    line.say("under load: the CA is replaced");
-    let witness = line.witness().await.unwrap();
-    let before = certificates(line).await;
-    kubectl(line, &["delete", "secret", &Names::new(NAME).ca()]).await;
-    let replaced = async {
-        loop {
-            let [client, server, loaded] = certificates(line).await;
-            if client != before[0] && server != before[1] && loaded == server {
-                return;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    tokio::time::timeout(ROTATION, replaced).await.unwrap();
-    let servers = faults::servers(line).await;
-    faults::roll(line, &servers).await;
-    let account = witness.finish().await.unwrap();
-    println!("the CA is replaced: {account:#?}");
-    assert!(account.is_clean(), "{account:#?}");
-}
-
 /// A backup made now, called `name`.
 async fn back_up(line: &Takeover, name: &str) {
     let from = format!("--from=cronjob/{NAME}-backup");
@@ -247,7 +191,6 @@ async fn a_managed_database_goes_through_what_happens_to_pods() {
         return;
     }
     servers_come_and_go(&line).await;
-    Box::pin(a_ca_is_replaced(&line)).await;
     killed(&line).await;
     line.follow("a settled end", LIMIT, is_ready).await.unwrap();
     reads_well(&line).await;
