@@ -1,5 +1,7 @@
 //! Bodies of requests, made before the clock starts.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 
@@ -10,14 +12,19 @@ use crate::reports::{Corpus, Owner, ReportKind, rescan};
 pub const UNIQUE_LABEL: &str = "bench.reports-server.io/unique";
 /// Stands for the resource version in a template.
 const HOLE: &str = "@resource-version@";
+/// Stands for the time of a scan.
+const TIME: u64 = 9_999_999_999;
+/// The time of the next scan: no two updates are the same, for that would be no update.
+static NEXT: AtomicU64 = AtomicU64::new(1_700_000_001);
 
 /// Makes bodies out of the corpus.
 #[derive(Clone, Debug)]
 pub struct Bodies(Corpus);
 
-/// An update of one report: its body in two variants, with a hole for the resource version.
+/// An update of one report: its body in two variants, in pieces. Between the first two goes the
+/// resource version, between the others the time of the scan.
 #[derive(Clone, Debug)]
-pub struct Template([(Bytes, Bytes); 2]);
+pub struct Template([Vec<Bytes>; 2]);
 
 impl Bodies {
     /// Of these reports.
@@ -53,14 +60,20 @@ impl Bodies {
     pub fn update(&self, group: &str, index: usize) -> Template {
         let mut report = self.report(group, &namespace(index), &base_name(index), index);
         report["metadata"]["resourceVersion"] = json!(HOLE);
+        let time = TIME.to_string();
         Template([1, 2].map(|round| {
             rescan(&mut report, round);
+            let results = report.get_mut("results").and_then(Value::as_array_mut);
+            for result in results.into_iter().flatten() {
+                result["timestamp"]["seconds"] = json!(TIME);
+            }
             let text = report.to_string();
             let (before, after) = text.split_once(HOLE).unwrap_or((&text, ""));
-            (
-                Bytes::copy_from_slice(before.as_bytes()),
-                Bytes::copy_from_slice(after.as_bytes()),
-            )
+            let pieces = after.split(&time);
+            let pieces = std::iter::once(before).chain(pieces);
+            pieces
+                .map(|piece| Bytes::copy_from_slice(piece.as_bytes()))
+                .collect()
         }))
     }
 }
@@ -69,11 +82,19 @@ impl Template {
     /// The body that follows `version`; `turn` chooses the variant.
     #[must_use]
     pub fn fill(&self, version: &str, turn: usize) -> Bytes {
-        let (before, after) = &self.0[turn % 2];
-        let mut body = BytesMut::with_capacity(before.len() + version.len() + after.len());
-        body.put_slice(before);
-        body.put_slice(version.as_bytes());
-        body.put_slice(after);
+        let pieces = &self.0[turn % 2];
+        let time = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        let holes = version.len() + pieces.len() * time.len();
+        let mut body = BytesMut::with_capacity(length + holes);
+        for (number, piece) in pieces.iter().enumerate() {
+            match number {
+                0 => {}
+                1 => body.put_slice(version.as_bytes()),
+                _ => body.put_slice(time.as_bytes()),
+            }
+            body.put_slice(piece);
+        }
         body.freeze()
     }
 }
@@ -99,6 +120,11 @@ mod tests {
         assert_eq!(even["metadata"]["name"], "report-000007");
         assert_eq!(even["apiVersion"], "g.io/v1alpha2");
         assert_ne!(even["results"], odd["results"]);
-        assert_eq!(even, parse(2));
+        let again = parse(2);
+        assert_eq!(even["summary"], again["summary"]);
+        assert_ne!(
+            even["results"], again["results"],
+            "an update that changes nothing is none"
+        );
     }
 }

@@ -34,7 +34,7 @@ pub struct Figure {
     /// Ours.
     pub ours: Spread,
     /// The peer's and its name.
-    pub peer: Option<(Spread, &'static str)>,
+    pub peer: Option<(Spread, String)>,
     /// How many times better ours is than the peer's.
     pub ratio: Option<f64>,
     /// What was asked.
@@ -44,31 +44,72 @@ pub struct Figure {
 }
 
 /// What to make a figure of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Row {
-    /// Name of the metric in the book.
-    pub metric: &'static str,
-    /// Unit.
-    pub unit: &'static str,
-    /// Our system in the book.
-    pub ours: &'static str,
-    /// The peer's metric and system.
-    pub peer: Option<(&'static str, &'static str)>,
-    /// Which way is better.
-    pub better: Better,
-    /// What is asked.
-    pub goal: Goal,
+    metric: String,
+    unit: &'static str,
+    ours: String,
+    peer: Option<(String, String)>,
+    better: Better,
+    goal: Goal,
 }
 
 impl Row {
+    /// A metric of a system of ours, under their names in the book. More is better of rates, less
+    /// of everything else.
+    #[must_use]
+    pub fn new(metric: &str, unit: &'static str, ours: &str) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            unit,
+            ours: ours.to_owned(),
+            peer: None,
+            better: if unit == "/s" {
+                Better::Higher
+            } else {
+                Better::Lower
+            },
+            goal: Goal::None,
+        }
+    }
+
+    /// Beside a system that has the metric under the same name.
+    #[must_use]
+    pub fn beside(self, system: &str) -> Self {
+        let metric = self.metric.clone();
+        self.beside_metric(&metric, system)
+    }
+
+    /// Beside another metric.
+    #[must_use]
+    pub fn beside_metric(mut self, metric: &str, system: &str) -> Self {
+        self.peer = Some((metric.to_owned(), system.to_owned()));
+        self
+    }
+
+    /// Ours has to reach a value.
+    #[must_use]
+    pub fn value(mut self, value: f64) -> Self {
+        self.goal = Goal::Value(value);
+        self
+    }
+
+    /// Ours has to be so many times better than the peer's.
+    #[must_use]
+    pub fn times(mut self, ratio: f64) -> Self {
+        self.goal = Goal::Ratio(ratio);
+        self
+    }
+
     /// The figure, if it was measured.
     #[must_use]
     pub fn figure(&self, book: &Book) -> Option<Figure> {
-        let ours = book.spread(self.metric, self.ours)?;
+        let ours = book.spread(&self.metric, &self.ours)?;
         let peer = self
             .peer
-            .and_then(|(metric, system)| Some((book.spread(metric, system)?, system)));
-        let ratio = peer.and_then(|(peer, _)| match self.better {
+            .as_ref()
+            .and_then(|(metric, system)| Some((book.spread(metric, system)?, system.clone())));
+        let ratio = peer.as_ref().and_then(|(peer, _)| match self.better {
             Better::Higher => divide(ours.median, peer.median),
             Better::Lower => divide(peer.median, ours.median),
         });
@@ -125,13 +166,13 @@ impl Figure {
             "name": self.name,
             "unit": self.unit,
             "ours": self.ours.median,
-            "peer": self.peer.map(|(peer, _)| peer.median),
-            "peer_name": self.peer.map(|(_, name)| name),
+            "peer": self.peer.as_ref().map(|(peer, _)| peer.median),
+            "peer_name": self.peer.as_ref().map(|(_, name)| name),
             "ratio": self.ratio,
             "goal": self.goal_text(),
             "met": self.met(),
             "ours_rounds": spread(self.ours),
-            "peer_rounds": self.peer.map(|(peer, _)| spread(peer)),
+            "peer_rounds": self.peer.as_ref().map(|(peer, _)| spread(*peer)),
         })
     }
 }
@@ -170,7 +211,8 @@ pub fn table(figures: &[Figure]) -> String {
             .map_or("", |met| if met { "yes" } else { "**no**" });
         let (peer, name) = figure
             .peer
-            .map_or((String::new(), ""), |(peer, name)| (spread(peer), name));
+            .as_ref()
+            .map_or((String::new(), ""), |(peer, name)| (spread(*peer), name));
         lines.push(format!(
             "| {} | {} | {} | {name} | {peer} | {} | {} | {met} |",
             figure.name,
@@ -206,14 +248,12 @@ mod tests {
         for value in peer {
             book.add("p", "theirs", *value);
         }
-        let row = Row {
-            metric: "m",
-            unit: "/s",
-            ours: "ours",
-            peer: Some(("p", "theirs")),
-            better,
-            goal,
+        let unit = match better {
+            Better::Higher => "/s",
+            Better::Lower => "ms",
         };
+        let mut row = Row::new("m", unit, "ours").beside_metric("p", "theirs");
+        row.goal = goal;
         row.figure(&book).unwrap()
     }
 

@@ -5,406 +5,208 @@ use super::{
     figures::{Better, Figure, Goal, Row},
 };
 
-use Better::{Higher, Lower};
-
 const CRD: &str = "crd";
 const NULL: &str = "null aggregated";
-
-const fn row(
-    metric: &'static str,
-    unit: &'static str,
-    ours: &'static str,
-    peer: Option<(&'static str, &'static str)>,
-    better: Better,
-    goal: Goal,
-) -> Row {
-    Row {
-        metric,
-        unit,
-        ours,
-        peer,
-        better,
-        goal,
-    }
-}
-
-/// A metric that the peer has under the same name.
-macro_rules! same {
-    ($metric:literal, $unit:literal, $ours:literal, $peer:expr, $better:expr, $goal:expr) => {
-        row(
-            $metric,
-            $unit,
-            $ours,
-            Some(($metric, $peer)),
-            $better,
-            $goal,
-        )
-    };
-}
-
-/// The rows of one engine: `$direct`, `$aggregated`, `$store` are its names in the book.
-macro_rules! engine {
-    ($direct:literal, $aggregated:literal, $store:literal) => {
-        [
-            same!(
-                "create@64 rate",
-                "/s",
-                $direct,
-                CRD,
-                Higher,
-                Goal::Value(7000.0)
-            ),
-            same!("create@64 p50", "ms", $direct, CRD, Lower, Goal::None),
-            same!("create@64 p99", "ms", $direct, CRD, Lower, Goal::None),
-            same!(
-                "create@64 CPU",
-                "ms/op",
-                $direct,
-                CRD,
-                Lower,
-                Goal::Value(0.25)
-            ),
-            same!(
-                "create@64 rate",
-                "/s",
-                $aggregated,
-                NULL,
-                Higher,
-                Goal::Ratio(0.9)
-            ),
-            same!(
-                "create@64 CPU of all",
-                "ms/op",
-                $aggregated,
-                CRD,
-                Lower,
-                Goal::None
-            ),
-            same!("update@16 rate", "/s", $direct, CRD, Higher, Goal::None),
-            same!("update@16 p50", "ms", $direct, CRD, Lower, Goal::None),
-            same!("update@16 p99", "ms", $direct, CRD, Lower, Goal::None),
-            same!(
-                "update@16 CPU",
-                "ms/op",
-                $direct,
-                CRD,
-                Lower,
-                Goal::Value(0.25)
-            ),
-            same!(
-                "update@16 rate",
-                "/s",
-                $aggregated,
-                NULL,
-                Higher,
-                Goal::Ratio(0.9)
-            ),
-            same!(
-                "update@64 rate",
-                "/s",
-                $direct,
-                CRD,
-                Higher,
-                Goal::Value(6500.0)
-            ),
-            same!("update@64 p50", "ms", $direct, CRD, Lower, Goal::None),
-            same!("update@64 p99", "ms", $direct, CRD, Lower, Goal::None),
-            same!(
-                "update@64 CPU",
-                "ms/op",
-                $direct,
-                CRD,
-                Lower,
-                Goal::Value(0.25)
-            ),
-            same!(
-                "update@64 rate",
-                "/s",
-                $aggregated,
-                NULL,
-                Higher,
-                Goal::Ratio(0.9)
-            ),
-            same!(
-                "update@64 CPU of all",
-                "ms/op",
-                $aggregated,
-                CRD,
-                Lower,
-                Goal::None
-            ),
-            same!("update@256 rate", "/s", $direct, CRD, Higher, Goal::None),
-            same!("update@256 p50", "ms", $direct, CRD, Lower, Goal::None),
-            same!("update@256 p99", "ms", $direct, CRD, Lower, Goal::None),
-            same!(
-                "update@256 CPU",
-                "ms/op",
-                $direct,
-                CRD,
-                Lower,
-                Goal::Value(0.25)
-            ),
-            same!("get@16 rate", "/s", $direct, CRD, Higher, Goal::None),
-            same!(
-                "get@16 CPU",
-                "ms/op",
-                $direct,
-                CRD,
-                Lower,
-                Goal::Value(0.05)
-            ),
-            same!(
-                "get@16 rate",
-                "/s",
-                $aggregated,
-                NULL,
-                Higher,
-                Goal::Ratio(0.9)
-            ),
-            same!("list", "ms", $direct, CRD, Lower, Goal::Ratio(12.0)),
-            same!(
-                "list",
-                "ms",
-                $aggregated,
-                NULL,
-                Lower,
-                Goal::Ratio(1.0 / 1.2)
-            ),
-            same!("list", "ms", $aggregated, CRD, Lower, Goal::None),
-            same!(
-                "list first byte",
-                "ms",
-                $aggregated,
-                CRD,
-                Lower,
-                Goal::Value(20.0)
-            ),
-            row(
-                "list",
-                "ms",
-                $direct,
-                Some(("list", "null direct")),
-                Lower,
-                Goal::Ratio(0.5),
-            ),
-            same!("page", "ms", $aggregated, CRD, Lower, Goal::Value(10.0)),
-            same!("page", "ms", $direct, CRD, Lower, Goal::None),
-            same!("label", "ms", $aggregated, CRD, Lower, Goal::Value(2.0)),
-            same!("label", "ms", $direct, CRD, Lower, Goal::None),
-            same!(
-                "watch@50/s p50",
-                "ms",
-                $aggregated,
-                CRD,
-                Lower,
-                Goal::Value(2.0)
-            ),
-            same!(
-                "watch@50/s p99",
-                "ms",
-                $aggregated,
-                CRD,
-                Lower,
-                Goal::Value(5.0)
-            ),
-            row(
-                "watch@1000/s p50",
-                "ms",
-                $direct,
-                None,
-                Lower,
-                Goal::Value(3.0),
-            ),
-            row(
-                "watch@1000/s p99",
-                "ms",
-                $direct,
-                None,
-                Lower,
-                Goal::Value(10.0),
-            ),
-            row(
-                "fan-out rate",
-                "/s",
-                $direct,
-                Some(("fan-out rate", "null direct")),
-                Higher,
-                Goal::Ratio(0.5),
-            ),
-            same!(
-                "kube-apiserver growth",
-                "MiB",
-                $store,
-                CRD,
-                Lower,
-                Goal::Value(25.0)
-            ),
-            row(
-                "server memory",
-                "MiB",
-                $store,
-                Some(("kube-apiserver growth", CRD)),
-                Lower,
-                Goal::Value(60.0),
-            ),
-            row(
-                "server memory after lists",
-                "MiB",
-                $store,
-                None,
-                Lower,
-                Goal::Value(60.0),
-            ),
-            row("memory of 100,000", "MiB", $store, None, Lower, Goal::None),
-            same!(
-                "disk a report",
-                "bytes",
-                $store,
-                CRD,
-                Lower,
-                Goal::Value(1300.0)
-            ),
-            row(
-                "killed to serving",
-                "s",
-                $store,
-                None,
-                Lower,
-                Goal::Value(1.0),
-            ),
-            row("start to ready", "s", $store, None, Lower, Goal::None),
-            row(
-                "no-op update WAL",
-                "bytes",
-                $store,
-                None,
-                Lower,
-                Goal::Value(0.0),
-            ),
-        ]
-    };
-}
-
-const POSTGRES: [Row; 46] = engine!("postgres direct", "postgres aggregated", "postgres");
-const SQLITE: [Row; 46] = engine!("sqlite direct", "sqlite aggregated", "sqlite");
-
-/// What only PostgreSQL has.
-const DATABASE: [Row; 9] = [
-    row(
-        "update@16 rate",
-        "/s",
-        "postgres direct",
-        Some(("sql@16 rate", "kine update")),
-        Higher,
-        Goal::Ratio(1.2),
-    ),
-    row(
-        "create@64 rate",
-        "/s",
-        "postgres direct",
-        Some(("sql@16 rate", "insert")),
-        Higher,
-        Goal::None,
-    ),
-    row(
-        "update@64 rate",
-        "/s",
-        "postgres direct",
-        Some(("sql@16 rate", "transaction")),
-        Higher,
-        Goal::None,
-    ),
-    row(
-        "storage update@16",
-        "/s",
-        "postgres",
-        Some(("sql@16 rate", "kine update")),
-        Higher,
-        Goal::Ratio(2.5),
-    ),
-    row(
-        "storage create@16",
-        "/s",
-        "postgres",
-        Some(("sql@16 rate", "insert")),
-        Higher,
-        Goal::Ratio(1.0),
-    ),
-    row(
-        "WAL an update",
-        "bytes",
-        "postgres",
-        Some(("WAL a statement", "kine update")),
-        Lower,
-        Goal::Ratio(4.0),
-    ),
-    row(
-        "watch@50/s p99",
-        "ms",
-        "postgres direct across replicas",
-        None,
-        Lower,
-        Goal::Value(5.0),
-    ),
-    row(
-        "watch@1000/s p50",
-        "ms",
-        "postgres direct across replicas",
-        None,
-        Lower,
-        Goal::Value(3.0),
-    ),
-    row(
-        "watch@1000/s p99",
-        "ms",
-        "postgres direct across replicas",
-        None,
-        Lower,
-        Goal::Value(10.0),
-    ),
-];
-
-/// SQLite beside PostgreSQL in the same test.
-const ENGINES: [Row; 2] = [
-    row(
-        "create@64 rate",
-        "/s",
-        "sqlite direct",
-        Some(("create@64 rate", "postgres direct")),
-        Higher,
-        Goal::Ratio(1.0),
-    ),
-    row(
-        "update@64 rate",
-        "/s",
-        "sqlite direct",
-        Some(("update@64 rate", "postgres direct")),
-        Higher,
-        Goal::Ratio(1.0),
-    ),
-];
+const WIRE: &str = "null direct";
+const ACROSS: &str = "postgres direct across replicas";
 
 /// All figures that were measured: those with goals first, then the CPU time of each process.
 #[must_use]
 pub fn figures(book: &Book) -> Vec<Figure> {
-    let rows = POSTGRES
-        .iter()
-        .chain(&DATABASE)
-        .chain(&SQLITE)
-        .chain(&ENGINES);
-    let mut figures: Vec<Figure> = rows.filter_map(|row| row.figure(book)).collect();
-    for (metric, system, spread) in book.iter() {
-        if metric.contains(" CPU of ") && !metric.ends_with("CPU of all") {
-            figures.push(Figure {
-                name: format!("{metric}, {system}"),
-                unit: "ms/op",
-                ours: spread,
-                peer: None,
-                ratio: None,
-                goal: Goal::None,
-                better: Lower,
-            });
-        }
+    let rows = [
+        served("postgres"),
+        database(),
+        slow_disks(),
+        served("sqlite"),
+        engines(),
+    ];
+    let rows = rows.iter().flatten();
+    rows.filter_map(|row| row.figure(book))
+        .chain(processes(book))
+        .collect()
+}
+
+/// What an engine serves over HTTP, and what it takes.
+fn served(engine: &str) -> Vec<Row> {
+    let direct = &format!("{engine} direct");
+    let aggregated = &format!("{engine} aggregated");
+    let mut rows = Vec::new();
+    for (load, rate) in [
+        ("create@64", Some(7000.0)),
+        ("update@16", None),
+        ("update@64", Some(6500.0)),
+        ("update@256", None),
+    ] {
+        let direct =
+            |what: &str, unit| Row::new(&format!("{load} {what}"), unit, direct).beside(CRD);
+        let measured = direct("rate", "/s");
+        rows.extend([
+            match rate {
+                Some(rate) => measured.value(rate),
+                None => measured,
+            },
+            direct("p50", "ms"),
+            direct("p99", "ms"),
+            direct("CPU", "ms/op").value(0.25),
+        ]);
+        let aggregated = |what: &str, unit| Row::new(&format!("{load} {what}"), unit, aggregated);
+        rows.extend([
+            aggregated("rate", "/s").beside(NULL).times(0.9),
+            aggregated("CPU of all", "ms/op").beside(CRD),
+        ]);
     }
-    figures
+    rows.extend(reads(direct, aggregated));
+    rows.extend(watches(direct, aggregated));
+    rows.extend(sizes(engine));
+    rows
+}
+
+fn reads(direct: &str, aggregated: &str) -> Vec<Row> {
+    vec![
+        Row::new("get@16 rate", "/s", direct).beside(CRD),
+        Row::new("get@16 CPU", "ms/op", direct)
+            .beside(CRD)
+            .value(0.05),
+        Row::new("get@16 rate", "/s", aggregated)
+            .beside(NULL)
+            .times(0.9),
+        Row::new("list", "ms", direct).beside(CRD).times(12.0),
+        Row::new("list", "ms", aggregated)
+            .beside(NULL)
+            .times(1.0 / 1.2),
+        Row::new("list", "ms", aggregated).beside(CRD),
+        Row::new("list first byte", "ms", aggregated)
+            .beside(CRD)
+            .value(20.0),
+        Row::new("list", "ms", direct).beside(WIRE).times(0.5),
+        Row::new("page", "ms", aggregated).beside(CRD).value(10.0),
+        Row::new("page", "ms", direct).beside(CRD),
+        Row::new("label", "ms", aggregated).beside(CRD).value(2.0),
+        Row::new("label", "ms", direct).beside(CRD),
+    ]
+}
+
+fn watches(direct: &str, aggregated: &str) -> Vec<Row> {
+    vec![
+        Row::new("watch@50/s p50", "ms", aggregated)
+            .beside(CRD)
+            .value(2.0),
+        Row::new("watch@50/s p99", "ms", aggregated)
+            .beside(CRD)
+            .value(5.0),
+        Row::new("watch@1000/s p50", "ms", direct).value(3.0),
+        Row::new("watch@1000/s p99", "ms", direct).value(10.0),
+        Row::new("fan-out rate", "/s", direct)
+            .beside(WIRE)
+            .times(0.5),
+    ]
+}
+
+fn sizes(engine: &str) -> Vec<Row> {
+    let row = |metric, unit| Row::new(metric, unit, engine);
+    vec![
+        row("kube-apiserver growth", "MiB").beside(CRD).value(25.0),
+        row("server memory", "MiB").value(60.0),
+        row("server memory", "MiB")
+            .beside_metric("kube-apiserver memory", CRD)
+            .times(25.0),
+        row("server memory after lists", "MiB").value(60.0),
+        row("memory of 100,000", "MiB"),
+        row("disk a report", "bytes").beside(CRD).value(1300.0),
+        row("killed to serving", "s").value(1.0),
+        row("start to ready", "s"),
+        // What the housekeeping writes meanwhile is in it.
+        row("no-op update WAL", "bytes").value(1.0),
+    ]
+}
+
+/// What only PostgreSQL has: the store without HTTP beside plain SQL, and other servers.
+fn database() -> Vec<Row> {
+    let store = |metric: &str, unit| Row::new(metric, unit, "postgres");
+    let sql = |row: Row, statement: &str| row.beside_metric("sql@16 rate", statement);
+    let best = |row: Row, statement: &str| row.beside_metric("sql best rate", statement);
+    vec![
+        sql(
+            Row::new("update@16 rate", "/s", "postgres direct"),
+            "kine update",
+        )
+        .times(1.2),
+        sql(
+            Row::new("update@16 rate", "/s", "postgres direct"),
+            "upstream update",
+        ),
+        sql(store("storage update@16 rate", "/s"), "kine update").times(2.5),
+        best(store("storage update@64 rate", "/s"), "kine update"),
+        best(store("storage update@256 rate", "/s"), "kine update").times(6.0),
+        sql(store("storage create@16 rate", "/s"), "insert").times(1.0),
+        best(store("storage create@64 rate", "/s"), "insert"),
+        best(store("storage create@256 rate", "/s"), "insert").times(2.7),
+        sql(store("storage update@64 rate", "/s"), "transaction"),
+        store("storage update@64 CPU of postgres", "ms/op")
+            .beside_metric("sql@16 CPU", "kine update"),
+        store("storage create@64 CPU of postgres", "ms/op").beside_metric("sql@16 CPU", "insert"),
+        store("disk a report", "bytes")
+            .beside_metric("disk a row", "upstream update")
+            .times(3.0),
+        store("WAL an update", "bytes")
+            .beside_metric("WAL a statement", "kine update")
+            .times(4.0),
+        store("WAL a rescan", "bytes").beside_metric("WAL a statement", "kine update"),
+        store("WAL a create", "bytes").beside_metric("WAL a statement", "kine create"),
+        store("p99 while compacting", "ms")
+            .beside_metric("p99 while deleting", "postgres")
+            .times(3.0),
+        store("p99 while compacting", "ms").beside_metric("p99 before", "postgres"),
+        Row::new("watch@50/s p99", "ms", ACROSS).value(5.0),
+        Row::new("watch@1000/s p50", "ms", ACROSS).value(3.0),
+        Row::new("watch@1000/s p99", "ms", ACROSS).value(10.0),
+    ]
+}
+
+/// Disks whose fsync takes a millisecond or five longer than this machine's.
+fn slow_disks() -> Vec<Row> {
+    let row = |metric: &str| Row::new(metric, "/s", "postgres");
+    vec![
+        row("+1 ms update@16 rate")
+            .beside_metric("+1 ms sql@16 rate", "kine update")
+            .times(1.3),
+        row("+1 ms update@256 rate")
+            .beside_metric("+1 ms sql best rate", "kine update")
+            .times(3.0),
+        row("+1 ms create@256 rate")
+            .beside_metric("+1 ms sql best rate", "insert")
+            .times(2.0),
+        row("+5 ms update@64 rate")
+            .beside_metric("+5 ms sql@16 rate", "transaction")
+            .times(25.0),
+        row("+5 ms update@256 rate")
+            .beside_metric("+5 ms sql@16 rate", "transaction")
+            .times(70.0),
+    ]
+}
+
+/// SQLite beside PostgreSQL in the same test.
+fn engines() -> Vec<Row> {
+    ["create@64 rate", "update@64 rate"]
+        .map(|metric| {
+            Row::new(metric, "/s", "sqlite direct")
+                .beside("postgres direct")
+                .times(1.0)
+        })
+        .into()
+}
+
+/// CPU time of each process.
+fn processes(book: &Book) -> impl Iterator<Item = Figure> {
+    book.iter()
+        .filter(|(metric, ..)| metric.contains(" CPU of ") && !metric.ends_with("CPU of all"))
+        .map(|(metric, system, spread)| Figure {
+            name: format!("{metric}, {system}"),
+            unit: "ms/op",
+            ours: spread,
+            peer: None,
+            ratio: None,
+            goal: Goal::None,
+            better: Better::Lower,
+        })
 }

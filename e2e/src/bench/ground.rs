@@ -1,6 +1,9 @@
 //! What is measured: a control plane with fsync, and beside the CRD our servers and the null
 //! backend, each under an API group of its own, all alive at once.
 
+mod api;
+mod pki;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -8,16 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use crds::control;
-use http::Method;
+use anyhow::{Context as _, ensure};
 use pgtest::{Postgres, PostgresOptions};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
+use self::pki::{certificates, credentials};
 use super::{
-    client::{Credentials, Endpoint, Request},
+    client::{Endpoint, Request},
     null,
     target::{Kind, Target, Way},
     usage::{self, Watched},
@@ -35,7 +36,6 @@ pub const CREATED: &str = "bench-created";
 pub const VERSION: &str = "v1alpha2";
 /// Plural name of the reports.
 pub const PLURAL: &str = "policyreports";
-const SOURCE_GROUP: &str = "wgpolicyk8s.io";
 /// Longest wait for anything that must come.
 const PATIENCE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -47,8 +47,8 @@ pub struct GroundOptions {
     pub server: PathBuf,
     /// This program, which is the null backend as well.
     pub own: PathBuf,
-    /// Whether PostgreSQL takes part.
-    pub postgres: bool,
+    /// Engines that take part.
+    pub engines: Vec<Kind>,
     /// Where CRDs come from.
     pub input: Input,
 }
@@ -129,11 +129,7 @@ impl Ground {
     /// Which engines take part.
     #[must_use]
     pub fn engines(&self) -> Vec<Kind> {
-        if self.options.postgres {
-            vec![Kind::Postgres, Kind::Sqlite]
-        } else {
-            vec![Kind::Sqlite]
-        }
+        self.options.engines.clone()
     }
 
     /// Makes namespaces and CRDs, starts the servers and has them serve.
@@ -150,15 +146,15 @@ impl Ground {
         for kind in engines.iter().copied().chain([Kind::Crd]) {
             self.install(kind).await?;
         }
-        if self.options.postgres {
+        if engines.contains(&Kind::Postgres) {
             self.postgres = Some(Postgres::start(PostgresOptions::default()).await?);
         }
-        for kind in engines {
+        for kind in engines.iter().copied() {
             self.start_server(kind).await?;
             self.open(kind).await?;
             self.register(kind).await?;
         }
-        if self.options.postgres {
+        if engines.contains(&Kind::Postgres) {
             self.start_server(Kind::Second).await?;
         }
         Ok(())
@@ -314,22 +310,8 @@ impl Ground {
         })
     }
 
-    /// PostgreSQL's first process.
-    ///
-    /// # Errors
-    /// When it does not run.
-    pub fn database(&self) -> anyhow::Result<Watched> {
-        let postgres = self.postgres.as_ref().context("PostgreSQL does not run")?;
-        let path = postgres.data().join("postmaster.pid");
-        let text = std::fs::read_to_string(&path)?;
-        let pid = text
-            .lines()
-            .next()
-            .and_then(|line| line.trim().parse().ok());
-        Ok(Watched {
-            name: "postgres".to_owned(),
-            pid: pid.with_context(|| format!("{} names no process", path.display()))?,
-        })
+    fn database(&self) -> anyhow::Result<Watched> {
+        postmaster(self.postgres.as_ref().context("PostgreSQL does not run")?)
     }
 
     /// Straight at a server, in the role of the kube-apiserver.
@@ -359,104 +341,23 @@ impl Ground {
         });
         task.await?
     }
+}
 
-    async fn post(&self, path: &str, body: &Value) -> anyhow::Result<()> {
-        let request = Request::new(Method::POST, path, body.to_string());
-        let reply = self.kube.once(&request).await?;
-        // One that is there already will do.
-        ensure!(
-            reply.status.is_success() || reply.status == 409,
-            "POST {path}: {}: {}",
-            reply.status,
-            String::from_utf8_lossy(&reply.body)
-        );
-        Ok(())
-    }
-
-    /// Installs the CRD of a group and waits until it is served.
-    async fn install(&self, kind: Kind) -> anyhow::Result<()> {
-        let mut crd = self
-            .options
-            .input
-            .crds(&[SOURCE_GROUP])?
-            .into_iter()
-            .find(|crd| crd.spec.names.plural == PLURAL)
-            .context("there is no CRD of policy reports")?;
-        crd.spec.group = kind.group();
-        crd.metadata.name = Some(format!("{PLURAL}.{}", kind.group()));
-        // Short names and categories are the whole cluster's.
-        crd.spec.names.short_names = None;
-        crd.spec.names.categories = None;
-        let mut crd = serde_json::to_value(crd)?;
-        if let Some(crd) = crd.as_object_mut() {
-            crd.remove("status");
-        }
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        self.post(path, &crd).await?;
-        self.answers(kind, false).await
-    }
-
-    /// Has the kube-apiserver hand a group over to its server.
-    async fn register(&self, kind: Kind) -> anyhow::Result<()> {
-        let group = kind.group();
-        let name = format!("{VERSION}.{group}");
-        let mut service = json!({
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": name},
-            "spec": {"group": group, "version": VERSION, "caBundle": STANDARD.encode(&self.ca),
-                "groupPriorityMinimum": 1000, "versionPriority": 100,
-                "service": {"namespace": "default", "name": kind.name(), "port": 443}},
-        });
-        let path = "/apis/apiregistration.k8s.io/v1/apiservices";
-        self.post(path, &service).await?;
-        // A labelled one is the CRD's, and would be taken back.
-        service["metadata"]["labels"] = json!({"kube-aggregator.kubernetes.io/automanaged": null});
-        let change = Request::new(Method::PATCH, format!("{path}/{name}"), service.to_string());
-        self.kube.once(&change).await?.success()?;
-        self.answers(kind, true).await
-    }
-
-    /// Waits until the kube-apiserver serves a group, from its own server if so asked.
-    async fn answers(&self, kind: Kind, own: bool) -> anyhow::Result<()> {
-        let path = format!("/apis/{}/{VERSION}/{PLURAL}?limit=1", kind.group());
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let mut connection = self.kube.connect().await?;
-            let answer = connection.open(&Request::get(&path)).await?;
-            let ours = answer.headers().contains_key("x-reports-server");
-            if answer.status() == 200 && (ours || !own || kind == Kind::Null) {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("{path} is not served: {}", answer.status());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// Lets requests through to an empty server, as at the end of a switch.
-    async fn open(&self, kind: Kind) -> anyhow::Result<()> {
-        let target = self.target(kind, Way::Direct)?;
-        let name = control::stored_resource_name(PLURAL, &kind.group());
-        let (group, version, resources) = (control::GROUP, control::VERSION, control::PLURAL);
-        for (subresource, spec) in [
-            ("floor", json!({"resourceVersion": "100000"})),
-            ("gate", json!({"state": "Open"})),
-        ] {
-            let path = format!("/apis/{group}/{version}/{resources}/{name}/{subresource}");
-            let body = json!({"spec": spec}).to_string();
-            let request = Request::new(Method::PUT, path, body);
-            let deadline = Instant::now() + PATIENCE;
-            // The resource is known once its CRD has been seen.
-            while let Err(error) = target.endpoint.once(&request).await?.success() {
-                if Instant::now() > deadline {
-                    return Err(error.context(format!("{subresource} of {name}")));
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-        Ok(())
-    }
+/// PostgreSQL's first process.
+///
+/// # Errors
+/// When it does not run.
+pub fn postmaster(postgres: &Postgres) -> anyhow::Result<Watched> {
+    let path = postgres.data().join("postmaster.pid");
+    let text = std::fs::read_to_string(&path)?;
+    let pid = text
+        .lines()
+        .next()
+        .and_then(|line| line.trim().parse().ok());
+    Ok(Watched {
+        name: "postgres".to_owned(),
+        pid: pid.with_context(|| format!("{} names no process", path.display()))?,
+    })
 }
 
 /// Name of namespace number `index` of the base set.
@@ -479,35 +380,3 @@ fn address(kind: Kind) -> SocketAddr {
 
 /// Under this name, too, all servers are known.
 const SERVER_NAME: &str = "bench.default.svc";
-
-fn credentials(ca: &Path, pair: &Path) -> anyhow::Result<Credentials> {
-    let read = |path: PathBuf| {
-        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    Ok(Credentials {
-        ca: read(ca.to_owned())?,
-        certificate: read(pair.with_extension("crt"))?,
-        key: read(pair.with_extension("key"))?,
-    })
-}
-
-/// Writes the certificate of all servers; gives the CA.
-fn certificates(folder: &Path) -> anyhow::Result<String> {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-
-    let ca_key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(vec!["bench-ca".to_owned()])?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = params.self_signed(&ca_key)?;
-    let issuer = Issuer::new(params, ca_key);
-    let key = KeyPair::generate()?;
-    let names: Vec<_> = Kind::SERVED
-        .into_iter()
-        .map(|kind| format!("{}.default.svc", kind.name()))
-        .chain([SERVER_NAME.to_owned()])
-        .collect();
-    let leaf = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
-    std::fs::write(folder.join("tls.crt"), leaf.pem())?;
-    std::fs::write(folder.join("tls.key"), key.serialize_pem())?;
-    Ok(ca.pem())
-}

@@ -4,6 +4,7 @@
 mod bodies;
 pub mod book;
 mod client;
+mod compaction;
 pub mod figures;
 pub mod goals;
 mod ground;
@@ -13,8 +14,10 @@ mod load;
 mod measure;
 pub mod null;
 mod sizes;
+mod slow;
 mod sql;
 mod start;
+mod storage;
 mod target;
 mod usage;
 mod watches;
@@ -23,6 +26,7 @@ mod writes;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use pgtest::{Postgres, PostgresOptions};
 
 use crate::reports::Input;
 use bodies::Bodies;
@@ -45,14 +49,36 @@ pub enum Job {
     Watch,
     /// Events to many watchers.
     FanOut,
-    /// Plain SQL on the same PostgreSQL.
+    /// The store without HTTP, and plain SQL on the same PostgreSQL.
     Sql,
+    /// Both on disks whose fsync takes longer.
+    SlowDisk,
+    /// Writes while old changes are dropped.
+    Compaction,
     /// From SIGKILL to serving.
     Start,
     /// Memory of 100,000 reports.
     Memory,
     /// Updates that change nothing.
     NoOp,
+}
+
+impl Job {
+    /// Whether it needs no cluster, nor reports in it.
+    fn is_database_only(self) -> bool {
+        matches!(self, Self::Sql | Self::SlowDisk | Self::Compaction)
+    }
+}
+
+/// A system that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum System {
+    /// The CRD.
+    Crd,
+    /// Our server on SQLite.
+    Sqlite,
+    /// Our servers on PostgreSQL, and plain SQL.
+    Postgres,
 }
 
 /// What to run.
@@ -62,8 +88,8 @@ pub struct BenchOptions {
     pub server: PathBuf,
     /// This program.
     pub own: PathBuf,
-    /// Whether PostgreSQL takes part.
-    pub postgres: bool,
+    /// Which systems are left out.
+    pub without: Vec<System>,
     /// Where reports come from.
     pub input: Input,
     /// Only these; all when empty.
@@ -80,19 +106,43 @@ pub struct BenchOptions {
 
 impl BenchOptions {
     fn wants(&self, job: Job) -> bool {
-        self.only.is_empty() || self.only.contains(&job)
+        let is_possible = self.has(System::Postgres) || !job.is_database_only();
+        is_possible && (self.only.is_empty() || self.only.contains(&job))
+    }
+
+    fn has(&self, system: System) -> bool {
+        !self.without.contains(&system)
+    }
+
+    fn engines(&self) -> Vec<Kind> {
+        [
+            (System::Postgres, Kind::Postgres),
+            (System::Sqlite, Kind::Sqlite),
+        ]
+        .into_iter()
+        .filter(|(system, _)| self.has(*system))
+        .map(|(_, kind)| kind)
+        .collect()
     }
 }
 
-/// Starts everything, measures, gives the samples.
+/// Starts what is needed, measures, gives the samples.
 ///
 /// # Errors
 /// When a part does not start or a request fails.
 pub async fn run(options: BenchOptions) -> anyhow::Result<Book> {
+    let bodies = Bodies::new(options.input.corpus()?);
+    let mut book = Book::default();
+    database_alone(&mut book, &options, &bodies).await?;
+    let only = &options.only;
+    if !only.is_empty() && only.iter().all(|job| job.is_database_only()) {
+        return Ok(book);
+    }
+    say("starting the control plane and the servers");
     let ground = Ground::start(GroundOptions {
         server: options.server.clone(),
         own: options.own.clone(),
-        postgres: options.postgres,
+        engines: options.engines(),
         input: options.input.clone(),
     })
     .await?;
@@ -100,10 +150,10 @@ pub async fn run(options: BenchOptions) -> anyhow::Result<Book> {
     let book = inside
         .spawn(async move {
             let mut bench = Bench {
-                bodies: Bodies::new(options.input.corpus()?),
-                ground,
                 options,
-                book: Book::default(),
+                ground,
+                bodies,
+                book,
             };
             bench.run().await?;
             anyhow::Ok(bench.book)
@@ -111,6 +161,41 @@ pub async fn run(options: BenchOptions) -> anyhow::Result<Book> {
         .await?;
     inside.shutdown_background();
     book
+}
+
+/// The store and plain SQL, side by side on a PostgreSQL of their own.
+async fn database_alone(
+    book: &mut Book,
+    options: &BenchOptions,
+    bodies: &Bodies,
+) -> anyhow::Result<()> {
+    let (requests, rounds) = (options.requests, options.rounds);
+    if options.wants(Job::Sql) || options.wants(Job::Compaction) {
+        let postgres = Postgres::start(PostgresOptions::default()).await?;
+        let database = ground::postmaster(&postgres)?;
+        for round in 0..rounds {
+            say(&format!("SQL, round {} of {rounds}", round + 1));
+            if options.wants(Job::Sql) {
+                for writers in [16, 64, 256] {
+                    let (database, count) = (&database, requests / 2);
+                    storage::run(book, &postgres, database, bodies, writers, count).await?;
+                }
+                let ways = sql::ways(requests / 2);
+                let database = Some(&database);
+                sql::run(book, &postgres, database, bodies, "", &[16, 32, 64], &ways).await?;
+            }
+            if options.wants(Job::Compaction) {
+                compaction::run(book, &postgres, bodies, requests / 2).await?;
+            }
+        }
+    }
+    if options.wants(Job::SlowDisk) {
+        for round in 0..rounds {
+            say(&format!("slow disks, round {} of {rounds}", round + 1));
+            slow::run(book, bodies, requests / 5).await?;
+        }
+    }
+    Ok(())
 }
 
 struct Bench {
@@ -129,8 +214,10 @@ impl Bench {
             let reports = self.options.reports;
             sizes::grow(&mut self.book, &self.ground, kind, &self.bodies, reports).await?;
         }
-        let sqlite = self.ground.target(Kind::Sqlite, Way::Direct)?;
-        let canned = lists::record(&sqlite, self.options.reports).await?;
+        let ours = self.ground.engines();
+        let ours = ours.first().context("no server of ours takes part")?;
+        let ours = self.ground.target(*ours, Way::Direct)?;
+        let canned = lists::record(&ours, self.options.reports).await?;
         self.ground
             .start_null(canned.each_ref().map(Vec::as_slice))
             .await?;
@@ -144,16 +231,16 @@ impl Bench {
     /// Ours first: the kube-apiserver's memory never shrinks after the CRD's turn.
     fn kinds(&self) -> Vec<Kind> {
         let mut kinds = self.ground.engines();
-        kinds.push(Kind::Crd);
+        kinds.extend(self.options.has(System::Crd).then_some(Kind::Crd));
         kinds
     }
 
     /// All systems in all ways, in an order that changes from round to round.
     fn targets(&self, round: usize) -> anyhow::Result<Vec<Target>> {
-        let mut targets = vec![
-            self.ground.target(Kind::Crd, Way::Aggregated)?,
-            self.ground.target(Kind::Null, Way::Aggregated)?,
-        ];
+        let mut targets = vec![self.ground.target(Kind::Null, Way::Aggregated)?];
+        if self.options.has(System::Crd) {
+            targets.push(self.ground.target(Kind::Crd, Way::Aggregated)?);
+        }
         for kind in self.ground.engines() {
             targets.push(self.ground.target(kind, Way::Aggregated)?);
             targets.push(self.ground.target(kind, Way::Direct)?);
@@ -205,20 +292,20 @@ impl Bench {
         if self.options.wants(Job::FanOut) {
             self.fan_out().await?;
         }
-        if self.options.wants(Job::Sql) {
-            self.sql().await?;
-        }
         Ok(())
     }
 
     async fn watch(&mut self) -> anyhow::Result<()> {
         let reports = self.options.reports;
-        let mut pairs = vec![(Kind::Crd, Kind::Crd, Way::Aggregated, 50)];
+        let mut pairs = Vec::new();
+        if self.options.has(System::Crd) {
+            pairs.push((Kind::Crd, Kind::Crd, Way::Aggregated, 50));
+        }
         for kind in self.ground.engines() {
             pairs.push((kind, kind, Way::Aggregated, 50));
             pairs.push((kind, kind, Way::Direct, 1000));
         }
-        if self.options.postgres {
+        if self.options.has(System::Postgres) {
             pairs.push((Kind::Postgres, Kind::Second, Way::Direct, 50));
             pairs.push((Kind::Postgres, Kind::Second, Way::Direct, 1000));
         }
@@ -241,15 +328,6 @@ impl Bench {
         }
         let wire = self.ground.target(Kind::Null, Way::Direct)?;
         watches::fan_out_of_wire(&mut self.book, &wire, watchers, events).await
-    }
-
-    async fn sql(&mut self) -> anyhow::Result<()> {
-        let Some(postgres) = self.ground.postgres() else {
-            return Ok(());
-        };
-        let database = self.ground.database()?;
-        let count = self.options.requests;
-        sql::run(&mut self.book, postgres, &database, &self.bodies, 16, count).await
     }
 
     /// What is done once, and changes what is measured.

@@ -41,22 +41,19 @@ pub async fn grow(
     let passing = usage::resident(apiserver)?;
     let empty = stored(ground, kind).await?;
     writes::base(book, &target, bodies, reports, 16).await?;
-    let log = written(ground).await?;
     update_all(&target, bodies, reports).await?;
     let each = |bytes: u64| bytes as f64 / reports as f64;
     let system = kind.name();
     let grown = usage::resident(apiserver)?.saturating_sub(passing) as f64 / MIB;
     book.add("kube-apiserver growth", system, grown);
+    let passing = usage::resident(apiserver)? as f64 / MIB;
+    book.add("kube-apiserver memory", system, passing);
     if kind != Kind::Crd {
         let resident = usage::resident(ground.server(kind)?.pid)? as f64 / MIB;
         book.add("server memory", system, resident);
     }
     let disk = each(stored(ground, kind).await?.saturating_sub(empty));
     book.add("disk a report", system, disk);
-    if let (true, Some(postgres)) = (kind.on_postgres(), ground.postgres()) {
-        let wal = wal(postgres).await?.saturating_sub(log);
-        book.add("WAL an update", system, each(wal));
-    }
     eprintln!(
         "  sizes        {system:<20} kube-apiserver +{grown:.0} MiB, disk {disk:.0} bytes a report"
     );
@@ -94,7 +91,8 @@ async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
                 postgres,
                 "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c \
                  JOIN pg_namespace n ON n.oid = c.relnamespace \
-                 WHERE n.nspname = 'reports_server' AND c.relkind = 'r' AND c.relname LIKE 'objects%'",
+                 WHERE n.nspname = 'reports_server' AND c.relkind = 'r'
+                     AND (c.relname = 'objects' OR c.relname = 'frames')",
             )
             .await
         }
@@ -145,11 +143,7 @@ pub async fn no_op(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Resu
     let mut connection = target.endpoint.connect().await?;
     let before = written(ground).await?;
     for index in 0..NO_OPS {
-        let path = format!(
-            "{}/{}",
-            target.collection(&namespace(index)),
-            base_name(index)
-        );
+        let path = target.base(index);
         let read = connection.send(&Request::get(&path)).await?.success()?;
         let put = Request::new(Method::PUT, &path, read.body.clone());
         let answer = connection.send(&put).await?.success()?;

@@ -1,25 +1,30 @@
 //! What plain SQL does with the same bodies on the same PostgreSQL.
 //!
-//! Three ways to write, each over prepared statements on connections of its own, one statement
+//! Four ways to write, each over prepared statements on connections of its own, one statement
 //! under way on each:
 //! - `insert`: a plain INSERT of a body, nothing else;
 //! - `transaction`: an update that is ordered and logged as ours is, but in a transaction of its
 //!   own: lock the row that orders, update with the version as condition, log, commit;
 //! - `kine`: the statements of kine, which keeps etcd's log in one table. A **mimic**: its own
-//!   table and indexes and the two statements of each write, without its HTTP, gRPC and Go.
+//!   table and indexes and the two statements of each write, without its HTTP, gRPC and Go;
+//! - `upstream`: the statements of kyverno/reports-server on its `jsonb` table: an upsert for a
+//!   create, a read and an update for an update. Likewise a mimic.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use anyhow::ensure;
 use bytes::Bytes;
+use hdrhistogram::Histogram;
 use pgtest::Postgres;
 use tokio_postgres::{Client, Statement};
 
-use super::{bodies::Bodies, book::Book, load::histogram, sizes::wal, usage};
+use super::{
+    bodies::Bodies, book::Book, load::histogram, sizes::wal, target::REPORTS, usage::Watched,
+};
 
 const SCHEMA: &str = "
 CREATE SCHEMA IF NOT EXISTS bench;
-DROP TABLE IF EXISTS bench.plain, bench.head, bench.objects, bench.log, bench.kine;
+DROP TABLE IF EXISTS bench.plain, bench.head, bench.objects, bench.log, bench.kine, bench.upstream;
 CREATE TABLE bench.plain (name text COLLATE \"C\" PRIMARY KEY, body text COMPRESSION lz4);
 CREATE TABLE bench.head (id int PRIMARY KEY);
 INSERT INTO bench.head VALUES (1);
@@ -30,6 +35,8 @@ CREATE TABLE bench.log
 CREATE TABLE bench.kine (id bigserial PRIMARY KEY, name text COLLATE \"C\", created integer,
   deleted integer, create_revision bigint, prev_revision bigint, lease integer, value bytea,
   old_value bytea);
+CREATE TABLE bench.upstream (name varchar, namespace varchar, cluster_id varchar,
+  report jsonb NOT NULL, PRIMARY KEY (name, namespace, cluster_id));
 CREATE INDEX kine_name_index ON bench.kine (name);
 CREATE INDEX kine_name_id_index ON bench.kine (name, id);
 CREATE INDEX kine_id_deleted_index ON bench.kine (id, deleted);
@@ -48,22 +55,47 @@ const KINE_INSERT: &str = "INSERT INTO bench.kine (name, created, deleted, creat
                            prev_revision, lease, value, old_value) \
                            VALUES ($1, $2, 0, $3, $4, 0, $5, $6) RETURNING id";
 
+const UPSTREAM_GET: &str = "SELECT report::text FROM bench.upstream WHERE name = $1 AND namespace = 'n' AND cluster_id = 'c'";
+const UPSTREAM_CREATE: &str = "INSERT INTO bench.upstream (name, namespace, report, cluster_id) \
+                               VALUES ($1, 'n', $2::text::jsonb, 'c') \
+                               ON CONFLICT (name, namespace, cluster_id) \
+                               DO UPDATE SET report = excluded.report";
+const UPSTREAM_UPDATE: &str = "UPDATE bench.upstream SET report = $2::text::jsonb \
+                               WHERE name = $1 AND namespace = 'n' AND cluster_id = 'c'";
+
 /// One way to write.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Writing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// A plain INSERT.
     Insert,
+    /// An ordered update in a transaction of its own, of what was inserted.
     Transaction,
+    /// As kine creates.
     KineCreate,
+    /// As kine updates what it has created.
     KineUpdate,
+    /// As upstream creates.
+    UpstreamCreate,
+    /// As upstream updates what it has created.
+    UpstreamUpdate,
 }
 
 impl Writing {
+    fn updates(self) -> bool {
+        matches!(
+            self,
+            Self::Transaction | Self::KineUpdate | Self::UpstreamUpdate
+        )
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Insert => "insert",
             Self::Transaction => "transaction",
             Self::KineCreate => "kine create",
             Self::KineUpdate => "kine update",
+            Self::UpstreamCreate => "upstream create",
+            Self::UpstreamUpdate => "upstream update",
         }
     }
 }
@@ -77,6 +109,9 @@ struct Writer {
     log: Statement,
     kine_get: Statement,
     kine_insert: Statement,
+    upstream_get: Statement,
+    upstream_create: Statement,
+    upstream_update: Statement,
 }
 
 impl Writer {
@@ -89,6 +124,9 @@ impl Writer {
             log: client.prepare(LOG).await?,
             kine_get: client.prepare(KINE_GET).await?,
             kine_insert: client.prepare(KINE_INSERT).await?,
+            upstream_get: client.prepare(UPSTREAM_GET).await?,
+            upstream_create: client.prepare(UPSTREAM_CREATE).await?,
+            upstream_update: client.prepare(UPSTREAM_UPDATE).await?,
             client,
         })
     }
@@ -101,6 +139,17 @@ impl Writer {
             }
             Writing::Transaction => self.transaction(name, body).await,
             Writing::KineCreate | Writing::KineUpdate => self.kine(how, name, body).await,
+            Writing::UpstreamCreate => {
+                let create = &self.upstream_create;
+                self.client.execute(create, &[&name, &body]).await?;
+                Ok(())
+            }
+            Writing::UpstreamUpdate => {
+                self.client.query_one(&self.upstream_get, &[&name]).await?;
+                let update = &self.upstream_update;
+                self.client.execute(update, &[&name, &body]).await?;
+                Ok(())
+            }
         }
     }
 
@@ -144,99 +193,147 @@ impl Writer {
     }
 }
 
-/// Runs all of them with `count` writes on `connections`, on empty tables.
+/// What every way is measured with on a machine's own disk: the way, and how many writes of
+/// `count`. One ordered transaction after the other takes its time.
+#[must_use]
+pub fn ways(count: usize) -> [(Writing, usize); 6] {
+    [
+        (Writing::Insert, count),
+        (Writing::Transaction, count / 4),
+        (Writing::KineCreate, count),
+        (Writing::KineUpdate, count),
+        (Writing::UpstreamCreate, count),
+        (Writing::UpstreamUpdate, count),
+    ]
+}
+
+/// Runs some ways, in order, on empty tables for each number of connections. Metrics begin with
+/// `prefix`; the best rate over all numbers of connections has a name of its own.
 ///
 /// # Errors
 /// When a statement fails.
 pub async fn run(
     book: &mut Book,
     postgres: &Postgres,
-    database: &usage::Watched,
+    database: Option<&Watched>,
     bodies: &Bodies,
-    connections: usize,
-    count: usize,
+    prefix: &str,
+    connections: &[usize],
+    ways: &[(Writing, usize)],
 ) -> anyhow::Result<()> {
     let admin = postgres.superuser().await?;
-    admin.batch_execute(SCHEMA).await?;
-    let texts: Vec<Bytes> = (0..count)
-        .map(|index| bodies.create("sql.bench", "bench-00", &format!("report-{index}"), index))
-        .collect();
-    for how in [
-        Writing::Insert,
-        Writing::Transaction,
-        Writing::KineCreate,
-        Writing::KineUpdate,
-    ] {
-        if how == Writing::Transaction {
-            let fill = "INSERT INTO bench.objects SELECT name, 1, body FROM bench.plain";
-            admin.batch_execute(fill).await?;
+    let most = ways.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let texts: Arc<[[Bytes; 2]]> = (0..most).map(|index| versions(bodies, index)).collect();
+    let mut best = vec![0.0_f64; ways.len()];
+    for &connections in connections {
+        admin.batch_execute(SCHEMA).await?;
+        for ((how, count), best) in ways.iter().zip(&mut best) {
+            if *how == Writing::Transaction {
+                let fill = "INSERT INTO bench.objects SELECT name, 1, body FROM bench.plain";
+                admin.batch_execute(fill).await?;
+            }
+            let load = Load {
+                how: *how,
+                connections,
+                metric: format!("{prefix}sql@{connections}"),
+                texts: Arc::clone(&texts),
+                count: *count,
+            };
+            let rate = load.measure(book, postgres, database).await?;
+            *best = best.max(rate);
         }
-        measure(book, postgres, database, how, &texts, connections).await?;
     }
+    for ((how, _), best) in ways.iter().zip(best) {
+        book.add(&format!("{prefix}sql best rate"), how.name(), best);
+    }
+    if ways.iter().any(|(how, _)| *how == Writing::UpstreamUpdate) {
+        let sql = "SELECT pg_total_relation_size('bench.upstream')::float8 / count(*) FROM bench.upstream";
+        let size: f64 = admin.query_one(sql, &[]).await?.get(0);
+        book.add("disk a row", Writing::UpstreamUpdate.name(), size);
+    }
+    admin.batch_execute("DROP SCHEMA bench CASCADE").await?;
     Ok(())
 }
 
-#[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-async fn measure(
-    book: &mut Book,
-    postgres: &Postgres,
-    database: &usage::Watched,
+/// A report and what follows it.
+fn versions(bodies: &Bodies, index: usize) -> [Bytes; 2] {
+    let name = format!("report-{index}");
+    let first = bodies.create(REPORTS, "bench-00", &name, index);
+    let second = bodies.update(REPORTS, index).fill("1", 1);
+    [first, second]
+}
+
+struct Load {
     how: Writing,
-    texts: &[Bytes],
     connections: usize,
-) -> anyhow::Result<()> {
-    let mut writers = Vec::new();
-    for _ in 0..connections {
-        writers.push(Writer::connect(postgres).await?);
+    metric: String,
+    texts: Arc<[[Bytes; 2]]>,
+    count: usize,
+}
+
+impl Load {
+    #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    async fn measure(
+        &self,
+        book: &mut Book,
+        postgres: &Postgres,
+        database: Option<&Watched>,
+    ) -> anyhow::Result<f64> {
+        let cpu = || database.map_or(Ok(0), Watched::cpu_ms);
+        let mut writers = Vec::new();
+        for _ in 0..self.connections {
+            writers.push(Writer::connect(postgres).await?);
+        }
+        let before = (cpu()?, wal(postgres).await?);
+        let begun = Instant::now();
+        let tasks: Vec<_> = writers
+            .into_iter()
+            .enumerate()
+            .map(|(first, writer)| tokio::spawn(self.hand(first, writer)))
+            .collect();
+        let mut latency = histogram()?;
+        let mut writers = Vec::new();
+        for task in tasks {
+            let (part, writer) = task.await??;
+            latency.add(part)?;
+            writers.push(writer);
+        }
+        let count = self.count as f64;
+        let rate = count / begun.elapsed().as_secs_f64();
+        let wal = (wal(postgres).await? - before.1) as f64 / count;
+        let (metric, name) = (&self.metric, self.how.name());
+        let p99 = latency.value_at_quantile(0.99) as f64 / 1000.0;
+        book.add(&format!("{metric} rate"), name, rate);
+        book.add(&format!("{metric} p99"), name, p99);
+        let mut cost = String::new();
+        if database.is_some() {
+            let cpu = (cpu()? - before.0) as f64 / count;
+            book.add(&format!("{metric} CPU"), name, cpu);
+            book.add("WAL a statement", name, wal);
+            cost = format!("  CPU {cpu:.3} ms/op, WAL {wal:.0} bytes");
+        }
+        eprintln!("  {metric:<12} {name:<20} {rate:>8.0} /s  p99 {p99:>7.1} ms{cost}");
+        Ok(rate)
     }
-    let before = (
-        usage::cpu_ms(std::slice::from_ref(database))?,
-        wal(postgres).await?,
-    );
-    let begun = Instant::now();
-    let tasks: Vec<_> = writers
-        .into_iter()
-        .enumerate()
-        .map(|(first, mut writer)| {
-            let texts = texts.to_vec();
-            tokio::spawn(async move {
-                let mut latency = histogram()?;
-                for index in (first..texts.len()).step_by(connections) {
-                    let at = Instant::now();
-                    let body = std::str::from_utf8(&texts[index])?;
-                    writer.write(how, &format!("report-{index}"), body).await?;
-                    latency.saturating_record(u64::try_from(at.elapsed().as_micros())?);
-                }
-                // The connection is closed after the measurement: its CPU time is counted while
-                // it lives and when it has ended alike.
-                anyhow::Ok((latency, writer))
-            })
-        })
-        .collect();
-    let mut latency = histogram()?;
-    let mut writers = Vec::new();
-    for task in tasks {
-        let (part, writer) = task.await??;
-        latency.add(part)?;
-        writers.push(writer);
+
+    /// What one connection does. It is closed after the measurement: its CPU time is counted while
+    /// it lives and when it has ended alike.
+    fn hand(
+        &self,
+        first: usize,
+        mut writer: Writer,
+    ) -> impl Future<Output = anyhow::Result<(Histogram<u64>, Writer)>> + Send + use<> {
+        let (how, connections, count) = (self.how, self.connections, self.count);
+        let texts = Arc::clone(&self.texts);
+        async move {
+            let mut latency = histogram()?;
+            for index in (first..count).step_by(connections) {
+                let at = Instant::now();
+                let body = std::str::from_utf8(&texts[index][usize::from(how.updates())])?;
+                writer.write(how, &format!("report-{index}"), body).await?;
+                latency.saturating_record(u64::try_from(at.elapsed().as_micros())?);
+            }
+            Ok((latency, writer))
+        }
     }
-    let count = texts.len() as f64;
-    let rate = count / begun.elapsed().as_secs_f64();
-    let after = (
-        usage::cpu_ms(std::slice::from_ref(database))?,
-        wal(postgres).await?,
-    );
-    let cpu: u64 = after.0.values().sum::<u64>() - before.0.values().sum::<u64>();
-    let (cpu, wal) = (cpu as f64 / count, (after.1 - before.1) as f64 / count);
-    let metric = format!("sql@{connections}");
-    let p99 = latency.value_at_quantile(0.99) as f64 / 1000.0;
-    book.add(&format!("{metric} rate"), how.name(), rate);
-    book.add(&format!("{metric} p99"), how.name(), p99);
-    book.add(&format!("{metric} CPU"), how.name(), cpu);
-    book.add("WAL a statement", how.name(), wal);
-    eprintln!(
-        "  {metric:<12} {:<20} {rate:>8.0} /s  p99 {p99:>7.1} ms  CPU {cpu:.3} ms/op, WAL {wal:.0} bytes",
-        how.name()
-    );
-    Ok(())
 }

@@ -1,10 +1,14 @@
 //! The systems that are compared.
 
 use super::{
+    bodies::base_name,
     client::{Endpoint, Request},
-    ground::{PLURAL, VERSION},
+    ground::{PLURAL, VERSION, namespace},
     usage::Watched,
 };
+
+/// The group whose reports PostgreSQL keeps, with what is projected of them.
+pub const REPORTS: &str = "wgpolicyk8s.io";
 
 /// What serves the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,12 +53,11 @@ impl Kind {
     /// API group under which it serves; servers on one database serve the same.
     #[must_use]
     pub fn group(self) -> String {
-        let name = if self == Self::Second {
-            Self::Postgres.name()
-        } else {
-            self.name()
-        };
-        format!("{name}.bench.reports-server.io")
+        match self {
+            // Findings and counts are kept of groups that are known to have reports.
+            Self::Postgres | Self::Second => REPORTS.to_owned(),
+            other => format!("{}.bench.reports-server.io", other.name()),
+        }
     }
 
     /// Port of the server.
@@ -119,6 +122,16 @@ impl Target {
     pub fn collection(&self, namespace: &str) -> String {
         let group = self.kind.group();
         format!("/apis/{group}/{VERSION}/namespaces/{namespace}/{PLURAL}")
+    }
+
+    /// Path of a report of the base set.
+    #[must_use]
+    pub fn base(&self, index: usize) -> String {
+        format!(
+            "{}/{}",
+            self.collection(&namespace(index)),
+            base_name(index)
+        )
     }
 
     /// A request that costs little and makes a connection warm.

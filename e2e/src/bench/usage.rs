@@ -17,6 +17,16 @@ pub struct Watched {
     pub pid: u32,
 }
 
+impl Watched {
+    /// CPU time used so far by it and what it started, in milliseconds.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cpu_ms(&self) -> anyhow::Result<u64> {
+        Ok(cpu_ms(std::slice::from_ref(self))?.values().sum())
+    }
+}
+
 /// CPU time used so far by each process and what it started, in milliseconds.
 ///
 /// # Errors

@@ -94,7 +94,7 @@ pub async fn latency(
     let system = if writer.kind == watcher.kind {
         watcher.system()
     } else {
-        format!("{} across replicas", watcher.system())
+        format!("{} across replicas", writer.system())
     };
     let ms = |quantile| latency.value_at_quantile(quantile) as f64 / 1000.0;
     book.add(&format!("{metric} p50"), &system, ms(0.5));

@@ -1,6 +1,7 @@
 //! Creates, updates and gets: rates, latencies, CPU time of each process.
 
 use anyhow::Context as _;
+use futures::future::try_join_all;
 use http::Method;
 
 use super::{
@@ -15,6 +16,8 @@ use super::{
 
 /// Most reports that one run of updates touches.
 const TOUCHED: usize = 2048;
+/// Connections that read the versions which updates start from.
+const READERS: usize = 8;
 
 /// Creates the base set, each report once.
 ///
@@ -107,23 +110,15 @@ async fn touching(
     connections: usize,
     count: usize,
 ) -> anyhow::Result<Vec<Updater>> {
-    let mut reader = target.endpoint.connect().await?;
     let group = target.kind.group();
     let mut work: Vec<Updater> = (0..connections).map(|_| Updater::default()).collect();
-    for index in 0..touched {
-        let path = format!(
-            "{}/{}",
-            target.collection(&namespace(index)),
-            base_name(index)
-        );
-        let reply = reader.send(&Request::get(&path)).await?.success()?;
-        let version = reply
-            .resource_version()
-            .context("the object has no resourceVersion")?;
+    let paths: Vec<String> = (0..touched).map(|index| target.base(index)).collect();
+    let versions = versions(target, &paths).await?;
+    for (index, (path, version)) in paths.into_iter().zip(versions).enumerate() {
         work[index % connections].slots.push(Slot {
             path,
             template: bodies.update(&group, index),
-            version: version.to_owned(),
+            version,
             turn: 0,
         });
     }
@@ -131,6 +126,22 @@ async fn touching(
         updater.left = (count + connections - 1 - index) / connections;
     }
     Ok(work)
+}
+
+/// The resource versions of objects.
+async fn versions(target: &Target, paths: &[String]) -> anyhow::Result<Vec<String>> {
+    let share = paths.len().div_ceil(READERS).max(1);
+    let parts = paths.chunks(share).map(|paths| async move {
+        let mut reader = target.endpoint.connect().await?;
+        let mut versions = Vec::with_capacity(paths.len());
+        for path in paths {
+            let reply = reader.send(&Request::get(path)).await?.success()?;
+            let version = reply.resource_version();
+            versions.push(version.context("no resourceVersion")?.to_owned());
+        }
+        anyhow::Ok(versions)
+    });
+    Ok(try_join_all(parts).await?.concat())
 }
 
 /// The work of so many connections that update each report of the base set once.
@@ -202,12 +213,7 @@ pub async fn get(
         .map(|turn| {
             // A stride that meets all reports, far apart.
             let index = turn * 7919 % reports;
-            let path = format!(
-                "{}/{}",
-                target.collection(&namespace(index)),
-                base_name(index)
-            );
-            Request::get(path)
+            Request::get(target.base(index))
         })
         .collect();
     let work = Fixed::deal(requests, connections);

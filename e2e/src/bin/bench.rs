@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand};
 use e2e::{
-    bench::{self, BenchOptions, Job, book::Book, figures, goals, null},
+    bench::{self, BenchOptions, Job, System, book::Book, figures, goals, null},
     reports::Input,
 };
 use serde_json::{Value, json};
@@ -46,9 +46,9 @@ struct Run {
     /// Small numbers and one round: a look, not a measurement.
     #[arg(long)]
     quick: bool,
-    /// Leave PostgreSQL out.
-    #[arg(long)]
-    no_postgres: bool,
+    /// Leave this system out; may be repeated.
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    without: Vec<System>,
     /// Reports of our own generator, also where recorded ones are present.
     #[arg(long)]
     generated: bool,
@@ -108,7 +108,7 @@ async fn measure(run: Run) -> anyhow::Result<()> {
     let book = bench::run(BenchOptions {
         server,
         own: std::env::current_exe()?,
-        postgres: !run.no_postgres,
+        without: run.without,
         input,
         only: run.only,
         rounds: if run.quick { 1 } else { run.rounds.into() },

@@ -24,7 +24,7 @@ use crate::workdir::Workdir;
 pub use backup::{Backup, Timeline};
 pub use connections::HeldConnections;
 pub use faults::Shutdown;
-pub use options::{Disk, PostgresOptions, Tls};
+pub use options::{Disk, PostgresOptions, Preload, Tls};
 
 /// The application's role. It owns the database and is no superuser.
 pub const USER: &str = "reports";
@@ -227,6 +227,15 @@ impl Postgres {
         } else {
             self.account.command(program)
         };
+        if let Some(preload) = &self.options.preload {
+            let environment = preload
+                .environment
+                .iter()
+                .map(|(name, value)| (name, value));
+            command
+                .env("LD_PRELOAD", &preload.library)
+                .envs(environment);
+        }
         command
             .arg("-D")
             .arg(self.data())

@@ -1,5 +1,7 @@
 //! What kind of server.
 
+use std::path::PathBuf;
+
 /// What a server is like.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
@@ -14,6 +16,17 @@ pub struct PostgresOptions {
     pub disk: Disk,
     /// Whether its clock can be set: see [`super::Postgres::step_clock`].
     pub own_clock: bool,
+    /// A library that its processes load first.
+    pub preload: Option<Preload>,
+}
+
+/// A library that stands before the system's.
+#[derive(Debug, Clone)]
+pub struct Preload {
+    /// The library; the server's account has to be able to read it.
+    pub library: PathBuf,
+    /// Name and value of environment variables.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Default for PostgresOptions {
@@ -25,6 +38,7 @@ impl Default for PostgresOptions {
             durable: true,
             disk: Disk::Ordinary,
             own_clock: false,
+            preload: None,
         }
     }
 }
@@ -57,6 +71,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn with_own_clock(mut self) -> Self {
         self.own_clock = true;
+        self
+    }
+
+    /// With a library before the system's.
+    #[must_use]
+    pub fn with_preload(mut self, preload: Preload) -> Self {
+        self.preload = Some(preload);
         self
     }
 
