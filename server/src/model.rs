@@ -7,8 +7,8 @@ mod object;
 pub(crate) mod projection;
 mod resource;
 
-pub(crate) use body::Encoded;
 pub use body::{Body, BodyError};
+pub(crate) use body::{Encoded, frame};
 pub use key::{GroupResource, ObjectKey};
 pub use labels::Labels;
 pub use object::StoredObject;

@@ -1,13 +1,14 @@
 //! The text of an object, compressed in memory.
 
 mod codec;
+pub(crate) mod frame;
 mod layout;
 
 use std::io;
 
 use serde_json::Value;
 
-use self::layout::Layout;
+use self::{frame::Framed, layout::Layout};
 use super::{Labels, ObjectKey, StoredObject, projection::Projection};
 
 /// Why a text cannot be stored as an object.
@@ -99,6 +100,8 @@ pub(crate) struct Encoded {
     pub created: i64,
     /// What a database with projections keeps of it beside the text; `None` for nothing.
     pub projection: Option<Box<Projection>>,
+    /// The text in two parts, where it was taken apart already.
+    pub framed: Option<Box<Framed>>,
 }
 
 impl Encoded {
@@ -112,12 +115,14 @@ impl Encoded {
         Self::from_json(serde_json::to_string(&object)?)
     }
 
-    /// Encodes `object`, with what is projected of it.
+    /// Encodes `object`, with what is projected of it, and its text in two parts.
     pub fn with_projection(object: Value) -> Result<Self, BodyError> {
         let projection = Projection::of(&object).map(Box::new);
+        let encoded = Self::from_value(object)?;
         Ok(Self {
             projection,
-            ..Self::from_value(object)?
+            framed: Some(Box::new(Framed::of(&encoded.json))),
+            ..encoded
         })
     }
 
@@ -137,6 +142,7 @@ impl Encoded {
             created: metadata.created,
             json,
             projection: None,
+            framed: None,
         })
     }
 

@@ -136,7 +136,9 @@ async fn check(bed: &Bed, identity: &str) {
     let client = bed.server.client().await.unwrap();
     let rows = client
         .query(
-            "SELECT r.kind, o.body FROM reports_server.objects o
+            "SELECT r.kind, reports_server.report_text_v1(f.text, o.leaves)
+             FROM reports_server.objects o
+             JOIN reports_server.frames f ON f.cluster = o.cluster AND f.id = o.frame
              JOIN reports_server.resources r ON r.id = o.resource_id
              JOIN reports_server.clusters c ON c.cluster = o.cluster
              WHERE c.identity = $1 AND r.api_group <> 'example.io'",

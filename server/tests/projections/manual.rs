@@ -119,8 +119,10 @@ async fn figures() {
     client
         .batch_execute(
             "CREATE TABLE peer AS
-                 SELECT o.namespace, o.name, replace(o.body, '\\u0000', '')::jsonb AS report
-                 FROM reports_server.objects o;
+                 SELECT o.namespace, o.name, replace(reports_server.report_text_v1(f.text, o.leaves), '\\u0000', '')::jsonb
+                     AS report
+                 FROM reports_server.objects o
+                 JOIN reports_server.frames f ON f.cluster = o.cluster AND f.id = o.frame;
              ANALYZE",
         )
         .await

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use self::report::Outcome;
+pub(crate) use self::{hash::hash, report::Outcome};
 use self::{
-    hash::{hash, json},
+    hash::json,
     report::{Item, Report, Subject},
 };
 

@@ -1,6 +1,6 @@
 //! Plain writes: one statement a batch.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use crds::control::GateState;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -11,16 +11,16 @@ use super::{
     error::PostgresError,
     line,
     projection::{KnownChecks, Projections},
-    rows::{column, labels_of, labels_text, previous, un_db},
+    rows::{column, labels_text, previous, previous_labels, un_db},
 };
 use crate::{
     cache::{Change, Effect, EventType},
-    model::{Position, ResourceId},
+    model::{Position, ResourceId, frame::Framed},
     store::engine::{Commit, EngineError, Op, OpKind, OpOutcome, corrupt},
 };
 
-const COMMIT: &str = "SELECT * FROM reports_server.commit_v1(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+const COMMIT: &str = "SELECT * FROM reports_server.commit_v2(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 const RESOLVE: &str = "SELECT * FROM reports_server.resolve_v1($1, $2, $3, $4)";
 
 /// How long those who wait for a batch are kept waiting to find out what became of it, from when
@@ -102,7 +102,7 @@ struct Batch<'a> {
     uids: Vec<Option<&'a str>>,
     versions: Vec<Option<i64>>,
     labels: Vec<String>,
-    bodies: Vec<&'a str>,
+    texts: Vec<Cow<'a, Framed>>,
     projections: Projections<'a>,
 }
 
@@ -126,7 +126,10 @@ impl<'a> Batch<'a> {
             this.uids.push(uid);
             this.versions.push(rv.map(u64::cast_signed));
             this.labels.push(labels_text(&op.object.labels));
-            this.bodies.push(&op.object.json);
+            this.texts.push(match &op.object.framed {
+                Some(framed) => Cow::Borrowed(framed),
+                None => Cow::Owned(Framed::of(&op.object.json)),
+            });
         }
         let projections = ops.iter().map(|op| op.object.projection.as_deref());
         this.projections = Projections::of(projections, Some(known));
@@ -142,6 +145,9 @@ impl<'a> Batch<'a> {
     ) -> Result<Vec<Row>, PostgresError> {
         let (link, slot) = engine.writer.take().await?;
         let [digests, tallies, scanned, details, checks] = self.projections.parameters();
+        let frames: Vec<&str> = self.texts.iter().map(|text| &*text.frame).collect();
+        let hashes: Vec<i64> = self.texts.iter().map(|text| text.hash).collect();
+        let leaves: Vec<&str> = self.texts.iter().map(|text| &*text.leaves).collect();
         let rows = link
             .query(
                 COMMIT,
@@ -157,7 +163,9 @@ impl<'a> Batch<'a> {
                     (&self.uids, Type::TEXT_ARRAY),
                     (&self.versions, Type::INT8_ARRAY),
                     (&self.labels, Type::TEXT_ARRAY),
-                    (&self.bodies, Type::TEXT_ARRAY),
+                    (&frames, Type::TEXT_ARRAY),
+                    (&hashes, Type::INT8_ARRAY),
+                    (&leaves, Type::TEXT_ARRAY),
                     digests,
                     tallies,
                     scanned,
@@ -263,9 +271,7 @@ fn change(op: Op, row: &Row, seq: u64) -> Result<Change, EngineError> {
         OpKind::Update { .. } => EventType::Modified,
         OpKind::Delete { .. } => EventType::Deleted,
     };
-    let labels = column::<Option<&str>>(row, "labels")?
-        .map(|text| labels_of(text, &op.key))
-        .transpose()?;
+    let labels = previous_labels(column(row, "labels")?, &op.object.labels, &op.key)?;
     let previous = previous(column(row, "prev_rv")?, labels);
     let rv = un_db(column(row, "next_rv")?);
     Ok(Change {

@@ -8,10 +8,12 @@ use tokio_postgres::{Row, types::Type};
 use super::{
     Postgres, line,
     resources::RECORD,
-    rows::{change, column, db, key, limit, number, object, record},
+    rows::{
+        change, column, db, effect_number, key, limit, number, object, record, stored_object, text,
+    },
 };
 use crate::{
-    cache::{Event, LogPage, Previous, PreviousRef},
+    cache::{Change, Effect, Event, LogPage, Previous, PreviousRef},
     model::{ObjectKey, Position, ResourceId, StoredObject},
     store::engine::{EngineError, Loaded, Tail, corrupt},
 };
@@ -74,9 +76,13 @@ pub(super) async fn objects(
     let reader = engine.readers.get().await?;
     let mut rows = reader
         .long_query(
-            "SELECT namespace, name, rv, as_imported, body FROM reports_server.objects
-             WHERE cluster = $1 AND resource_id = $2 AND (namespace, name) > ($3, $4)
-             ORDER BY namespace, name LIMIT $5",
+            "SELECT o.namespace, o.name, o.rv, o.as_imported, o.leaves, f.text AS frame
+             FROM (SELECT * FROM reports_server.objects
+                   WHERE cluster = $1 AND resource_id = $2 AND (namespace, name) > ($3, $4)
+                   ORDER BY namespace, name LIMIT $5) o
+             CROSS JOIN LATERAL (SELECT text FROM reports_server.frames
+                                 WHERE cluster = $1 AND id = o.frame OFFSET 0) f
+             ORDER BY o.namespace, o.name",
             &[
                 (&engine.cluster, Type::INT4),
                 (&resource.0, Type::INT8),
@@ -100,7 +106,7 @@ fn stored(rows: &[Row]) -> Result<Vec<StoredObject>, EngineError> {
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (number(row, "rv")?, column(row, "as_imported")?);
-            object(key(row)?, column(row, "body")?, rv, as_imported)
+            object(row, key(row)?, rv, as_imported)
         })
         .collect()
 }
@@ -128,8 +134,6 @@ pub(super) async fn newest_seq(engine: &Postgres) -> Result<u64, EngineError> {
 
 /// Whole commits behind `seq`, with at most `max` changes beyond the first commit.
 ///
-/// The body of a listed state is in `objects`. Where a later change has replaced it there, that
-/// one follows in the log, and the listed state need not be seen any more.
 pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail, EngineError> {
     let reader = engine.follower.get().await?;
     let known = engine.line.newest();
@@ -170,11 +174,10 @@ pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail
         reader
             .page_query(
                 "SELECT c.seq, c.resource_id, c.rv, c.type, c.effect, c.namespace, c.name,
-                     c.as_imported, c.prev_rv, c.prev_labels, coalesce(c.body, o.body) AS body
+                     c.as_imported, c.prev_rv, c.prev_labels, c.leaves, f.text AS frame
                  FROM reports_server.changes c
-                 LEFT JOIN reports_server.objects o ON c.effect = 2 AND o.cluster = c.cluster
-                      AND o.resource_id = c.resource_id AND o.namespace = c.namespace
-                      AND o.name = c.name AND o.rv = c.rv
+                 LEFT JOIN LATERAL (SELECT text FROM reports_server.frames
+                                    WHERE cluster = $1 AND id = c.frame OFFSET 0) f ON true
                  WHERE c.cluster = $1 AND c.seq > $2 AND c.seq <= $3 ORDER BY c.seq",
                 &[
                     (&engine.cluster, Type::INT4),
@@ -191,14 +194,25 @@ pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail
     }
     engine.line.advance(page.last);
     Ok(Tail {
-        changes: changes
-            .iter()
-            .filter_map(|row| change(row).transpose())
-            .collect::<Result<_, _>>()?,
+        changes: read_changes(&changes)?,
         seq: page.last.seq.cast_unsigned(),
         counter: Some(page.counter),
         records: page.records,
     })
+}
+
+/// The changes in some rows. A listed state that has no frame was replaced by a later change; the
+/// frame of any other is there as long as somebody may want it.
+fn read_changes(rows: &[Row]) -> Result<Vec<(ResourceId, Change)>, EngineError> {
+    let mut changes = Vec::with_capacity(rows.len());
+    for row in rows {
+        match change(row)? {
+            Some(change) => changes.push(change),
+            None if column::<i16>(row, "effect")? == effect_number(Effect::State) => {}
+            None => return Err(EngineError::Parted),
+        }
+    }
+    Ok(changes)
 }
 
 /// Commits that are read together.
@@ -263,8 +277,10 @@ pub(super) async fn events(
     let reader = engine.readers.get().await?;
     let rows = reader
         .long_query(
-            "SELECT coalesce(r.horizon, 0) AS horizon, c.*,
-                 p.body AS previous_body, p.as_imported AS previous_as_imported
+            "SELECT coalesce(r.horizon, 0) AS horizon, c.seq, c.resource_id, c.rv, c.type,
+                 c.effect, c.namespace, c.name, c.as_imported, c.prev_rv, c.prev_labels, c.leaves,
+                 f.text AS frame, p.leaves AS previous_leaves, q.text AS previous_frame,
+                 p.as_imported AS previous_as_imported
              FROM reports_server.resources r
              JOIN reports_server.clusters l ON l.cluster = $1
              LEFT JOIN LATERAL (
@@ -275,6 +291,10 @@ pub(super) async fn events(
                  SELECT * FROM reports_server.changes p
                  WHERE p.cluster = $1 AND p.resource_id = $2 AND p.rv = c.prev_rv
                      AND p.effect <> 2 AND p.seq > l.compacted LIMIT 1) p ON true
+             LEFT JOIN LATERAL (SELECT text FROM reports_server.frames
+                                WHERE cluster = $1 AND id = c.frame OFFSET 0) f ON true
+             LEFT JOIN LATERAL (SELECT text FROM reports_server.frames
+                                WHERE cluster = $1 AND id = p.frame OFFSET 0) q ON true
              WHERE r.cluster = $1 AND r.id = $2 ORDER BY c.rv",
             &[
                 (&engine.cluster, Type::INT4),
@@ -306,16 +326,20 @@ fn event(row: &Row) -> Result<Option<Event>, EngineError> {
     let Some((_, change)) = change(row)? else {
         return Ok(None);
     };
-    let previous = match (change.previous, column(row, "previous_body")?) {
+    let previous = match (
+        change.previous,
+        column::<Option<&str>>(row, "previous_frame")?,
+    ) {
         (PreviousRef::None, _) => Previous::None,
         (PreviousRef::Unknown, _) => Previous::Unknown,
         (PreviousRef::At { labels, .. }, None) | (PreviousRef::Labels(labels), _) => {
             Previous::Labels(labels)
         }
-        (PreviousRef::At { rv, .. }, Some(body)) => {
+        (PreviousRef::At { rv, .. }, Some(frame)) => {
             let as_imported = column(row, "previous_as_imported")?;
             let key = change.object.key.clone();
-            Previous::Known(Arc::new(object(key, body, rv, as_imported)?))
+            let body = text(&key, frame, column(row, "previous_leaves")?)?;
+            Previous::Known(Arc::new(stored_object(key, body, rv, as_imported)?))
         }
     };
     Ok(Some(Event::new(

@@ -11,7 +11,10 @@ use tokio_postgres::{
 use super::{connection::Parameter, error::PostgresError};
 use crate::{
     cache::{Change, EventType},
-    model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord},
+    model::{
+        GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
+        StoredObject, frame,
+    },
     store::{
         decide::Existing,
         engine::{EngineError, corrupt},
@@ -19,9 +22,12 @@ use crate::{
 };
 
 pub(super) use crate::store::columns::{
-    db, effect, effect_number, gate, gate_text, labels_of, labels_text, limit, object, previous,
-    previous_columns, un_db,
+    db, effect, effect_number, gate, gate_text, labels_of, labels_text, limit,
+    object as stored_object, previous, previous_columns, un_db,
 };
+
+/// In the column `prev_labels`: as after the change.
+const UNCHANGED: &str = "=";
 
 /// A column.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, EngineError> {
@@ -87,18 +93,36 @@ pub(super) fn existing(row: &Row, key: &ObjectKey) -> Result<Existing, EngineErr
     })
 }
 
-/// All columns of `changes`; none where the body is gone, because a later change replaced it.
+/// The columns `frame` and `leaves` as a text.
+pub(super) fn text(key: &ObjectKey, frame: &str, leaves: &str) -> Result<String, EngineError> {
+    frame::join(frame, leaves).ok_or_else(|| corrupt(key, "frame and leaves are of two texts"))
+}
+
+/// The object that the columns `frame` and `leaves` hold.
+pub(super) fn object(
+    row: &Row,
+    key: ObjectKey,
+    rv: u64,
+    as_imported: bool,
+) -> Result<StoredObject, EngineError> {
+    let text = text(&key, column(row, "frame")?, column(row, "leaves")?)?;
+    stored_object(key, text, rv, as_imported)
+}
+
+/// All columns of `changes`; none where the frame is gone: a listed state that was replaced, or a
+/// change that nobody needs any more.
 pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
-    let Some(body) = column(row, "body")? else {
+    if column::<Option<&str>>(row, "frame")?.is_none() {
         return Ok(None);
-    };
+    }
     let type_ = event_type(column(row, "type")?, &key)?;
     let effect = effect(column(row, "effect")?, &key)?;
-    let labels = column::<Option<&str>>(row, "prev_labels")?;
-    let labels = labels.map(|text| labels_of(text, &key)).transpose()?;
-    let previous = previous(column(row, "prev_rv")?, labels);
-    let object = object(key, body, number(row, "rv")?, column(row, "as_imported")?)?;
+    let labels: Option<&str> = column(row, "prev_labels")?;
+    let prev_rv = column(row, "prev_rv")?;
+    let object = object(row, key, number(row, "rv")?, column(row, "as_imported")?)?;
+    let labels = previous_labels(labels, &object.labels, &object.key)?;
+    let previous = previous(prev_rv, labels);
     let change = Change {
         type_,
         effect,
@@ -107,6 +131,18 @@ pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineEr
         previous,
     };
     Ok(Some((ResourceId(column(row, "resource_id")?), change)))
+}
+
+/// The labels before a change, from the column `prev_labels` and the labels after it.
+pub(super) fn previous_labels(
+    text: Option<&str>,
+    own: &Labels,
+    key: &ObjectKey,
+) -> Result<Option<Labels>, EngineError> {
+    match text {
+        Some(UNCHANGED) => Ok(Some(own.clone())),
+        text => text.map(|text| labels_of(text, key)).transpose(),
+    }
 }
 
 /// The column `type`.

@@ -14,8 +14,10 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PAGE: i64 = 5000;
 /// Changes behind a place. The order is that of the log itself; a reader that has seen a place
 /// never looks before it again.
-const TAIL: &str = "SELECT seq, rv, body::json #>> '{metadata,labels,id}' AS id
-    FROM reports_server.changes WHERE cluster = 1 AND seq > $1 ORDER BY seq LIMIT $2";
+const TAIL: &str =
+    "SELECT seq, rv, replace(text, E'\\x01', '0')::json #>> '{metadata,labels,id}' AS id
+    FROM reports_server.changes JOIN reports_server.frames USING (cluster)
+    WHERE cluster = 1 AND id = frame AND seq > $1 ORDER BY seq LIMIT $2";
 
 /// The newest commit.
 pub async fn newest_seq(server: &Postgres) -> i64 {
