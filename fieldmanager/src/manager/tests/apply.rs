@@ -197,6 +197,17 @@ fn an_item_stays_for_what_others_own_in_it() {
 }
 
 #[test]
+fn an_item_goes_with_what_updaters_changed_in_it() {
+    let item = |name: &str| json!({"text": "x", "ports": [{"port": 1, "name": name}]});
+    let story = Story::new()
+        .apply("a", item("mine"))
+        .update("b", item("theirs"))
+        .apply("a", json!({"text": "x"}));
+    // The null is for the pruning of nulls that follows.
+    assert_eq!(story.spec(), json!({"text": "x", "ports": null}));
+}
+
+#[test]
 fn fields_of_updaters_are_not_removed() {
     let story = Story::new()
         .apply("a", json!({"text": "x", "number": 1}))
