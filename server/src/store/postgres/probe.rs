@@ -45,7 +45,7 @@ pub(super) async fn probe(
         .query(
             "SELECT log_end IS NOT NULL AS partitions,
                  (SELECT attcompression = 'l' FROM pg_attribute
-                  WHERE attrelid = 'reports_server.objects'::regclass AND attname = 'body') AS lz4
+                  WHERE attrelid = 'reports_server.frames'::regclass AND attname = 'text') AS lz4
              FROM reports_server.clusters WHERE cluster = $1",
             &[(&engine.cluster, Type::INT4)],
         )
