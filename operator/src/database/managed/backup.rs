@@ -263,8 +263,20 @@ fn job(managed: &Managed, home: Home<'_>, work: Work<'_>) -> JobSpec {
     }
 }
 
-fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> Container {
+/// What a container needs that handles a backup a part at a time.
+pub(super) fn resources() -> ResourceRequirements {
     let quantity = |text: &str| Quantity(text.to_owned());
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([
+            ("cpu".to_owned(), quantity("50m")),
+            ("memory".to_owned(), quantity("64Mi")),
+        ])),
+        limits: Some(BTreeMap::from([("memory".to_owned(), quantity("512Mi"))])),
+        ..ResourceRequirements::default()
+    }
+}
+
+fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> Container {
     let cluster = variable("CLUSTER_UID", managed.cluster_uid.clone());
     Container {
         command: Some(vec![
@@ -272,14 +284,7 @@ fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> 
             format!("{}/{script}", conf::DIRECTORY),
         ]),
         env: Some([own, vec![cluster], connection(home)].concat()),
-        resources: Some(ResourceRequirements {
-            requests: Some(BTreeMap::from([
-                ("cpu".to_owned(), quantity("50m")),
-                ("memory".to_owned(), quantity("64Mi")),
-            ])),
-            limits: Some(BTreeMap::from([("memory".to_owned(), quantity("512Mi"))])),
-            ..ResourceRequirements::default()
-        }),
+        resources: Some(resources()),
         volume_mounts: Some(vec![
             mount("backups", DIRECTORY, false),
             mount("client", CLIENT_DIRECTORY, true),

@@ -1,18 +1,14 @@
 //! Backups in an S3 bucket. The official image cannot speak S3: the server's image, which has a
 //! program for it, carries the file between the bucket and a directory that both containers share.
 
-use std::collections::BTreeMap;
-
 use crds::v1alpha1::spec::{PullPolicy, S3Destination};
-use k8s_openapi::{
-    api::core::v1::{
-        Container, EnvVar, EnvVarSource, KeyToPath, ResourceRequirements, SecretKeySelector,
-        SecretVolumeSource, Volume, VolumeMount,
-    },
-    apimachinery::pkg::api::resource::Quantity,
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, EnvVarSource, KeyToPath, SecretKeySelector, SecretVolumeSource, Volume,
+    VolumeMount,
 };
 use sha2::{Digest, Sha256};
 
+use super::backup::resources;
 use crate::security;
 
 /// Where the CAs of the service's certificate are mounted.
@@ -53,7 +49,6 @@ pub(super) fn container(
     name: EnvVar,
     directory: VolumeMount,
 ) -> Container {
-    let quantity = |text: &str| Quantity(text.to_owned());
     let ca = bucket.ca_secret_ref.is_some();
     let ca = ca.then(|| VolumeMount {
         name: CA_VOLUME.to_owned(),
@@ -69,15 +64,7 @@ pub(super) fn container(
         image_pull_policy: Some(carrier.pull_policy.as_str().to_owned()),
         args: Some(args(bucket, errand, &directory.mount_path)),
         env: Some(variables),
-        // A part of the file at a time is in memory.
-        resources: Some(ResourceRequirements {
-            requests: Some(BTreeMap::from([
-                ("cpu".to_owned(), quantity("50m")),
-                ("memory".to_owned(), quantity("64Mi")),
-            ])),
-            limits: Some(BTreeMap::from([("memory".to_owned(), quantity("512Mi"))])),
-            ..ResourceRequirements::default()
-        }),
+        resources: Some(resources()),
         volume_mounts: Some([directory].into_iter().chain(ca).collect()),
         security_context: Some(security::container()),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
