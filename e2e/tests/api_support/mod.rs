@@ -87,6 +87,14 @@ impl Setup {
         for version in versions() {
             self.register(GROUP, version, &ca).await;
         }
+        // The aggregator serves the group at once and fetches its documents a moment later.
+        for version in versions() {
+            let path = format!("apis/{GROUP}/{version}");
+            self.until(&format!("{path} is documented"), async || {
+                !self.get("/openapi/v3").await.json()["paths"][&path].is_null()
+            })
+            .await;
+        }
     }
 
     /// Starts the server's process, or starts it again after it was killed.

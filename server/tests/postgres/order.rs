@@ -8,11 +8,11 @@ use pgtest::{Pgbouncer, PgbouncerOptions, Postgres, PostgresOptions};
 use rand::RngExt as _;
 
 use crate::sabotage;
+use crate::support::PATIENCE;
 use crate::support::chaos::{self, Misfortune, Strikes};
 use crate::support::replica::Place;
 use crate::support::scene::{self, Scene, Verdict};
 use crate::support::writers::Crew;
-use crate::support::{PATIENCE, full};
 
 /// Servers on the one database.
 const REPLICAS: usize = 3;
@@ -72,7 +72,6 @@ async fn server() -> Arc<Postgres> {
 async fn no_change_is_lost_or_out_of_order() {
     let changes = match std::env::var("ORDER_CHANGES") {
         Ok(changes) => changes.parse().unwrap(),
-        Err(_) if full() => 10_000_000,
         Err(_) => 1_000_000,
     };
     let server = server().await;

@@ -16,11 +16,6 @@ use serde_json::{Value, json};
 /// Longest time that a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whether everything is to be tested at full size (`hack/test --full`).
-pub fn full() -> bool {
-    std::env::var_os("E2E_FULL").is_some()
-}
-
 /// Shows what servers say, as `RUST_LOG` wishes.
 pub fn show_logs() {
     let filter = tracing_subscriber::EnvFilter::from_default_env();
