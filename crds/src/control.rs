@@ -11,6 +11,9 @@
 //! | `gate` | get, update (PUT) | [`Gate`] | whether requests are refused, held or served |
 //! | `floor` | get, update (PUT) | [`Floor`] | raises the resource version counter |
 //!
+//! `Database` is the one object `database`, read-only: what the reports are stored in, and how far a
+//! move of an embedded database has got.
+//!
 //! Resource versions are decimal strings, as everywhere in Kubernetes (KEP-5504).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,6 +29,27 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "control.reports-server.io/v1alpha1";
 /// Plural name of [`StoredResource`].
 pub const PLURAL: &str = "storedresources";
+
+/// Plural name of [`Database`].
+pub const DATABASES: &str = "databases";
+/// Name of the one [`Database`].
+pub const DATABASE_NAME: &str = "database";
+
+/// Files of the directory that tells an embedded server where to move its reports, beside the
+/// parameters of the connection (see the crate `database`).
+pub mod move_file {
+    /// Identity of the cluster in the other database. Where it is absent, nothing is moved.
+    pub const CLUSTER_IDENTITY: &str = "cluster-identity";
+    /// What people call the cluster.
+    pub const CLUSTER_NAME: &str = "cluster-name";
+    /// Most connections to the other database.
+    pub const MAX_CONNECTIONS: &str = "max-connections";
+    /// What whoever asks for the move calls the other database; told back as
+    /// [`DatabaseMove::target`](super::DatabaseMove::target).
+    pub const TARGET: &str = "target";
+    /// Where it is present, the move is given up, unless it is done.
+    pub const GIVE_UP: &str = "give-up";
+}
 
 /// Most items in one [`ImportBatch`]; a larger batch is refused with 413.
 pub const MAX_IMPORT_ITEMS: usize = 1000;
@@ -112,6 +136,105 @@ pub struct StoredResourceList {
     pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
     /// One entry a resource, sorted by name.
     pub items: Vec<StoredResource>,
+}
+
+/// What the reports are stored in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Database {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `Database`.
+    pub kind: String,
+    /// The name; nothing else is set.
+    pub metadata: ObjectMeta,
+    /// What it is.
+    pub status: DatabaseStatus,
+}
+
+/// List of [`Database`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseList {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `DatabaseList`.
+    pub kind: String,
+    /// List metadata.
+    pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
+    /// The one.
+    pub items: Vec<Database>,
+}
+
+/// See [`Database`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseStatus {
+    /// What the server stores reports in.
+    pub engine: DatabaseEngine,
+    /// Newest change, counted over all resources.
+    pub sequence: u64,
+    /// Newest version that was given to a write.
+    pub resource_version: String,
+    /// The move to another database, where one is asked for or was made.
+    #[serde(default, rename = "move", skip_serializing_if = "Option::is_none")]
+    pub move_: Option<DatabaseMove>,
+}
+
+/// What a server stores reports in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DatabaseEngine {
+    /// A file beside the server.
+    #[serde(rename = "SQLite")]
+    Sqlite,
+    /// A database that servers share.
+    #[serde(rename = "PostgreSQL")]
+    Postgres,
+}
+
+/// How far the move of an embedded database has got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseMove {
+    /// What is being done.
+    pub phase: MovePhase,
+    /// See [`move_file::TARGET`].
+    pub target: String,
+    /// Attempts since the server was started.
+    pub attempts: u64,
+    /// Objects that the first pass has copied.
+    pub objects_copied: u64,
+    /// Objects that there were when it began.
+    pub objects_total: u64,
+    /// Newest change that is copied.
+    pub sequence: u64,
+    /// For how long writes waited in the last step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_milliseconds: Option<u64>,
+    /// What went wrong last; empty where nothing did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// See [`DatabaseMove`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MovePhase {
+    /// An attempt has failed, and the next one is made soon.
+    Waiting,
+    /// Everything is copied once.
+    Copying,
+    /// What was written meanwhile is copied.
+    Following,
+    /// Every object is compared.
+    Comparing,
+    /// Writes wait while the rest is copied and compared.
+    HandingOver,
+    /// The reports are in the other database.
+    Moved,
+    /// Whoever asked for it has changed their mind in time.
+    GivenUp,
+    /// The other database cannot be used: somebody has to see to it.
+    Refused,
 }
 
 /// How requests for a resource's objects are answered. Discovery always answers.

@@ -138,6 +138,17 @@ fn refused_update(#[case] old: Value, #[case] new: Value, #[case] message: &str)
     assert_refused(&refusals(&object(new), Some(&object(old))), message);
 }
 
+/// Until the reports are moved, whoever asked for it may change their mind.
+#[test]
+fn a_move_can_be_given_up_until_it_is_done() {
+    let mut old = object(json!({"database": {"mode": "Managed"}}));
+    let new = object(json!({}));
+    old["status"] = json!({"database": {"mode": "Embedded"}});
+    assert_eq!(refusals(&new, Some(&old)), Vec::<String>::new());
+    old["status"] = json!({"database": {"mode": "Managed"}});
+    assert_refused(&refusals(&new, Some(&old)), "only be changed from Embedded");
+}
+
 /// A rule that no case above breaks would be a rule that nobody has tried.
 #[test]
 fn every_rule_has_a_case() {

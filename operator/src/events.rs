@@ -1,7 +1,7 @@
 //! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
 
 use crds::v1alpha1::{
-    conditions::{DATABASE_READY, LAST_BACKUP_SUCCEEDED, READY, STALLED},
+    conditions::{DATABASE_MOVED, DATABASE_READY, LAST_BACKUP_SUCCEEDED, READY, STALLED},
     reasons,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
@@ -56,8 +56,24 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
         }
     });
     let ready = ready.map(|ready| event(EventType::Normal, &ready.reason, &ready.message));
+    let moved = changed(DATABASE_MOVED).map(|now| moved(&now));
     let backup = changed(LAST_BACKUP_SUCCEEDED).and_then(|now| backup(&now));
-    database.into_iter().chain(ready).chain(backup).collect()
+    let told = database.into_iter().chain(moved).chain(ready);
+    told.chain(backup).collect()
+}
+
+/// The event of a move that has begun, waits, or is done.
+fn moved(now: &Condition) -> Event {
+    let trouble = [reasons::MOVE_REFUSED, reasons::MOVE_WAITING];
+    let type_ = if trouble.contains(&now.reason.as_str()) {
+        EventType::Warning
+    } else {
+        EventType::Normal
+    };
+    Event {
+        action: "MoveDatabase".to_owned(),
+        ..event(type_, &now.reason, &now.message)
+    }
 }
 
 /// The event of a backup that ended.

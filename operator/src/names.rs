@@ -97,6 +97,12 @@ impl Names {
         names::database(&self.instance)
     }
 
+    /// Secret that tells an embedded server where to move its reports.
+    #[must_use]
+    pub fn database_move(&self) -> String {
+        format!("{}-move", self.database())
+    }
+
     /// `Cluster` of `CloudNativePG`, where one is made.
     #[must_use]
     pub fn postgres_cluster(&self) -> String {
@@ -280,6 +286,7 @@ mod tests {
             names.data(),
             names.database(),
             names.database_client(),
+            names.database_move(),
             names.postgres(),
             names.postgres_pods(),
             names.postgres_data(),

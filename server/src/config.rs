@@ -8,7 +8,7 @@ use clap::Parser;
 
 use crate::cluster::ConfigMapRef;
 use crate::http::{ConnectionAge, LimitConfig};
-use crate::store::{Database, PostgresOptions};
+use crate::store::{Database, MoveOptions, PostgresOptions};
 use crate::tls::CertificateFiles;
 
 /// One connection writes, one follows other servers, one listens to them, one tells them, one
@@ -49,6 +49,15 @@ pub struct Config {
         requires = "cluster_identity"
     )]
     pub database_dir: Option<PathBuf>,
+    /// Directory that says to which PostgreSQL the reports of --database are to be moved, if they
+    /// are: the parameters of the connection, and beside them `cluster-identity`. Looked at again
+    /// and again; nothing is moved while it is empty.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_MOVE_DATABASE_DIR",
+        conflicts_with = "database_dir"
+    )]
+    pub move_database_dir: Option<PathBuf>,
     /// What tells this cluster from others in the same PostgreSQL database, such as the uid of its
     /// namespace kube-system. It must never change.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]
@@ -126,7 +135,10 @@ impl Config {
     #[must_use]
     pub fn store_database(&self) -> Database {
         let Some(directory) = &self.database_dir else {
-            return Database::Sqlite(self.database.clone());
+            return match &self.move_database_dir {
+                Some(directory) => Database::Movable(MoveOptions::new(&self.database, directory)),
+                None => Database::Sqlite(self.database.clone()),
+            };
         };
         let identity = self.cluster_identity.clone().unwrap_or_default();
         let mut options = PostgresOptions::new(directory, identity);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use arc_swap::ArcSwap;
+use crds::control::DatabaseEngine;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -32,6 +33,9 @@ const CLUSTER_WAIT: Duration = Duration::from_secs(15);
 
 /// Between attempts to open a database that cannot be reached.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
+
+/// See [`shutdown_delay`].
+const MOVED_SHUTDOWN_DELAY: Duration = Duration::from_secs(10);
 
 /// Tasks that run beside the requests, until the end.
 #[derive(Clone, Default)]
@@ -158,7 +162,8 @@ async fn serve(
     let server = Server::bind(config.bind_address, tls, pipeline, age).await?;
     tracing::info!(address = %config.bind_address, version = crate::VERSION, "serving");
     let ended = async {
-        shutdown.sequence(config.shutdown_delay).await;
+        shutdown.requested.cancelled().await;
+        shutdown.sequence(shutdown_delay(config, store)).await;
         store.end_watches();
     };
     let (drained, ()) = tokio::join!(
@@ -169,6 +174,18 @@ async fn serve(
         tracing::warn!("requests were cut off; a longer --drain-timeout would have let them end");
     }
     Ok(())
+}
+
+/// How long clients are given to go elsewhere. An embedded server has nowhere to send them, unless
+/// its reports have moved: then others serve them, and are about to take its place.
+fn shutdown_delay(config: &Config, store: &Store) -> Duration {
+    let moved =
+        config.move_database_dir.is_some() && store.database().engine == DatabaseEngine::Postgres;
+    if moved {
+        config.shutdown_delay.max(MOVED_SHUTDOWN_DELAY)
+    } else {
+        config.shutdown_delay
+    }
 }
 
 async fn follow_cluster(

@@ -11,6 +11,9 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// The database can be used.
 pub const DATABASE_READY: &str = "DatabaseReady";
+/// The reports of an embedded database are in the one that the specification asks for; absent
+/// where they were never moved.
+pub const DATABASE_MOVED: &str = "DatabaseMoved";
 /// The certificates are there, valid, and trusted by whom it concerns.
 pub const CERTIFICATES_READY: &str = "CertificatesReady";
 /// The server's pods are ready, and the control API answers through the kube-apiserver.

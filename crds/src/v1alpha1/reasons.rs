@@ -116,6 +116,16 @@ pub const FAILING_OVER: &str = "FailingOver";
 pub const RESTORING: &str = "Restoring";
 /// The database could not be filled from the backup.
 pub const RESTORE_FAILED: &str = "RestoreFailed";
+/// The reports are being moved to another database; the message says how far it is.
+pub const MOVING: &str = "Moving";
+/// The move waits for something, or is tried again; the message says why.
+pub const MOVE_WAITING: &str = "MoveWaiting";
+/// The database cannot take the reports; the message says why.
+pub const MOVE_REFUSED: &str = "MoveRefused";
+/// The move is being given up, as the specification asks.
+pub const MOVE_GIVEN_UP: &str = "MoveGivenUp";
+/// The reports are moved.
+pub const MOVED: &str = "Moved";
 /// The last backup is complete and readable.
 pub const BACKUP_SUCCEEDED: &str = "BackupSucceeded";
 /// The last backup failed; the message says why.

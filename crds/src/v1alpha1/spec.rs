@@ -44,6 +44,9 @@ use super::status::ReportsServerStatus;
     doc = "ReportsServer takes policy reports out of etcd: it runs an aggregated API server with a database of its own, copies the existing reports into it, lets it answer for the report APIs, and can give them back.",
     validation = Rule::new("self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')")
         .message("name must be a DNS label that starts with a letter, of at most 40 characters: the children are named after it"),
+    // Until the reports are moved, the status says Embedded, and the move can be given up.
+    validation = Rule::new("!has(oldSelf.spec.database) || !has(oldSelf.spec.database.mode) || oldSelf.spec.database.mode == 'Embedded' || (has(oldSelf.status) && has(oldSelf.status.database) && has(oldSelf.status.database.mode) && oldSelf.status.database.mode == 'Embedded') || (has(self.spec.database) && has(self.spec.database.mode) && self.spec.database.mode == oldSelf.spec.database.mode)")
+        .message("database.mode can only be changed from Embedded to another mode, or back while the reports are not moved yet; for any other move create a new ReportsServer and restore a backup"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
     printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),
@@ -57,8 +60,6 @@ use super::status::ReportsServerStatus;
 #[x_kube(
     validation = Rule::new("!has(oldSelf.clusterIdentity) || !has(oldSelf.clusterIdentity.id) || (has(self.clusterIdentity) && has(self.clusterIdentity.id) && self.clusterIdentity.id == oldSelf.clusterIdentity.id)")
         .message("clusterIdentity.id is immutable once set: stored reports carry it"),
-    validation = Rule::new("!has(oldSelf.database) || !has(oldSelf.database.mode) || oldSelf.database.mode == 'Embedded' || (has(self.database) && has(self.database.mode) && self.database.mode == oldSelf.database.mode)")
-        .message("database.mode can only be changed from Embedded to another mode; for any other move create a new ReportsServer and restore a backup"),
     validation = Rule::new("(has(self.database) && has(self.database.mode) && self.database.mode != 'Embedded') || (has(self.database) && has(self.database.embedded) && has(self.database.embedded.ephemeral)) == (has(oldSelf.database) && has(oldSelf.database.embedded) && has(oldSelf.database.embedded.ephemeral))")
         .message("database.embedded.ephemeral cannot be added or removed: the reports in the present volume would be lost"),
     validation = Rule::new("!(has(self.database) && has(self.database.embedded) && has(self.database.embedded.ephemeral)) || !has(self.migration) || !has(self.migration.source) || !has(self.migration.source.policy) || self.migration.source.policy == 'Keep'")

@@ -162,6 +162,25 @@ pub struct DatabaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_version: Option<String>,
+    /// The move of an embedded database to another one, while it lasts.
+    #[serde(default, rename = "move", skip_serializing_if = "Option::is_none")]
+    pub move_: Option<DatabaseMoveStatus>,
+}
+
+/// How far the move of an embedded database is.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseMoveStatus {
+    /// What the server does, such as `Copying` or `Comparing`.
+    #[schemars(length(max = 32))]
+    pub phase: String,
+    /// Where the reports are moved to.
+    #[schemars(length(max = 316))]
+    pub target: String,
+    /// Objects that the first pass has copied.
+    pub objects_copied: u64,
+    /// Objects that there were when it began.
+    pub objects_total: u64,
 }
 
 /// The last backup.

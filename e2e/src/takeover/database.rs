@@ -51,7 +51,8 @@ impl Database {
     }
 
     /// Archives that the node needs besides those of server and operator, in `images`.
-    pub(super) fn archives(&self, images: &Path) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn archives(&self, images: &Path) -> Vec<PathBuf> {
         match self {
             Self::Managed => vec![images.join(POSTGRES_ARCHIVE)],
             Self::Embedded | Self::Given { .. } => Vec::new(),
@@ -60,7 +61,10 @@ impl Database {
 
     /// The members of the specification that follow from it. A node of the tests has two cores:
     /// little is asked for, so that a third server finds room in a rolling update.
-    pub(super) fn spec(&self, images: &Path) -> Result<Value, TakeoverError> {
+    ///
+    /// # Errors
+    /// When the image of a managed database was not built.
+    pub fn spec(&self, images: &Path) -> Result<Value, TakeoverError> {
         let server = json!({
             "replicas": self.replicas(),
             "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},

@@ -158,12 +158,14 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         config,
         managed,
         connection,
+        database_move,
         data,
         service,
         deployment,
         disruption_budget,
         autoscaler,
         control_api,
+        move_name: _,
     } = children;
     one(&inside(client, &operand_binding), &operand_binding).await?;
     maybe(client, service_account.as_ref()).await?;
@@ -185,6 +187,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         None => None,
     };
     maybe(client, connection.as_ref()).await?;
+    maybe(client, database_move.as_ref()).await?;
     let data = match data {
         Some(data) => Some(volume::apply(client, data).await?),
         None => None,

@@ -8,6 +8,7 @@ use tracing::info;
 
 use super::{
     Context, Error, apply, build, cleanup, control_api_name, dereference, finalizer, forward,
+    moving::{self, Attended},
     owner, postgres, registered, report,
     status::State,
     validate::{self, Facts, Validated},
@@ -69,6 +70,11 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
         ..spec
     };
     postgres::reach(&ctx.client, object, &mut spec).await?;
+    // A server that has the reports in its pod still keeps them there.
+    if let Attended::Refused(refusal) = moving::attend(&ctx.client, object, &mut spec, None).await?
+    {
+        return Err(Error::Orphan(refusal.message));
+    }
     let children = build::build(&spec, &material, &ctx.operator);
     Box::pin(apply::apply(&ctx.client, children)).await?;
     Ok(())

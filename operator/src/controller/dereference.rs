@@ -14,8 +14,9 @@ use super::validate::{NamespaceState, Validated};
 use crate::{
     apiservice::{Holder, holder},
     certs::Material,
-    database::managed::{
-        Known, Managed, PASSWORD_KEY, RECOVERY_ANNOTATION, VERSION_ANNOTATION, backup,
+    database::{
+        files::{Values, secret_values},
+        managed::{Known, Managed, PASSWORD_KEY, RECOVERY_ANNOTATION, VERSION_ANNOTATION, backup},
     },
     migration::ServiceRef,
     names::{KUBE_SYSTEM, SERVICE_PORT},
@@ -141,6 +142,21 @@ pub async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Depl
         name,
         source,
     })
+}
+
+/// What an embedded server is told about where to move its reports.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn move_secret(client: &Client, spec: &Validated) -> Result<Option<Values>, Error> {
+    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.database_move();
+    let found = api.get_opt(&name).await.map_err(|source| Error::Secret {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.as_ref().map(secret_values))
 }
 
 fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceState {

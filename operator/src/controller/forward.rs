@@ -3,7 +3,7 @@
 use std::{sync::PoisonError, time::Duration};
 
 use crds::v1alpha1::{
-    ReportsServer, reasons,
+    ReportsServer,
     spec::{ApiOwner, ApiSpec},
 };
 use jiff::Timestamp;
@@ -14,15 +14,15 @@ use super::{
     Context, Error, RESYNC,
     apply::{self, Applied},
     build::{self, Kept},
-    dereference, finalizer, owner, postgres, registered, report,
+    dereference, finalizer,
+    moving::{self, Attended},
+    owner, postgres, registered, report,
     status::State,
     validate::{Refusal, Validated},
     workload,
 };
 use crate::{
-    certs,
-    database::place::Database,
-    events,
+    certs, events,
     migration::{self, GroupTarget, Phase},
 };
 
@@ -45,10 +45,6 @@ pub async fn carry_out(
         }
         read => read?,
     };
-    if let Some(refusal) = moved_off_embedded(spec, ctx).await? {
-        report(object, ctx, &State::Refused(&refusal)).await?;
-        return Ok(RESYNC);
-    }
     let met = meet(spec, &ctx.client).await?;
     let spec = match &met {
         Ok(spec) => spec,
@@ -60,6 +56,14 @@ pub async fn carry_out(
     ctx.watches.ensure(&spec.names, &spec.namespace);
     let mut spec = spec.clone();
     let database = postgres::attend(object, &mut spec, ctx).await?;
+    let attended = moving::attend(&ctx.client, object, &mut spec, database.as_ref()).await?;
+    let busy = match attended {
+        Attended::GoOn { busy } => busy,
+        Attended::Refused(refusal) => {
+            report(object, ctx, &State::Refused(&refusal)).await?;
+            return Ok(RESYNC);
+        }
+    };
     let spec = &spec;
     // build (no client required)
     let registered = registered(object, ctx);
@@ -104,7 +108,9 @@ pub async fn carry_out(
     let due = Duration::try_from(due).unwrap_or_default();
     let database = applied.managed.as_ref();
     let database = database.is_none_or(|m| workload::is_database_ready(&m.stateful_set));
-    let resync = if database && workload::is_ready(&applied.deployment) {
+    let resync = if busy {
+        moving::RESYNC
+    } else if database && workload::is_ready(&applied.deployment) {
         RESYNC
     } else {
         STARTING_RESYNC
@@ -122,24 +128,6 @@ pub async fn meet(
     }
     let known = dereference::known(client, spec).await?;
     Ok(spec.clone().meet(known))
-}
-
-/// A server that has its reports in SQLite would start with an empty PostgreSQL: refused, with the
-/// way that there is.
-async fn moved_off_embedded(spec: &Validated, ctx: &Context) -> Result<Option<Refusal>, Error> {
-    if let Database::Embedded(_) = spec.database {
-        return Ok(None);
-    }
-    let present = dereference::deployment(&ctx.client, spec).await?;
-    let embedded = present.as_ref().is_some_and(workload::is_embedded);
-    Ok(embedded.then(|| Refusal {
-        reason: reasons::NOT_SUPPORTED,
-        message: "spec.database.mode: reports in an embedded database are not moved to another \
-                  mode in this version; set the mode back to Embedded, give the API groups back \
-                  to their CRDs (owner: CRD), delete this ReportsServer and create it again with \
-                  the new mode"
-            .to_owned(),
-    }))
 }
 
 /// Removes leftovers once a generation.
@@ -184,7 +172,7 @@ fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTar
         ca_bundle: ca_bundle.as_bytes().to_vec(),
         server_ready,
         control_available,
-        persistent: spec.database.is_persistent(),
+        persistent: spec.home().is_persistent(),
         settings: spec.migration.clone(),
     };
     spec.apis.iter().map(target).collect()

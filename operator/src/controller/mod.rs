@@ -13,6 +13,7 @@ mod finalizer;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod forward;
+mod moving;
 mod postgres;
 mod run;
 mod status;

@@ -40,6 +40,7 @@ use crate::{
     database::{
         external,
         managed::{self, Known, Managed, SettingsError},
+        moving::Moving,
         place::{Connection, Database, Postgres, Storage},
     },
     images, migration,
@@ -145,6 +146,33 @@ pub struct PodSettings {
     pub template: Option<Map<String, Value>>,
 }
 
+/// Where the reports are that the server serves.
+#[derive(Clone, Copy, Debug)]
+pub enum Home<'a> {
+    /// In its own pod.
+    Pod(&'a Storage),
+    /// In a database that servers share.
+    Postgres(&'a Postgres),
+}
+
+impl Home<'_> {
+    /// The mode that it is.
+    #[must_use]
+    pub fn mode(self) -> DatabaseMode {
+        match self {
+            Self::Pod(_) => DatabaseMode::Embedded,
+            Self::Postgres(postgres) => postgres.mode,
+        }
+    }
+
+    /// Whether the reports survive the server's pod. Where they do not, etcd's copies are the only
+    /// durable ones.
+    #[must_use]
+    pub fn is_persistent(self) -> bool {
+        !matches!(self, Self::Pod(Storage::EmptyDir { .. }))
+    }
+}
+
 /// A `ReportsServer` that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
@@ -160,6 +188,8 @@ pub struct Validated {
     pub apis: Vec<ApiSpec>,
     /// Where the reports are stored.
     pub database: Database,
+    /// The reports are in the server's own pod still, and on their way to [`Self::database`].
+    pub moving: Option<Moving>,
     /// How many pods there are, and where.
     pub scale: Scale,
     /// Whether the database's volume outlives the `ReportsServer`.
@@ -183,6 +213,16 @@ impl Validated {
             postgres.managed = met.transpose()?;
         }
         Ok(self)
+    }
+
+    /// Where the reports are that the server serves: while they are moved, where they were.
+    #[must_use]
+    pub fn home(&self) -> Home<'_> {
+        match (&self.moving, &self.database) {
+            (Some(moving), _) => Home::Pod(&moving.storage),
+            (None, Database::Embedded(storage)) => Home::Pod(storage),
+            (None, Database::Postgres(postgres)) => Home::Postgres(postgres),
+        }
     }
 
     /// The PostgreSQL that the operator runs for it.
@@ -240,6 +280,7 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         namespace: spec.target_namespace.clone(),
         apis: spec.apis.clone(),
         database,
+        moving: None,
         scale,
         retain_data: !(delete_data && confirmed == Some(&name)),
         pod: pod_settings(spec, &effective, facts.default_image),

@@ -58,6 +58,14 @@ pub fn is_embedded(deployment: &Deployment) -> bool {
     args.any(|arg| arg.starts_with("--database="))
 }
 
+/// Whether only pods of the present template are left, and serve.
+#[must_use]
+pub fn is_rolled_out(deployment: &Deployment) -> bool {
+    let status = deployment.status.as_ref();
+    let only = status.is_some_and(|status| status.replicas == status.updated_replicas);
+    is_ready(deployment) && only
+}
+
 /// Why not: a container's last words, else what keeps a pod from its node, else what the
 /// Deployment says, else that the previous pod has to end first.
 #[must_use]

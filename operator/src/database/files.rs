@@ -92,7 +92,9 @@ pub async fn objects(
     Ok(objects)
 }
 
-fn secret_values(secret: &Secret) -> Values {
+/// Keys and values of a Secret.
+#[must_use]
+pub fn secret_values(secret: &Secret) -> Values {
     let data = secret.data.iter().flatten();
     data.map(|(key, value)| (key.clone(), value.0.clone()))
         .collect()
@@ -131,7 +133,15 @@ pub fn parameters(
     }
 }
 
-fn files(namespace: &str, connection: &Connection, objects: &Objects) -> Result<Values, Problem> {
+/// The files that the servers will read.
+///
+/// # Errors
+/// [`Problem`] names what is missing, and where.
+pub fn files(
+    namespace: &str,
+    connection: &Connection,
+    objects: &Objects,
+) -> Result<Values, Problem> {
     let own = connection.parameters.iter();
     let mut files: Values = own
         .map(|(key, value)| ((*key).to_owned(), value.clone().into_bytes()))

@@ -8,4 +8,5 @@ pub mod files;
 pub mod known;
 pub mod managed;
 pub mod metrics;
+pub mod moving;
 pub mod place;

@@ -121,22 +121,6 @@ impl Source {
 }
 
 impl Database {
-    /// Who runs it.
-    #[must_use]
-    pub fn mode(&self) -> DatabaseMode {
-        match self {
-            Self::Embedded(_) => DatabaseMode::Embedded,
-            Self::Postgres(postgres) => postgres.mode,
-        }
-    }
-
-    /// Whether the reports survive the server's pod. Where they do not, etcd's copies are the only
-    /// durable ones.
-    #[must_use]
-    pub fn is_persistent(&self) -> bool {
-        !matches!(self, Self::Embedded(Storage::EmptyDir { .. }))
-    }
-
     /// The PostgreSQL database, where it is one.
     #[must_use]
     pub fn postgres(&self) -> Option<&Postgres> {
@@ -262,16 +246,5 @@ mod tests {
                 {"configMap": {"name": "ca", "items": [{"key": "bundle", "path": "ca.crt"}]}},
             ])
         );
-    }
-
-    #[test]
-    fn only_a_volume_on_the_node_is_not_persistent() {
-        let size = Quantity("1Gi".into());
-        let claim = Database::Embedded(Storage::Claim {
-            size: size.clone(),
-            class: None,
-        });
-        assert!(claim.is_persistent());
-        assert!(!Database::Embedded(Storage::EmptyDir { size }).is_persistent());
     }
 }

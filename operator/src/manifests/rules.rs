@@ -150,7 +150,7 @@ fn switch() -> Vec<Reasoned> {
         rule(
             "What the server holds: progress, verification, and whether it may be trusted.",
             "control.reports-server.io",
-            &["storedresources", "storedresources/digest"],
+            &["databases", "storedresources", "storedresources/digest"],
             READ,
         ),
         rule(
@@ -340,7 +340,7 @@ pub fn view() -> Vec<Reasoned> {
         rule(
             "See what the server holds.",
             "control.reports-server.io",
-            &["storedresources"],
+            &["databases", "storedresources"],
             READ,
         ),
     ]

@@ -83,7 +83,7 @@ pub(super) fn groups<'a>(
     groups
         .entry(control::GROUP)
         .or_default()
-        .insert(control::VERSION, vec![stored_resources()]);
+        .insert(control::VERSION, vec![databases(), stored_resources()]);
     groups
         .into_iter()
         .map(|(name, versions)| {
@@ -120,7 +120,22 @@ fn report(definition: &ResourceDefinition) -> DiscoveredResource {
     }
 }
 
-/// The one resource of the control API.
+/// What the reports are stored in: one object, which is only read.
+fn databases() -> DiscoveredResource {
+    DiscoveredResource {
+        plural: control::DATABASES.to_owned(),
+        singular: "database".to_owned(),
+        kind: "Database".to_owned(),
+        namespaced: false,
+        verbs: vec!["get", "list"],
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: None,
+        subresources: Vec::new(),
+    }
+}
+
+/// The resource of the control API by which the operator works.
 fn stored_resources() -> DiscoveredResource {
     let subresource = |name, kind, verbs: &[&'static str]| DiscoveredSubresource {
         name,

@@ -88,7 +88,8 @@ fn labels(info: &RequestInfo, served: &Served) -> RequestLabels {
         _ => "other",
     };
     let known = served.resource(&info.api_group, &info.resource).is_some()
-        || (info.api_group == crds::control::GROUP && info.resource == crds::control::PLURAL);
+        || (info.api_group == crds::control::GROUP
+            && [crds::control::PLURAL, crds::control::DATABASES].contains(&info.resource.as_str()));
     if known {
         RequestLabels {
             verb,

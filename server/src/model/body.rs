@@ -126,6 +126,13 @@ impl Encoded {
         })
     }
 
+    /// Adds what is projected of it.
+    pub fn project(&mut self) -> Result<(), BodyError> {
+        let object: Value = serde_json::from_str(&self.json)?;
+        self.projection = Projection::of(&object).map(Box::new);
+        Ok(())
+    }
+
     /// Takes a text that [`Encoded::from_value`] made.
     pub fn from_json(json: String) -> Result<Self, BodyError> {
         let (layout, metadata) = layout::read(json.as_bytes())?;

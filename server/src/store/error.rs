@@ -91,6 +91,24 @@ pub enum OpenError {
     /// The database lacks what everything here rests on.
     #[error("the database cannot be used: {0}; use PostgreSQL 14 or newer")]
     Unsuitable(String),
+    /// The database is being filled by the server that has the cluster's reports still.
+    #[error(
+        "the reports of cluster {0} are being moved into this database by its embedded server; \
+         wait until that is done, or give the move up there"
+    )]
+    BeingFilled(String),
+    /// The reports are in another database now.
+    #[error(
+        "the reports of cluster {0} were moved from this database to PostgreSQL; start the server \
+         with --database-dir, or with --move-database-dir as before"
+    )]
+    Moved(String),
+    /// The reports were moved to a database, and this is another one.
+    #[error(
+        "the reports of cluster {0} were moved to another database than the one that is named now; \
+         name that one again"
+    )]
+    MovedElsewhere(String),
     /// The database cannot be opened or read.
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
     Database(#[from] EngineError),
@@ -100,6 +118,10 @@ impl OpenError {
     /// Whether time alone may heal it: the database cannot be reached, or takes nobody now.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Database(EngineError::Postgres(error)) if error.diagnosis().may_pass())
+        match self {
+            Self::BeingFilled(_) => true,
+            Self::Database(EngineError::Postgres(error)) => error.diagnosis().may_pass(),
+            _ => false,
+        }
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Follower {
     /// The seq that somebody last wanted to see.
     wanted: watch::Sender<u64>,
     look: Notify,
+    /// Others can write from now on.
+    others: Notify,
 }
 
 impl Follower {
@@ -44,6 +46,11 @@ impl Follower {
     /// Has the database looked at now.
     pub fn look(&self) {
         self.look.notify_one();
+    }
+
+    /// Begins to follow where nobody else could write until now.
+    pub fn begin(&self) {
+        self.others.notify_one();
     }
 
     /// Waits for a reason to look, until `due` at the latest.
@@ -92,28 +99,36 @@ enum Reason {
 pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: CancellationToken) {
     let following = async move {
         let mut wanted = follower.wanted.subscribe();
-        let Some(mut announced) = store.upgrade().map(|s| s.engine().announcements()) else {
-            return;
-        };
-        let mut pause = PAUSE.1;
-        let mut due = Instant::now() + pause;
         loop {
-            let reason = follower.reason(&mut wanted, announced.as_mut(), due).await;
-            let Some(store) = store.upgrade() else { break };
-            if store.has(reason) {
-                continue;
-            }
-            pause = match store.look(reason).await {
-                Ok(Seen::NoOthers) => return,
-                Ok(Seen::New) => PAUSE.0,
-                Ok(Seen::Nothing) if store.engine().is_listening() => LISTENING_PAUSE,
-                Ok(Seen::Nothing) => (pause * 2).clamp(PAUSE.0, PAUSE.1),
-                Err(error) => {
-                    tracing::debug!(%error, "looking for what other servers wrote");
-                    DOWN_PAUSE
-                }
+            let Some(mut announced) = store.upgrade().map(|s| s.engine().announcements()) else {
+                return;
             };
-            due = Instant::now() + pause;
+            let mut pause = PAUSE.1;
+            let mut due = Instant::now() + pause;
+            loop {
+                let reason = follower.reason(&mut wanted, announced.as_mut(), due).await;
+                let Some(store) = store.upgrade() else {
+                    return;
+                };
+                if store.has(reason) {
+                    continue;
+                }
+                pause = match store.look(reason).await {
+                    Ok(Seen::NoOthers) => {
+                        drop(store);
+                        follower.others.notified().await;
+                        break;
+                    }
+                    Ok(Seen::New) => PAUSE.0,
+                    Ok(Seen::Nothing) if store.engine().is_listening() => LISTENING_PAUSE,
+                    Ok(Seen::Nothing) => (pause * 2).clamp(PAUSE.0, PAUSE.1),
+                    Err(error) => {
+                        tracing::debug!(%error, "looking for what other servers wrote");
+                        DOWN_PAUSE
+                    }
+                };
+                due = Instant::now() + pause;
+            }
         }
     };
     tokio::spawn(stop.run_until_cancelled_owned(following));

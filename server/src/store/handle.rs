@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use crds::control::{DatabaseEngine, DatabaseStatus};
 use futures::future::BoxFuture;
 use tokio::{
     sync::{oneshot, watch},
@@ -19,6 +20,7 @@ use super::{
     engine::{Engine, Op, OpKind},
     follower::{self, Follower},
     maintenance::{self, History},
+    moving,
     postgres::Postgres,
     queue::{Pending, Queue},
     registry::Registry,
@@ -63,6 +65,8 @@ struct Inner {
     newest: Coalesced<Option<u64>>,
     committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     stop: CancellationToken,
+    /// How far the move to another database has got, where it can be moved.
+    moving: Option<watch::Receiver<moving::Progress>>,
 }
 
 impl Store {
@@ -73,8 +77,16 @@ impl Store {
     /// or read.
     pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
         let engine: Arc<dyn Engine> = match &options.database {
-            Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?),
+            Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?.not_moved().await?),
             Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
+            Database::Movable(options_of_move) => {
+                let (engine, mover, progress) = moving::open(options_of_move).await?;
+                let store = Self::begin(engine, options, Some(progress)).await?;
+                if let Some(mover) = mover {
+                    mover.start(store.downgrade(), store.inner.stop.clone());
+                }
+                return Ok(store);
+            }
         };
         Self::start(engine, options).await
     }
@@ -83,6 +95,14 @@ impl Store {
     pub(crate) async fn start(
         engine: Arc<dyn Engine>,
         options: StoreOptions,
+    ) -> Result<Self, OpenError> {
+        Self::begin(engine, options, None).await
+    }
+
+    async fn begin(
+        engine: Arc<dyn Engine>,
+        options: StoreOptions,
+        moving: Option<watch::Receiver<moving::Progress>>,
     ) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared {
             applied: AtomicU64::new(0),
@@ -116,6 +136,7 @@ impl Store {
             newest: Coalesced::default(),
             committer,
             stop,
+            moving,
         };
         let store = Self {
             inner: Arc::new(inner),
@@ -272,6 +293,29 @@ impl Store {
         }
     }
 
+    /// What the reports are stored in, and how far its move to another database has got.
+    #[must_use]
+    pub fn database(&self) -> DatabaseStatus {
+        let position = *self.inner.shared.commits.borrow();
+        let progress = self.inner.moving.as_ref();
+        let progress = progress.and_then(|progress| progress.borrow().clone());
+        DatabaseStatus {
+            engine: if self.engine().projects() {
+                DatabaseEngine::Postgres
+            } else {
+                DatabaseEngine::Sqlite
+            },
+            sequence: position.seq,
+            resource_version: position.counter.max(1).to_string(),
+            move_: progress.map(|state| state.describe()),
+        }
+    }
+
+    /// Begins to follow other servers, after a move to a database that they share.
+    pub(super) fn others_may_write(&self) {
+        self.inner.follower.begin();
+    }
+
     /// Ends all watches cleanly, before the server stops: clients come back to its successor.
     pub fn end_watches(&self) {
         for resource in self.resources() {
@@ -305,8 +349,14 @@ impl Store {
         &*self.inner.engine
     }
 
+    /// Does nothing any more without being asked to.
+    #[cfg(test)]
+    pub(super) fn rest(&self) {
+        self.inner.stop.cancel();
+    }
+
     /// A handle that does not keep the store open.
-    fn downgrade(&self) -> WeakStore {
+    pub(super) fn downgrade(&self) -> WeakStore {
         WeakStore(Arc::downgrade(&self.inner))
     }
 

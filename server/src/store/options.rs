@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use super::MoveOptions;
 use crate::cache::RingLimits;
 
 /// Label by which Kyverno looks up the ephemeral reports of a resource, thousands of times a scan.
@@ -63,6 +64,8 @@ impl fmt::Debug for StoreOptions {
 pub enum Database {
     /// A file, made if it does not exist, in a directory that exists. For one server.
     Sqlite(PathBuf),
+    /// A file that can be moved to PostgreSQL while it is served.
+    Movable(MoveOptions),
     /// A PostgreSQL database, for any number of servers and clusters.
     Postgres(PostgresOptions),
 }
@@ -71,6 +74,7 @@ impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => path.display().fmt(f),
+            Self::Movable(options) => options.file.display().fmt(f),
             Self::Postgres(options) => {
                 write!(f, "PostgreSQL as in {}", options.directory.display())
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crds::control::{DatabaseMove, MovePhase};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -78,6 +79,7 @@ fn count(value: u64) -> f64 {
 }
 
 type Figure = (&'static str, &'static str, fn(&StoreStats) -> f64);
+type MoveFigure = (&'static str, &'static str, fn(&DatabaseMove) -> f64);
 type ResourceFigure = (&'static str, &'static str, fn(&ResourceStats) -> f64);
 
 const GAUGES: [Figure; 5] = [
@@ -116,6 +118,35 @@ const COUNTERS: [Figure; 3] = [
     ("store_commit_failures", "Transactions that failed", |s| {
         count(s.failures)
     }),
+];
+
+/// While the reports are moved to another database, and until the server's end.
+const MOVE_GAUGES: [MoveFigure; 5] = [
+    (
+        "store_move_done",
+        "1 when the reports are in the database that they were to be moved to",
+        |m| f64::from(u8::from(m.phase == MovePhase::Moved)),
+    ),
+    (
+        "store_move_attempts",
+        "Attempts to move the reports to another database",
+        |m| count(m.attempts),
+    ),
+    (
+        "store_move_objects",
+        "Stored objects when the attempt began",
+        |m| count(m.objects_total),
+    ),
+    (
+        "store_move_objects_copied",
+        "Objects that its first pass has copied",
+        |m| count(m.objects_copied),
+    ),
+    (
+        "store_move_sequence",
+        "Number of the newest change that it has copied",
+        |m| count(m.sequence),
+    ),
 ];
 
 const RESOURCE_GAUGES: [ResourceFigure; 8] = [
@@ -166,6 +197,13 @@ impl Collector for StoreCollector {
         }
         if let Some(info) = &stats.database {
             database_info(&mut encoder, info)?;
+        }
+        if let Some(move_) = self.0.database().move_ {
+            for (name, help, value) in MOVE_GAUGES {
+                let metric = ConstGauge::new(value(&move_));
+                let out = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
+                metric.encode(out)?;
+            }
         }
         for (name, help, value) in RESOURCE_GAUGES {
             let kind = ConstGauge::new(0.0).metric_type();

@@ -112,6 +112,8 @@ pub(super) fn kubelet_files(state: &StateDir) -> Vec<(&'static str, String)> {
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "serializeImagePulls": false,
+        // How long a changed Secret takes to reach a pod: a minute by default.
+        "syncFrequency": "10s",
     });
     let resolv = format!("nameserver {}\n", network::NODE_IP);
     vec![

@@ -20,14 +20,17 @@ use k8s_openapi::{
 
 use super::{Validated, namespaced, scale, storage, template};
 use crate::{
-    database::place::{self, Database},
+    controller::validate::Home,
+    database::{moving, place},
     names::{CONTAINER_PORT, PORT_NAME},
     security,
 };
 
 /// Name of the container.
 const CONTAINER: &str = "server";
-const DATA_VOLUME: &str = "data";
+/// The volume with an embedded database.
+pub const DATA_VOLUME: &str = "data";
+const MOVE_VOLUME: &str = "move";
 const DATABASE_VOLUME: &str = "database";
 const CERT_VOLUME: &str = "serving-cert";
 const DATA_DIR: &str = "/var/lib/reports-server";
@@ -63,13 +66,13 @@ fn template(spec: &Validated) -> PodTemplateSpec {
 
 /// On PostgreSQL the new pod serves before an old one goes.
 fn strategy(spec: &Validated) -> DeploymentStrategy {
-    match &spec.database {
+    match spec.home() {
         // Two servers on one SQLite file would not know of each other's changes.
-        Database::Embedded(_) => DeploymentStrategy {
+        Home::Pod(_) => DeploymentStrategy {
             type_: Some("Recreate".to_owned()),
             ..DeploymentStrategy::default()
         },
-        Database::Postgres(_) => DeploymentStrategy {
+        Home::Postgres(_) => DeploymentStrategy {
             type_: Some("RollingUpdate".to_owned()),
             rolling_update: Some(RollingUpdateDeployment {
                 max_surge: Some(IntOrString::Int(1)),
@@ -99,10 +102,7 @@ fn pod(spec: &Validated) -> PodSpec {
             ..security::pod()
         }),
         containers: vec![container(spec)],
-        volumes: Some(vec![
-            storage::volume(spec, database_mount(spec).0),
-            certificate(spec),
-        ]),
+        volumes: Some(volumes(spec)),
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
         node_selector: pod.node_selector.clone(),
         tolerations: pod.tolerations.clone(),
@@ -111,6 +111,26 @@ fn pod(spec: &Validated) -> PodSpec {
         priority_class_name: pod.priority_class.clone(),
         ..PodSpec::default()
     }
+}
+
+fn volumes(spec: &Validated) -> Vec<Volume> {
+    let mut volumes = vec![
+        storage::volume(spec, database_mount(spec).0),
+        certificate(spec),
+    ];
+    if let Home::Pod(_) = spec.home() {
+        // Mounted from the start: where to move to arrives without a new pod.
+        volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
+    }
+    volumes
+}
+
+fn mounts(spec: &Validated) -> Vec<VolumeMount> {
+    let mut mounts = vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)];
+    if let Home::Pod(_) = spec.home() {
+        mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
+    }
+    mounts
 }
 
 fn container(spec: &Validated) -> Container {
@@ -146,7 +166,7 @@ fn container(spec: &Validated) -> Container {
         security_context: Some(security::container()),
         // So that a condition can quote why the server ended.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-        volume_mounts: Some(vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)]),
+        volume_mounts: Some(mounts(spec)),
         ..Container::default()
     }
 }
@@ -158,7 +178,7 @@ fn args(spec: &Validated) -> Vec<String> {
     ];
     args.extend(database_args(spec));
     args.push(format!("--log-level={}", spec.pod.log_level.as_flag()));
-    if let Database::Embedded(_) = spec.database {
+    if let Home::Pod(_) = spec.home() {
         // The delay lets clients move to another replica; with one, it would only prolong the gap.
         args.push("--shutdown-delay=0s".to_owned());
     }
@@ -170,8 +190,11 @@ fn args(spec: &Validated) -> Vec<String> {
 }
 
 fn database_args(spec: &Validated) -> Vec<String> {
-    let Database::Postgres(postgres) = &spec.database else {
-        return vec![format!("--database={DATA_DIR}/reports.db")];
+    let Home::Postgres(postgres) = spec.home() else {
+        return vec![
+            format!("--database={DATA_DIR}/reports.db"),
+            format!("--move-database-dir={}", moving::DIRECTORY),
+        ];
     };
     let mut args = vec![
         format!("--cluster-identity={}", postgres.cluster_identity),
@@ -186,7 +209,7 @@ fn database_args(spec: &Validated) -> Vec<String> {
 /// The root file system is read-only, and SQLite puts the journals of large statements into
 /// temporary files: without a place for them it fails with "disk I/O error" (6410).
 fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
-    let Database::Embedded(_) = &spec.database else {
+    let Home::Pod(_) = spec.home() else {
         return None;
     };
     Some(vec![EnvVar {
@@ -198,9 +221,9 @@ fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
 
 /// The volume with the database, or with what leads to it: name, path, whether it is only read.
 fn database_mount(spec: &Validated) -> (&'static str, &'static str, bool) {
-    match &spec.database {
-        Database::Embedded(_) => (DATA_VOLUME, DATA_DIR, false),
-        Database::Postgres(_) => (DATABASE_VOLUME, place::DIRECTORY, true),
+    match spec.home() {
+        Home::Pod(_) => (DATA_VOLUME, DATA_DIR, false),
+        Home::Postgres(_) => (DATABASE_VOLUME, place::DIRECTORY, true),
     }
 }
 

@@ -30,6 +30,7 @@ use super::validate::Validated;
 use crate::{certs::Material, database::managed};
 
 pub use control_api::name as control_api_name;
+pub use deployment::DATA_VOLUME;
 pub use rbac::operand_binding;
 #[cfg(test)]
 pub(crate) use rbac::schema_reader_rules;
@@ -64,6 +65,8 @@ pub struct Children {
     pub managed: Option<managed::Children>,
     /// Where PostgreSQL is.
     pub connection: Option<ConfigMap>,
+    /// Where an embedded server is to move its reports.
+    pub database_move: Option<Secret>,
     /// Volume of the embedded database; none where it is ephemeral.
     pub data: Option<PersistentVolumeClaim>,
     /// Where the aggregator reaches the server.
@@ -76,6 +79,8 @@ pub struct Children {
     pub autoscaler: Option<HorizontalPodAutoscaler>,
     /// Registers the control API.
     pub control_api: APIService,
+    /// Name of [`Self::database_move`], also where there is none.
+    pub move_name: String,
 }
 
 /// Builds all children. `operator` is the operator's own `ServiceAccount`.
@@ -95,12 +100,14 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         config: config::config(spec),
         managed: managed_children(spec, material),
         connection: config::connection(spec),
+        database_move: secrets::database_move(spec),
         data: storage::claim(spec),
         service: config::service(spec),
         deployment: deployment::deployment(spec),
         disruption_budget: scale::disruption_budget(spec),
         autoscaler: scale::autoscaler(spec),
         control_api: control_api::api_service(spec, material),
+        move_name: spec.names.database_move(),
     }
 }
 
@@ -166,6 +173,8 @@ impl Children {
             jobs: Vec::new(),
         };
         kept.config_maps.extend(name(self.connection.as_ref()));
+        // It goes when no pod needs it any more, and that is not known here.
+        kept.secrets.push(self.move_name.clone());
         if let Some(managed) = &self.managed {
             // Taken apart without `..`: a new child cannot be forgotten here.
             let managed::Children {

@@ -14,8 +14,8 @@ use k8s_openapi::{
 
 use super::{Validated, namespaced};
 use crate::{
-    controller::validate::Replicas,
-    database::{managed::Managed, place::Database},
+    controller::validate::{Home, Replicas},
+    database::managed::Managed,
 };
 
 /// What pods are spread over: a node is lost more often than a zone.
@@ -26,6 +26,9 @@ const CPU_PER_POD: &str = "1";
 
 /// Absent where an autoscaler decides: it owns the field then.
 pub(super) fn replicas(spec: &Validated) -> Option<i32> {
+    if spec.moving.is_some() {
+        return Some(1);
+    }
     // A server would write to a database that is about to be filled.
     if is_recovering(spec) {
         return Some(0);
@@ -42,7 +45,7 @@ pub(super) fn spread(spec: &Validated) -> Option<Vec<TopologySpreadConstraint>> 
     if let Some(own) = &spec.scale.spread {
         return Some(own.clone());
     }
-    let Database::Postgres(_) = spec.database else {
+    let Home::Postgres(_) = spec.home() else {
         return None;
     };
     let over = |topology: &str| TopologySpreadConstraint {
@@ -57,6 +60,9 @@ pub(super) fn spread(spec: &Validated) -> Option<Vec<TopologySpreadConstraint>> 
 }
 
 pub(super) fn disruption_budget(spec: &Validated) -> Option<PodDisruptionBudget> {
+    if spec.moving.is_some() {
+        return None;
+    }
     let (min_available, max_unavailable) = spec.scale.disruption_budget.clone()?;
     Some(PodDisruptionBudget {
         metadata: namespaced(spec, spec.names.server()),
@@ -75,7 +81,7 @@ pub(super) fn autoscaler(spec: &Validated) -> Option<HorizontalPodAutoscaler> {
     let Replicas::Auto(auto) = &spec.scale.replicas else {
         return None;
     };
-    if is_recovering(spec) {
+    if is_recovering(spec) || spec.moving.is_some() {
         return None;
     }
     let metrics = if auto.metrics.is_empty() {

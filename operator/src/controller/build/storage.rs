@@ -11,6 +11,7 @@ use k8s_openapi::{
 };
 
 use super::{Validated, namespaced};
+use crate::controller::validate::Home;
 use crate::database::place::{Database, Storage};
 
 /// The claim. It carries no owner unless the user has confirmed that the data goes with the
@@ -45,9 +46,9 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
 
 /// The volume with the database, or with what leads to it.
 pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
-    match &spec.database {
-        Database::Embedded(storage) => embedded(spec, storage, name),
-        Database::Postgres(postgres) => postgres.connection.volume(name, &spec.names.database()),
+    match spec.home() {
+        Home::Pod(storage) => embedded(spec, storage, name),
+        Home::Postgres(postgres) => postgres.connection.volume(name, &spec.names.database()),
     }
 }
 

@@ -14,7 +14,11 @@ use crate::{
         fixtures::{material, operator, validated},
         validate::{Autoscaling, Replicas, Scale},
     },
-    database::place::{Connection, Database, Postgres, Source},
+    database::{
+        managed::Known,
+        moving::Moving,
+        place::{Connection, Database, Postgres, Source},
+    },
     security,
 };
 
@@ -50,12 +54,14 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         config,
         managed,
         connection,
+        database_move,
         data,
         service,
         deployment,
         disruption_budget,
         autoscaler,
         control_api,
+        move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
     let all = vec![
@@ -71,6 +77,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("serving_cert", value(&serving_cert)),
         ("config", value(&config)),
         ("connection", value(&connection)),
+        ("database_move", value(&database_move)),
         ("data", value(&data)),
         ("service", value(&service)),
         ("deployment", value(&deployment)),
@@ -89,6 +96,36 @@ fn children_of_the_smallest_specification() {
     let apis = json!([{"group": "b.example", "owner": "Server"},
         {"group": "a.example", "owner": "CRD"}]);
     insta::assert_snapshot!(yaml(&all(children(json!({"apis": apis})))));
+}
+
+/// While the reports are moved, the pod stays the one that it was, to the byte: nothing is started
+/// anew. What it is told lies beside it.
+#[test]
+fn a_move_changes_nothing_about_the_pod() {
+    let before = validated(json!({"apis": []}));
+    let mut moving = validated(json!({"apis": [], "database": {"mode": "Managed"},
+        "server": {"replicas": 3}}));
+    let Database::Embedded(storage) = &before.database else {
+        panic!("{:?}", before.database)
+    };
+    moving.moving = Some(Moving {
+        storage: storage.clone(),
+        secret: Some([("host".to_owned(), b"h".to_vec())].into()),
+        told: None,
+        waits_for: None,
+    });
+    let moving = moving.meet(Known::default()).unwrap();
+    let built = build(&moving, &material(), &operator());
+    let pod = build(&before, &material(), &operator()).deployment;
+    assert_eq!(value(&built.deployment), value(&pod));
+    assert!(built.disruption_budget.is_none() && built.data.is_none());
+    assert!(built.managed.is_some());
+    let secret = built.database_move.unwrap();
+    assert_eq!(
+        secret.metadata.name.as_deref(),
+        Some("simple-database-move")
+    );
+    assert_eq!(secret.data.unwrap()["host"].0, b"h");
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! What each condition of a part says: certificates, database, server, APIServices, migration.
 
-use crds::v1alpha1::{
-    reasons,
-    spec::{ApiOwner, ApiSpec},
-    status::MigrationPhase,
+use crds::{
+    control::MovePhase,
+    v1alpha1::{
+        reasons,
+        spec::{ApiOwner, ApiSpec},
+        status::{DatabaseMoveStatus, MigrationPhase},
+    },
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::{
+    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::Condition,
+};
 use kube::ResourceExt;
 
 use super::{
@@ -18,10 +23,13 @@ use crate::{
     certs::Outcome,
     controller::{
         apply::{Applied, Managed, Volume},
-        validate::Validated,
+        validate::{Home, Validated},
         workload,
     },
-    database::known::{Known, State},
+    database::{
+        known::{Known, State},
+        moving::{self, Moving},
+    },
     images,
     migration::{ApiServiceStatus, GroupStatus, ServedBy},
 };
@@ -63,6 +71,8 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
         );
     }
     let finding = match (managed, postgres) {
+        // The reports are served from where they were.
+        _ if spec.moving.is_some() => servers_database(applied),
         (Some(managed), known) => managed_database(spec, managed, known),
         (None, Some(known)) => postgresql(known),
         (None, None) => servers_database(applied),
@@ -83,6 +93,49 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
         ),
         _ => finding,
     }
+}
+
+/// Whether the reports of an embedded database are where the specification wants them; nothing
+/// where they were never to be moved.
+pub fn moved(spec: &Validated, before: Option<&Condition>) -> Option<Finding> {
+    let Some(moving) = &spec.moving else {
+        // The last thing that was said of a move was that it is under way.
+        before.filter(|before| before.status != "True")?;
+        return Some(match spec.home() {
+            Home::Pod(_) => Finding::no(
+                reasons::MOVE_GIVEN_UP,
+                "the reports stay in the embedded database",
+            ),
+            Home::Postgres(postgres) => Finding::yes(
+                reasons::MOVED,
+                format!(
+                    "the reports are in {}; the volume of before, {}, is not used any more",
+                    moving::target(postgres),
+                    spec.names.data()
+                ),
+            ),
+        });
+    };
+    let (phase, message) = moving::describe(moving);
+    let wanted = spec.database.postgres().is_some();
+    let reason = match phase {
+        _ if !wanted => reasons::MOVE_GIVEN_UP,
+        MovePhase::Refused => reasons::MOVE_REFUSED,
+        MovePhase::Waiting | MovePhase::GivenUp => reasons::MOVE_WAITING,
+        _ => reasons::MOVING,
+    };
+    Some(Finding::no(reason, message))
+}
+
+/// How far a move is, for the status.
+pub fn move_status(moving: &Moving) -> Option<DatabaseMoveStatus> {
+    let told = moving.told.as_ref()?;
+    Some(DatabaseMoveStatus {
+        phase: format!("{:?}", told.phase),
+        target: told.target.clone(),
+        objects_copied: told.objects_copied,
+        objects_total: told.objects_total,
+    })
 }
 
 /// Its pod asks it itself, so that it answers is known without the network between.

@@ -87,7 +87,12 @@ pub fn compute(
         last_handled_request: object.annotations().get(ANNOTATION_REQUEST).cloned(),
         ..before.clone()
     };
-    status.database.get_or_insert_default().mode = Some(Effective::of(&object.spec).database_mode);
+    let mode = Effective::of(&object.spec).database_mode;
+    status
+        .database
+        .get_or_insert_default()
+        .mode
+        .get_or_insert(mode);
     if !groups.is_empty() || object.spec.apis.is_empty() {
         status.served = Some(migration::served(&object.spec.apis, groups));
         status.apis = migration::apis(&before.apis, groups, now);
@@ -107,6 +112,9 @@ pub fn compute(
             components::database(spec, applied, *database),
         );
         backups(&mut conditions, &before, applied);
+        if let Some(finding) = components::moved(spec, conditions.get(types::DATABASE_MOVED)) {
+            conditions.set(types::DATABASE_MOVED, finding);
+        }
         describe(&mut status, &conditions, spec, applied, certs, *database);
         conditions.set(types::SERVER_AVAILABLE, components::server(applied));
         let apis = &spec.apis;
@@ -166,7 +174,10 @@ fn summarize(
     // Served, and on its way: a rolling update, or a pod that has to find another node.
     let rolling = matches!(state, State::Applied { applied, .. }
         if !workload::is_ready(&applied.deployment));
-    let done = ready.is == Is::True && !failing && !rolling;
+    let moving = matches!(state, State::Applied { spec, .. } if spec.moving.is_some());
+    let moving = moving.then(|| conditions.get(types::DATABASE_MOVED).cloned());
+    let moving = moving.flatten();
+    let done = ready.is == Is::True && !failing && !rolling && moving.is_none();
     if let Some((reason, message)) = &stalled {
         conditions.set(types::STALLED, Finding::yes(reason, message.clone()));
     } else {
@@ -181,12 +192,16 @@ fn summarize(
                 match state {
                     State::Failed { .. } => reasons::APPLY_FAILED,
                     _ if rolling => reasons::PODS_NOT_READY,
+                    _ if moving.is_some() && ready.is == Is::True => reasons::MOVING,
                     _ => ready.reason,
                 },
                 match state {
                     State::Failed { message, .. } => message.clone(),
                     State::Applied { applied, .. } if rolling && ready.is == Is::True => {
                         workload::why_not_ready(&applied.deployment, &applied.pods)
+                    }
+                    _ if ready.is == Is::True && moving.is_some() => {
+                        moving.map(|moved| moved.message).unwrap_or_default()
                     }
                     _ => ready.message.clone(),
                 },
@@ -340,7 +355,7 @@ fn describe(
         .take()
         .and_then(|database| database.last_backup);
     status.database = Some(DatabaseStatus {
-        mode: Some(spec.database.mode()),
+        mode: Some(spec.home().mode()),
         ready: conditions
             .get(types::DATABASE_READY)
             .filter(|condition| condition.status != "Unknown")
@@ -356,6 +371,7 @@ fn describe(
         size_bytes: database.and_then(|known| known.bytes),
         last_backup: last_backup.map(|(backup, _)| backup).or(before),
         schema_version: database.and_then(|known| known.schema_version.clone()),
+        move_: spec.moving.as_ref().and_then(components::move_status),
     });
     let observed = certs.material.observe(&[]);
     let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());

@@ -169,7 +169,7 @@ fn an_ephemeral_database_prunes_nothing() {
         spec.database,
         Database::Embedded(Storage::EmptyDir { .. })
     ));
-    assert!(!spec.database.is_persistent());
+    assert!(!spec.home().is_persistent());
 }
 
 fn managed(managed: &Value, image: &Value) -> Result<Validated, Refusal> {

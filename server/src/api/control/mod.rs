@@ -1,9 +1,10 @@
 //! The control API ([`crds::control`]): the operator's hand on the store.
 //!
-//! Authorized like everything else, by RBAC on `storedresources` and its subresources. The gate of a
+//! Authorized like everything else, by RBAC on `storedresources`, its subresources and `databases`. The gate of a
 //! resource does not apply here: the control API is what moves it.
 
 mod body;
+mod database;
 mod digest;
 mod floor;
 mod gate;
@@ -12,7 +13,7 @@ mod output;
 mod stored;
 
 use axum::response::Response;
-use crds::control::{GROUP, PLURAL, VERSION};
+use crds::control::{DATABASES, GROUP, PLURAL, VERSION};
 
 use super::Api;
 use crate::cache::Resource;
@@ -31,9 +32,11 @@ pub fn is_addressed(ctx: &RequestContext) -> bool {
 /// 404 for what is not there, 405 for verbs that do not apply, and what each subresource refuses.
 pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Response, ApiError> {
     let info = &ctx.info;
-    let known = info.version == VERSION && info.resource == PLURAL && info.namespace.is_empty();
-    if !known || info.parts.len() > 3 {
-        return Err(ApiError::PageNotFound);
+    let placed = info.version == VERSION && info.namespace.is_empty() && info.parts.len() <= 3;
+    match info.resource.as_str() {
+        PLURAL if placed => {}
+        DATABASES if placed => return database::dispatch(api, ctx),
+        _ => return Err(ApiError::PageNotFound),
     }
     match (info.subresource.as_str(), info.verb.as_str()) {
         ("", "list") => stored::list(api, ctx),

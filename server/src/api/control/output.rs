@@ -5,9 +5,25 @@ use http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::definition::Column;
 use crate::http::negotiation::{MetaVersion, Offer, Transform};
 use crate::http::{ApiError, RequestContext, response};
 use crate::table::{IncludeObject, Printer, RowOptions, partial_metadata, partial_metadata_list};
+
+/// Columns from heading, type, path and priority of each.
+pub fn columns(columns: &[(&str, &str, &str, i32)]) -> Vec<Column> {
+    columns
+        .iter()
+        .map(|(name, type_, path, priority)| Column {
+            name: (*name).to_owned(),
+            type_: (*type_).to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority: *priority,
+            json_path: (*path).to_owned(),
+        })
+        .collect()
+}
 
 /// An answer with an object that has no other form.
 ///

@@ -10,7 +10,6 @@ use super::{named, output};
 use crate::api::Api;
 use crate::cache::Resource;
 use crate::cluster::Served;
-use crate::definition::Column;
 use crate::http::{ApiError, RequestContext};
 use crate::table::Printer;
 
@@ -28,18 +27,7 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
 ];
 
 fn printer() -> Result<Printer, ApiError> {
-    let columns: Vec<Column> = COLUMNS
-        .iter()
-        .map(|(name, type_, path, priority)| Column {
-            name: (*name).to_owned(),
-            type_: (*type_).to_owned(),
-            format: String::new(),
-            description: String::new(),
-            priority: *priority,
-            json_path: (*path).to_owned(),
-        })
-        .collect();
-    Printer::new(&columns).map_err(ApiError::internal)
+    Printer::new(&output::columns(COLUMNS)).map_err(ApiError::internal)
 }
 
 /// All of them, by name.

@@ -14,6 +14,7 @@ mod error;
 mod import;
 mod line;
 mod migrate;
+pub(super) mod moving;
 mod probe;
 mod projection;
 mod read;
@@ -71,28 +72,51 @@ pub(crate) struct Postgres {
     bell: Arc<Bell>,
     /// The tasks of the bell, until the database is closed.
     tasks: Mutex<Option<[Task; 2]>>,
+    greeting: Greeting,
     info: OnceLock<DatabaseInfo>,
 }
 
 impl Postgres {
     /// Connects, brings the schema up to date and finds the cluster's place in the database.
     pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
+        let (connector, link, greeting) = Self::connect(options).await?;
+        migrate::migrate(&link).await?;
+        let cluster = register(&link, options).await?;
+        if moving::is_filled(&link, cluster).await? {
+            return Err(OpenError::BeingFilled(options.cluster_identity.clone()));
+        }
+        link.close().await;
+        let engine = Self::assemble(connector, greeting, cluster, options);
+        rejoin::check_origin(&engine).await?;
+        engine.look_around().await?;
+        Ok(engine)
+    }
+
+    async fn connect(
+        options: &PostgresOptions,
+    ) -> Result<(Arc<Connector>, Link, Greeting), EngineError> {
         let connector = Arc::new(Connector::new(
             &options.directory,
             &options.application_name,
         ));
-        let (session, revision) = connector.session().await.map_err(EngineError::from)?;
+        let (session, revision) = connector.session().await?;
         let greeting = Greeting {
             version: session.version.clone(),
             plain: !session.settings_in_force,
         };
         let link = Link::new(session, revision);
-        migrate::migrate(&link).await?;
-        let cluster = register(&link, options).await?;
-        link.close().await;
+        Ok((connector, link, greeting))
+    }
+
+    fn assemble(
+        connector: Arc<Connector>,
+        greeting: Greeting,
+        cluster: i32,
+        options: &PostgresOptions,
+    ) -> Self {
         let (bell, tasks) = Bell::start(Arc::clone(&connector), cluster);
         let readers = options.max_connections.saturating_sub(RESERVED);
-        let engine = Self {
+        Self {
             writer: Writer::new(Arc::clone(&connector)),
             follower: Readers::new(Arc::clone(&connector), 1),
             readers: Readers::new(Arc::clone(&connector), readers),
@@ -102,12 +126,16 @@ impl Postgres {
             checks: KnownChecks::default(),
             bell,
             tasks: Mutex::new(Some(tasks)),
+            greeting,
             info: OnceLock::new(),
-        };
-        rejoin::check_origin(&engine).await?;
-        let info = probe::probe(&engine, greeting).await?;
-        engine.info.get_or_init(|| info);
-        Ok(engine)
+        }
+    }
+
+    /// Finds out what the database can do, for who wants to know.
+    async fn look_around(&self) -> Result<(), OpenError> {
+        let info = probe::probe(self, self.greeting.clone()).await?;
+        self.info.get_or_init(|| info);
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::store::{DatabaseInfo, OpenError, engine::EngineError};
 
 /// What the first connection tells.
+#[derive(Clone)]
 pub(super) struct Greeting {
     pub version: ServerVersion,
     /// Whether its settings were refused.

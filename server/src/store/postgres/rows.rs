@@ -66,6 +66,10 @@ impl<'a> Keys<'a> {
         self.names.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
     pub fn parameters(&self) -> [Parameter<'_>; 3] {
         [
             (&self.resources, Type::INT8_ARRAY),

@@ -6,6 +6,7 @@
 mod compact;
 mod connection;
 mod import;
+pub(super) mod moving;
 mod read;
 mod resources;
 mod rows;

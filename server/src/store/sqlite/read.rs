@@ -31,7 +31,9 @@ pub(super) async fn load(pool: &SqlitePool) -> Result<Loaded, EngineError> {
     })
 }
 
-async fn records(connection: &mut SqliteConnection) -> Result<Vec<ResourceRecord>, EngineError> {
+pub(super) async fn records(
+    connection: &mut SqliteConnection,
+) -> Result<Vec<ResourceRecord>, EngineError> {
     let rows = sqlx::query(
         "SELECT r.*, (SELECT max(c.rv) FROM changes c
                       WHERE c.resource_id = r.id AND c.effect <> 2) AS newest_change

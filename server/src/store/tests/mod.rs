@@ -5,6 +5,7 @@
 mod faults;
 mod history;
 mod mirror;
+mod moving;
 mod postgres;
 mod sqlite;
 mod suite;

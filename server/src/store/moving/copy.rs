@@ -1,0 +1,326 @@
+//! What an attempt does: the first pass, following what is written meanwhile, and comparing.
+//!
+//! Everything that is read belongs to one moment (a [`Snapshot`]), and nobody else writes to the
+//! other database. So after [`Copier::follow`] it is exactly what the snapshot shows, and
+//! [`Copier::compare`] may take its time while the server goes on.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use super::{
+    MoveError, MoveState, Progress,
+    engine::{Movable, Watched},
+    rows::{ObjectRow, RowKey},
+};
+use crate::{
+    model::{ObjectKey, Position, ResourceId, ResourceRecord},
+    store::{
+        engine::corrupt,
+        postgres::moving::{Filling, Fingerprint},
+        sqlite::moving::Snapshot,
+    },
+};
+
+/// Objects that are copied or compared at a time.
+const OBJECTS: usize = 250;
+/// Changes that are copied at a time.
+const CHANGES: usize = 500;
+/// Marks and last events that are copied at a time.
+const MARKS: usize = 2_000;
+/// Differences that are named.
+const NAMED: usize = 3;
+
+/// See the module's documentation.
+pub(super) struct Copier {
+    pub movable: Arc<Movable>,
+    pub target: Filling,
+    progress: Arc<watch::Sender<Progress>>,
+    /// Changes up to this one are copied.
+    copied: u64,
+    /// Objects that changed behind this one have to be looked at again.
+    base: u64,
+    /// Objects that were copied since the last comparison of all.
+    touched: HashSet<RowKey>,
+    /// The resources of the last snapshot.
+    records: Vec<ResourceRecord>,
+}
+
+impl Copier {
+    pub fn new(
+        movable: Arc<Movable>,
+        target: Filling,
+        progress: Arc<watch::Sender<Progress>>,
+    ) -> Self {
+        Self {
+            movable,
+            target,
+            progress,
+            copied: 0,
+            base: 0,
+            touched: HashSet::new(),
+            records: Vec::new(),
+        }
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut MoveState)) {
+        self.progress
+            .send_modify(|progress| change(progress.get_or_insert_default()));
+    }
+
+    /// Copies everything once. What is written meanwhile is in the log, and follows.
+    pub async fn first_pass(&mut self) -> Result<(), MoveError> {
+        self.movable.watch();
+        let mut snapshot = self.snapshot().await?;
+        let position = snapshot.position().await?;
+        let oldest = snapshot.oldest().await?;
+        self.copied = oldest.map_or(position.seq, |oldest| oldest.saturating_sub(1));
+        self.base = position.seq;
+        self.records = snapshot.records().await?;
+        let total = snapshot.count().await?;
+        drop(snapshot);
+        self.tell(|state| {
+            state.objects_total = total;
+            state.objects_copied = 0;
+        });
+        self.target.clear(self.copied).await?;
+        self.target.records(&self.records).await?;
+        for record in self.records.clone() {
+            self.copy_objects(record.id).await?;
+            self.copy_marks(record.id).await?;
+            self.copy_events(record.id).await?;
+        }
+        Ok(())
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, MoveError> {
+        Ok(self.movable.sqlite().snapshot().await?)
+    }
+
+    /// Each page is of its own moment: a snapshot of all would keep the write-ahead log growing.
+    async fn copy_objects(&mut self, resource: ResourceId) -> Result<(), MoveError> {
+        let mut after: Option<ObjectKey> = None;
+        loop {
+            let mut snapshot = self.snapshot().await?;
+            let rows = snapshot.objects(resource, after.as_ref(), OBJECTS).await?;
+            drop(snapshot);
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            after = Some(last.key.1.clone());
+            let copied = rows.len() as u64;
+            self.target.objects(rows, &[]).await?;
+            self.tell(|state| state.objects_copied += copied);
+        }
+    }
+
+    async fn copy_marks(&mut self, resource: ResourceId) -> Result<(), MoveError> {
+        let mut after: Option<ObjectKey> = None;
+        loop {
+            let mut snapshot = self.snapshot().await?;
+            let rows = snapshot.marks(resource, after.as_ref(), MARKS).await?;
+            drop(snapshot);
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            after = Some(last.key.1.clone());
+            self.target.marks(&rows, &[]).await?;
+        }
+    }
+
+    async fn copy_events(&mut self, resource: ResourceId) -> Result<(), MoveError> {
+        let mut after: Option<ObjectKey> = None;
+        loop {
+            let mut snapshot = self.snapshot().await?;
+            let rows = snapshot.events(resource, after.as_ref(), MARKS).await?;
+            drop(snapshot);
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            after = Some(last.key.1.clone());
+            self.target.events(&rows, &[]).await?;
+        }
+    }
+
+    /// Brings the other database to the moment of a new snapshot, which is given back with how many
+    /// changes that took.
+    pub async fn follow(&mut self) -> Result<(Snapshot, u64), MoveError> {
+        // Before the snapshot: all of it is committed, so the snapshot has it.
+        let watched = self.movable.take(self.copied);
+        let mut snapshot = self.snapshot().await?;
+        let position = snapshot.position().await?;
+        self.follow_resources(&mut snapshot).await?;
+        let before = self.copied;
+        while self.copied < position.seq {
+            self.page(&mut snapshot, position).await?;
+        }
+        self.follow_marks(&mut snapshot, watched).await?;
+        Ok((snapshot, position.seq - before))
+    }
+
+    async fn follow_resources(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
+        let records = snapshot.records().await?;
+        let there: HashSet<ResourceId> = records.iter().map(|record| record.id).collect();
+        let known: Vec<ResourceId> = self.target.ids().keys().copied().collect();
+        for gone in known.into_iter().filter(|id| !there.contains(id)) {
+            self.target.leave(gone).await?;
+            self.touched.retain(|(id, _)| *id != gone);
+        }
+        self.target.records(&records).await?;
+        self.records = records;
+        Ok(())
+    }
+
+    async fn page(&mut self, snapshot: &mut Snapshot, position: Position) -> Result<(), MoveError> {
+        let changes = snapshot.changes(self.copied, CHANGES).await?;
+        let Some(last) = changes.last() else {
+            let what = format!("change {}", position.seq);
+            return Err(corrupt(&what, "is not in the log").into());
+        };
+        let last = last.seq.cast_unsigned();
+        let base = self.base;
+        let keys = changes
+            .iter()
+            .filter(|change| change.seq.cast_unsigned() > base && change.effect != 1)
+            .map(|change| change.key.clone());
+        let keys: HashSet<RowKey> = keys.collect();
+        let keys: Vec<RowKey> = keys.into_iter().collect();
+        self.target.changes(&changes).await?;
+        for some in keys.chunks(OBJECTS) {
+            let rows = snapshot.objects_at(some).await?;
+            let gone = without(some, &rows);
+            self.target.objects(rows, &gone).await?;
+        }
+        self.touched.extend(keys);
+        self.copied = last;
+        self.tell(|state| state.seq = last);
+        Ok(())
+    }
+
+    async fn follow_marks(
+        &mut self,
+        snapshot: &mut Snapshot,
+        watched: Watched,
+    ) -> Result<(), MoveError> {
+        for resource in watched.opened {
+            self.target.forget_events(resource).await?;
+        }
+        let keys: Vec<RowKey> = watched.imported.into_iter().collect();
+        for keys in keys.chunks(MARKS) {
+            let marks = snapshot.marks_at(keys).await?;
+            self.target.marks(&marks, keys).await?;
+            let events = snapshot.events_at(keys).await?;
+            self.target.events(&events, keys).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares every object with the snapshot to which was followed, text by text.
+    pub async fn compare(&mut self, mut snapshot: Snapshot) -> Result<(), MoveError> {
+        let mut differences = Vec::new();
+        for record in self.records.clone() {
+            let mut after: Option<ObjectKey> = None;
+            loop {
+                let here = snapshot.objects(record.id, after.as_ref(), OBJECTS).await?;
+                let there = self
+                    .target
+                    .fingerprints(record.id, after.as_ref(), OBJECTS)
+                    .await?;
+                let last = here.last().map(|row| row.key.1.clone());
+                let there_last = there.last().map(|row| row.0.clone());
+                differences.extend(differ(&record, here, there).await?);
+                match (last, there_last) {
+                    (None, None) => break,
+                    _ if !differences.is_empty() => break,
+                    (last, _) => after = last,
+                }
+            }
+        }
+        self.touched.clear();
+        MoveError::of(&differences)
+    }
+
+    /// Compares the objects that were copied since all were compared, and for the rest their number
+    /// and versions with what the server holds in memory; and the log, and the marks.
+    pub async fn compare_rest(
+        &mut self,
+        snapshot: &mut Snapshot,
+        compacted: u64,
+        held: &BTreeMap<ResourceId, (i64, i64)>,
+    ) -> Result<(), MoveError> {
+        let mut differences = Vec::new();
+        for record in &self.records {
+            let keys = self.touched.iter().filter(|(id, _)| *id == record.id);
+            let keys: Vec<RowKey> = keys.cloned().collect();
+            for keys in keys.chunks(OBJECTS) {
+                let here = snapshot.objects_at(keys).await?;
+                let there = self.target.fingerprints_at(record.id, keys).await?;
+                differences.extend(differ(record, here, there).await?);
+            }
+            let (objects, versions, marks) = self.target.sums(record.id).await?;
+            let in_memory = held.get(&record.id).copied().unwrap_or_default();
+            if (objects, versions) != in_memory {
+                differences.push(format!(
+                    "{}: {objects} objects where the server has {}, or other versions",
+                    record.def.resource, in_memory.0
+                ));
+            }
+            let wanted = snapshot.mark_count(record.id).await?;
+            if marks != wanted {
+                let what = &record.def.resource;
+                differences.push(format!(
+                    "{what}: {marks} imported marks in place of {wanted}"
+                ));
+            }
+        }
+        let (here, there) = (
+            snapshot.log_sums(compacted).await?,
+            self.target.log_sums(compacted).await?,
+        );
+        if here != there {
+            let (here, there) = (here.0, there.0);
+            differences.push(format!("{there} changes in the log in place of {here}"));
+        }
+        MoveError::of(&differences)
+    }
+}
+
+/// The keys at which there is no row.
+fn without(keys: &[RowKey], rows: &[ObjectRow]) -> Vec<RowKey> {
+    let there: HashSet<&RowKey> = rows.iter().map(|row| &row.key).collect();
+    let gone = keys.iter().filter(|key| !there.contains(key));
+    gone.cloned().collect()
+}
+
+/// Names objects that are not the same on both sides.
+async fn differ(
+    record: &ResourceRecord,
+    here: Vec<ObjectRow>,
+    there: Vec<Fingerprint>,
+) -> Result<Vec<String>, MoveError> {
+    let hashed = tokio::task::spawn_blocking(move || {
+        let rows = here.into_iter().map(|row| {
+            let sum = hex::encode(Sha256::digest(row.body.as_bytes()));
+            (
+                row.key.1,
+                (row.uid, row.rv, row.as_imported, row.labels, sum),
+            )
+        });
+        rows.collect::<BTreeMap<_, _>>()
+    });
+    let mut here = hashed.await.map_err(|error| corrupt(&"objects", error))?;
+    let mut differences = Vec::new();
+    for (key, uid, rv, as_imported, labels, sum) in there {
+        let same = here.remove(&key) == Some((uid, rv, as_imported, labels, sum));
+        if !same {
+            differences.push(key);
+        }
+    }
+    differences.extend(here.into_keys());
+    let name = |key: ObjectKey| format!("{} {key}", record.def.resource);
+    Ok(differences.into_iter().take(NAMED).map(name).collect())
+}

@@ -1,0 +1,72 @@
+//! Rows on their way from one database to the other, as both understand them.
+
+use crate::model::{ObjectKey, ResourceId};
+
+/// Where a row belongs, under the resource's number in the database that is moved.
+pub(crate) type RowKey = (ResourceId, ObjectKey);
+
+/// What the database that is moved remembers of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Marker {
+    /// Tells it from every other database that is moved.
+    pub source: String,
+    /// The newest attempt.
+    pub attempt: i64,
+    /// The cluster's identity in the other database.
+    pub identity: String,
+    /// What people call the cluster.
+    pub name: String,
+    /// The newest seq when the other database took over; `None` until it did.
+    pub moved_at: Option<u64>,
+}
+
+/// An object.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectRow {
+    pub key: RowKey,
+    pub uid: String,
+    pub rv: i64,
+    pub as_imported: bool,
+    /// JSON object.
+    pub labels: String,
+    /// JSON without resourceVersion.
+    pub body: String,
+}
+
+/// A change, as the log has it.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeRow {
+    pub seq: i64,
+    pub key: RowKey,
+    pub rv: i64,
+    pub prev_rv: Option<i64>,
+    /// 0: ADDED, 1: MODIFIED, 2: DELETED.
+    pub type_: i16,
+    /// 0: event and state, 1: event, 2: state.
+    pub effect: i16,
+    pub as_imported: bool,
+    pub prev_labels: Option<String>,
+    /// Milliseconds since the epoch.
+    pub committed_at: i64,
+    pub body: Option<String>,
+}
+
+/// A copy of etcd that was imported and is not pruned yet.
+#[derive(Clone, Debug)]
+pub(crate) struct MarkRow {
+    pub key: RowKey,
+    pub uid: String,
+    pub rv: i64,
+}
+
+/// The last imported event of a key.
+#[derive(Clone, Debug)]
+pub(crate) struct EventRow {
+    pub key: RowKey,
+    pub rv: i64,
+    pub deleted: bool,
+    /// JSON object.
+    pub labels: String,
+    /// Milliseconds since the epoch.
+    pub imported_at: i64,
+}

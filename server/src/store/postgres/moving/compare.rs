@@ -1,0 +1,121 @@
+//! What is there, to be compared.
+
+use tokio_postgres::types::Type;
+
+use super::{
+    super::rows::{column, db, key, limit},
+    Filling,
+};
+use crate::{
+    model::{ObjectKey, ResourceId},
+    store::{engine::EngineError, moving::rows::RowKey},
+};
+
+/// An object as the database has it, without its text: key, uid, version, whether it is as it was
+/// imported, labels, SHA-256 of the text.
+pub(crate) type Fingerprint = (ObjectKey, String, i64, bool, String, String);
+
+impl Filling {
+    /// At most `max` objects of a resource behind `after`, by namespace, then name.
+    pub async fn fingerprints(
+        &self,
+        resource: ResourceId,
+        after: Option<&ObjectKey>,
+        max: usize,
+    ) -> Result<Vec<Fingerprint>, EngineError> {
+        let id = self.id(resource).unwrap_or(ResourceId(0));
+        let max = limit(max);
+        let reader = self.engine.readers.get().await?;
+        let rows = reader
+            .long_query(
+                "SELECT namespace, name, uid, rv, as_imported, labels,
+                     encode(sha256(convert_to(body, 'UTF8')), 'hex') AS sum
+                 FROM reports_server.objects
+                 WHERE cluster = $1 AND resource_id = $2 AND (namespace, name) > ($3, $4)
+                 ORDER BY namespace, name LIMIT $5",
+                &[
+                    self.cluster(),
+                    (&id.0, Type::INT8),
+                    (&after.map_or("", ObjectKey::namespace), Type::TEXT),
+                    (&after.map_or("", ObjectKey::name), Type::TEXT),
+                    (&max, Type::INT8),
+                ],
+            )
+            .await?;
+        reader.keep();
+        rows.iter().map(fingerprint).collect()
+    }
+
+    /// The objects at some keys, those that are there, under the numbers of there.
+    pub async fn fingerprints_at(
+        &self,
+        resource: ResourceId,
+        wanted: &[RowKey],
+    ) -> Result<Vec<Fingerprint>, EngineError> {
+        let keys = self.keys(wanted.iter().filter(|(id, _)| *id == resource));
+        let [resources, namespaces, names] = keys.parameters();
+        let reader = self.engine.readers.get().await?;
+        let rows = reader
+            .long_query(
+                "SELECT o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
+                     encode(sha256(convert_to(o.body, 'UTF8')), 'hex') AS sum
+                 FROM unnest($2, $3, $4) AS k(resource_id, namespace, name)
+                 JOIN reports_server.objects o ON o.cluster = $1
+                     AND o.resource_id = k.resource_id AND o.namespace = k.namespace
+                     AND o.name = k.name",
+                &[self.cluster(), resources, namespaces, names],
+            )
+            .await?;
+        reader.keep();
+        rows.iter().map(fingerprint).collect()
+    }
+
+    /// Number of objects of a resource, the sum of their versions, and the number of its imported
+    /// marks.
+    pub async fn sums(&self, resource: ResourceId) -> Result<(i64, i64, i64), EngineError> {
+        let id = self.id(resource).unwrap_or(ResourceId(0));
+        let reader = self.engine.readers.get().await?;
+        let rows = reader
+            .long_query(
+                "SELECT count(*) AS objects, coalesce(sum(rv), 0)::bigint AS versions,
+                     (SELECT count(*) FROM reports_server.imported
+                      WHERE cluster = $1 AND resource_id = $2) AS marks
+                 FROM reports_server.objects WHERE cluster = $1 AND resource_id = $2",
+                &[self.cluster(), (&id.0, Type::INT8)],
+            )
+            .await?;
+        reader.keep();
+        let row = rows.first().ok_or(EngineError::Parted)?;
+        Ok((
+            column(row, "objects")?,
+            column(row, "versions")?,
+            column(row, "marks")?,
+        ))
+    }
+
+    /// Number of changes behind `seq`, and the sum of their versions.
+    pub async fn log_sums(&self, seq: u64) -> Result<(i64, i64), EngineError> {
+        let reader = self.engine.readers.get().await?;
+        let rows = reader
+            .long_query(
+                "SELECT count(*) AS changes, coalesce(sum(rv), 0)::bigint AS versions
+                 FROM reports_server.changes WHERE cluster = $1 AND seq > $2",
+                &[self.cluster(), (&db(seq), Type::INT8)],
+            )
+            .await?;
+        reader.keep();
+        let row = rows.first().ok_or(EngineError::Parted)?;
+        Ok((column(row, "changes")?, column(row, "versions")?))
+    }
+}
+
+fn fingerprint(row: &tokio_postgres::Row) -> Result<Fingerprint, EngineError> {
+    Ok((
+        key(row)?,
+        column(row, "uid")?,
+        column(row, "rv")?,
+        column(row, "as_imported")?,
+        column(row, "labels")?,
+        column(row, "sum")?,
+    ))
+}

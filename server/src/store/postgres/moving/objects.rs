@@ -1,0 +1,151 @@
+//! Objects, and what is projected of them.
+
+use serde_json::Value;
+use tokio_postgres::types::Type;
+
+use super::{
+    super::{projection::Projections, rows::Keys},
+    Filling, Step, delete_at,
+};
+use crate::{
+    model::projection::Projection,
+    store::{
+        engine::{EngineError, corrupt},
+        moving::rows::{ObjectRow, RowKey},
+    },
+};
+
+impl Filling {
+    /// Brings objects to the state of `rows`, and removes those at `gone`.
+    pub async fn objects(
+        &mut self,
+        rows: Vec<ObjectRow>,
+        gone: &[RowKey],
+    ) -> Result<(), EngineError> {
+        let rows: Vec<_> = rows
+            .into_iter()
+            .filter(|row| self.ids.contains_key(&row.key.0))
+            .collect();
+        // Reading what a report says takes a while.
+        let read = tokio::task::spawn_blocking(move || project(rows)).await;
+        let (rows, projections) = read.map_err(|error| corrupt(&"objects", error))?;
+        let numbers: Vec<i64> = (0..rows.len())
+            .map(|_| {
+                self.number -= 1;
+                self.number
+            })
+            .collect();
+        let step = self.begin().await?;
+        if !rows.is_empty() {
+            self.put(&step, &rows, &projections, &numbers).await?;
+        }
+        let gone = self.keys(gone.iter());
+        if !gone.is_empty() {
+            self.remove(&step, &gone).await?;
+        }
+        step.commit().await
+    }
+
+    async fn put(
+        &self,
+        step: &Step,
+        rows: &[ObjectRow],
+        projections: &[Option<Projection>],
+        numbers: &[i64],
+    ) -> Result<(), EngineError> {
+        let keys = self.keys(rows.iter().map(|row| &row.key));
+        let projections = Projections::of(projections.iter().map(Option::as_ref), None);
+        self.project(step, &keys, numbers, &projections).await?;
+        let [resources, namespaces, names] = keys.parameters();
+        let [digests, tallies, scanned, ..] = projections.parameters();
+        let uids: Vec<&str> = rows.iter().map(|row| &*row.uid).collect();
+        let versions: Vec<i64> = rows.iter().map(|row| row.rv).collect();
+        let as_imported: Vec<bool> = rows.iter().map(|row| row.as_imported).collect();
+        let labels: Vec<&str> = rows.iter().map(|row| &*row.labels).collect();
+        let bodies: Vec<&str> = rows.iter().map(|row| &*row.body).collect();
+        step.run(
+            "INSERT INTO reports_server.objects
+                 (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body,
+                  report, digest, tally, scanned_at)
+             SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
+                 u.body, u.report, u.digest, u.tally, to_timestamp(u.scanned)
+             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                 AS u(resource_id, namespace, name, uid, rv, as_imported, labels, body, report,
+                      digest, tally, scanned)
+             ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
+                 rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
+                 body = excluded.body, digest = excluded.digest, tally = excluded.tally,
+                 scanned_at = excluded.scanned_at",
+            &[
+                self.cluster(),
+                resources,
+                namespaces,
+                names,
+                (&uids, Type::TEXT_ARRAY),
+                (&versions, Type::INT8_ARRAY),
+                (&as_imported, Type::BOOL_ARRAY),
+                (&labels, Type::TEXT_ARRAY),
+                (&bodies, Type::TEXT_ARRAY),
+                (&numbers, Type::INT8_ARRAY),
+                digests,
+                tallies,
+                scanned,
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+
+    async fn remove(&self, step: &Step, keys: &Keys<'_>) -> Result<(), EngineError> {
+        let nothing: Vec<Option<Projection>> = (0..keys.len()).map(|_| None).collect();
+        let nothing = Projections::of(nothing.iter().map(Option::as_ref), None);
+        let numbers = vec![0; keys.len()];
+        self.project(step, keys, &numbers, &nothing).await?;
+        let [resources, namespaces, names] = keys.parameters();
+        step.run(
+            &delete_at("objects"),
+            &[self.cluster(), resources, namespaces, names],
+        )
+        .await?;
+        Ok(())
+    }
+
+    async fn project(
+        &self,
+        step: &Step,
+        keys: &Keys<'_>,
+        numbers: &[i64],
+        projections: &Projections<'_>,
+    ) -> Result<(), EngineError> {
+        let [resources, namespaces, names] = keys.parameters();
+        let [digests, tallies, scanned, details, checks] = projections.parameters();
+        step.run(
+            "SELECT reports_server.project_objects_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            &[
+                self.cluster(),
+                resources,
+                namespaces,
+                names,
+                (&numbers, Type::INT8_ARRAY),
+                digests,
+                tallies,
+                scanned,
+                details,
+                checks,
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+fn project(rows: Vec<ObjectRow>) -> (Vec<ObjectRow>, Vec<Option<Projection>>) {
+    let projections = rows
+        .iter()
+        .map(|row| {
+            let value = serde_json::from_str::<Value>(&row.body).ok()?;
+            Projection::of(&value)
+        })
+        .collect();
+    (rows, projections)
+}

@@ -1,0 +1,332 @@
+//! What a move to another database reads here, as of one moment, and the mark by which it ends.
+
+use jiff::Timestamp;
+use sqlx::{Row as _, Sqlite as Driver, Transaction, sqlite::SqliteRow};
+
+use super::{
+    Sqlite,
+    connection::Tx,
+    read::records,
+    rows::{db, keys, limit, millis, un_db},
+};
+use crate::{
+    model::{ObjectKey, Position, ResourceId, ResourceRecord},
+    store::{
+        OpenError,
+        engine::{Engine as _, EngineError},
+        moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow, RowKey},
+    },
+};
+
+/// The database as it is at one moment, however long it is looked at. The write-ahead log grows
+/// meanwhile.
+pub(crate) struct Snapshot(Transaction<'static, Driver>);
+
+impl Sqlite {
+    /// Takes a snapshot; it shows the database of when it is first read from.
+    pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        Ok(Snapshot(self.readers.begin().await?))
+    }
+
+    /// The database, unless it was moved: what is in it then is not what counts.
+    pub async fn not_moved(self) -> Result<Self, OpenError> {
+        match self.marker().await? {
+            Some(marker) if marker.moved_at.is_some() => {
+                self.close().await;
+                Err(OpenError::Moved(marker.identity))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Whether the database is moved, or to be.
+    pub async fn marker(&self) -> Result<Option<Marker>, EngineError> {
+        let row = sqlx::query("SELECT source, attempt, identity, name, seq FROM moves")
+            .fetch_optional(&self.readers)
+            .await?;
+        row.as_ref().map(marker).transpose()
+    }
+
+    /// Notes a new attempt to move, before anything of it is seen elsewhere. What tells this
+    /// database from others stays the same for all attempts.
+    pub async fn note_attempt(
+        &self,
+        attempt: i64,
+        identity: &str,
+        name: &str,
+    ) -> Result<Marker, EngineError> {
+        let mut tx = self.writer.begin().await?;
+        sqlx::query(
+            "INSERT INTO moves (id, source, attempt, identity, name) VALUES (1, ?, ?, ?, ?)
+             ON CONFLICT (id) DO UPDATE SET attempt = excluded.attempt,
+                 identity = excluded.identity, name = excluded.name WHERE seq IS NULL",
+        )
+        .bind(uuid::Uuid::new_v4().to_string())
+        .bind(attempt)
+        .bind(identity)
+        .bind(name)
+        .execute(&mut *tx)
+        .await?;
+        let row = sqlx::query("SELECT source, attempt, identity, name, seq FROM moves")
+            .fetch_one(&mut *tx)
+            .await?;
+        let marker = marker(&row)?;
+        tx.commit(()).await?;
+        Ok(marker)
+    }
+
+    /// Marks the database as moved at `seq`, durably: whoever opens it from now on goes on in the
+    /// other one.
+    pub async fn mark_moved(&self, attempt: i64, seq: u64) -> Result<(), EngineError> {
+        let mut tx = self.writer.begin().await?;
+        mark(&mut tx, attempt, seq).await?;
+        tx.commit(()).await.map(drop)
+    }
+}
+
+async fn mark(tx: &mut Tx, attempt: i64, seq: u64) -> Result<(), EngineError> {
+    sqlx::query("UPDATE moves SET seq = ?, moved_at = ? WHERE attempt = ?")
+        .bind(db(seq))
+        .bind(millis(Timestamp::now()))
+        .bind(attempt)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
+    let seq: Option<i64> = row.try_get("seq")?;
+    Ok(Marker {
+        source: row.try_get("source")?,
+        attempt: row.try_get("attempt")?,
+        identity: row.try_get("identity")?,
+        name: row.try_get("name")?,
+        moved_at: seq.map(un_db),
+    })
+}
+
+impl Snapshot {
+    /// Where the sequence has arrived.
+    pub async fn position(&mut self) -> Result<Position, EngineError> {
+        let (seq, counter) = sqlx::query_as("SELECT seq, counter FROM position")
+            .fetch_one(&mut *self.0)
+            .await?;
+        Ok(Position {
+            seq: un_db(seq),
+            counter: un_db(counter),
+        })
+    }
+
+    /// The oldest change that is kept; `None` where none is.
+    pub async fn oldest(&mut self) -> Result<Option<u64>, EngineError> {
+        let seq: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM changes")
+            .fetch_one(&mut *self.0)
+            .await?;
+        Ok(seq.map(un_db))
+    }
+
+    /// The records of all resources.
+    pub async fn records(&mut self) -> Result<Vec<ResourceRecord>, EngineError> {
+        records(&mut self.0).await
+    }
+
+    /// How many objects there are of all resources that were not reset.
+    pub async fn count(&mut self) -> Result<u64, EngineError> {
+        let count: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM objects WHERE resource_id IN (SELECT id FROM resources)",
+        )
+        .fetch_one(&mut *self.0)
+        .await?;
+        Ok(un_db(count))
+    }
+
+    /// At most `max` objects of a resource behind `after`, by namespace, then name.
+    pub async fn objects(
+        &mut self,
+        resource: ResourceId,
+        after: Option<&ObjectKey>,
+        max: usize,
+    ) -> Result<Vec<ObjectRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT resource_id, namespace, name, uid, rv, as_imported, labels, body FROM objects
+             WHERE resource_id = ? AND (namespace, name) > (?, ?)
+             ORDER BY namespace, name LIMIT ?",
+        )
+        .bind(resource.0)
+        .bind(after.map_or("", ObjectKey::namespace))
+        .bind(after.map_or("", ObjectKey::name))
+        .bind(limit(max))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(object).collect()
+    }
+
+    /// The objects at some keys, those that are there.
+    pub async fn objects_at(&mut self, wanted: &[RowKey]) -> Result<Vec<ObjectRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT o.resource_id, o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
+                 o.body
+             FROM json_each(?) k CROSS JOIN objects o
+             WHERE o.resource_id = k.value ->> 0 AND o.namespace = k.value ->> 1
+               AND o.name = k.value ->> 2",
+        )
+        .bind(keys(wanted.iter().map(|(id, key)| (*id, key))))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(object).collect()
+    }
+
+    /// At most `max` changes behind `seq`, all columns of them.
+    pub async fn changes(&mut self, seq: u64, max: usize) -> Result<Vec<ChangeRow>, EngineError> {
+        let rows = sqlx::query("SELECT * FROM changes WHERE seq > ? ORDER BY seq LIMIT ?")
+            .bind(db(seq))
+            .bind(limit(max))
+            .fetch_all(&mut *self.0)
+            .await?;
+        rows.iter().map(change).collect()
+    }
+
+    /// Number of changes behind `seq`, and the sum of their versions.
+    pub async fn log_sums(&mut self, seq: u64) -> Result<(i64, i64), EngineError> {
+        let sums =
+            sqlx::query_as("SELECT count(*), coalesce(sum(rv), 0) FROM changes WHERE seq > ?")
+                .bind(db(seq))
+                .fetch_one(&mut *self.0)
+                .await?;
+        Ok(sums)
+    }
+
+    /// At most `max` imported marks of a resource behind `after`.
+    pub async fn marks(
+        &mut self,
+        resource: ResourceId,
+        after: Option<&ObjectKey>,
+        max: usize,
+    ) -> Result<Vec<MarkRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT resource_id, namespace, name, uid, rv FROM imported
+             WHERE resource_id = ? AND (namespace, name) > (?, ?)
+             ORDER BY namespace, name LIMIT ?",
+        )
+        .bind(resource.0)
+        .bind(after.map_or("", ObjectKey::namespace))
+        .bind(after.map_or("", ObjectKey::name))
+        .bind(limit(max))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(mark_row).collect()
+    }
+
+    /// The imported marks at some keys, those that are there.
+    pub async fn marks_at(&mut self, wanted: &[RowKey]) -> Result<Vec<MarkRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT i.resource_id, i.namespace, i.name, i.uid, i.rv
+             FROM json_each(?) k CROSS JOIN imported i
+             WHERE i.resource_id = k.value ->> 0 AND i.namespace = k.value ->> 1
+               AND i.name = k.value ->> 2",
+        )
+        .bind(keys(wanted.iter().map(|(id, key)| (*id, key))))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(mark_row).collect()
+    }
+
+    /// Number of imported marks of a resource.
+    pub async fn mark_count(&mut self, resource: ResourceId) -> Result<i64, EngineError> {
+        let count = sqlx::query_scalar("SELECT count(*) FROM imported WHERE resource_id = ?");
+        Ok(count.bind(resource.0).fetch_one(&mut *self.0).await?)
+    }
+
+    /// At most `max` last events of a resource behind `after`.
+    pub async fn events(
+        &mut self,
+        resource: ResourceId,
+        after: Option<&ObjectKey>,
+        max: usize,
+    ) -> Result<Vec<EventRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT * FROM mirror_events WHERE resource_id = ? AND (namespace, name) > (?, ?)
+             ORDER BY namespace, name LIMIT ?",
+        )
+        .bind(resource.0)
+        .bind(after.map_or("", ObjectKey::namespace))
+        .bind(after.map_or("", ObjectKey::name))
+        .bind(limit(max))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(event_row).collect()
+    }
+
+    /// The last events at some keys, those that are there.
+    pub async fn events_at(&mut self, wanted: &[RowKey]) -> Result<Vec<EventRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT e.* FROM json_each(?) k CROSS JOIN mirror_events e
+             WHERE e.resource_id = k.value ->> 0 AND e.namespace = k.value ->> 1
+               AND e.name = k.value ->> 2",
+        )
+        .bind(keys(wanted.iter().map(|(id, key)| (*id, key))))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(event_row).collect()
+    }
+
+    /// All definitions, by group.
+    pub async fn definitions(&mut self) -> Result<Vec<(String, String)>, EngineError> {
+        let query = sqlx::query_as("SELECT api_group, body FROM definitions ORDER BY api_group");
+        Ok(query.fetch_all(&mut *self.0).await?)
+    }
+}
+
+fn key(row: &SqliteRow) -> Result<RowKey, EngineError> {
+    let key = ObjectKey::new(row.try_get("namespace")?, row.try_get("name")?);
+    Ok((ResourceId(row.try_get("resource_id")?), key))
+}
+
+fn object(row: &SqliteRow) -> Result<ObjectRow, EngineError> {
+    Ok(ObjectRow {
+        key: key(row)?,
+        uid: row.try_get("uid")?,
+        rv: row.try_get("rv")?,
+        as_imported: row.try_get("as_imported")?,
+        labels: row.try_get("labels")?,
+        body: row.try_get("body")?,
+    })
+}
+
+fn change(row: &SqliteRow) -> Result<ChangeRow, EngineError> {
+    let type_: String = row.try_get("type")?;
+    Ok(ChangeRow {
+        seq: row.try_get("seq")?,
+        key: key(row)?,
+        rv: row.try_get("rv")?,
+        prev_rv: row.try_get("prev_rv")?,
+        type_: match type_.as_str() {
+            "ADDED" => 0,
+            "MODIFIED" => 1,
+            _ => 2,
+        },
+        effect: row.try_get("effect")?,
+        as_imported: row.try_get("as_imported")?,
+        prev_labels: row.try_get("prev_labels")?,
+        committed_at: row.try_get("committed_at")?,
+        body: row.try_get("body")?,
+    })
+}
+
+fn mark_row(row: &SqliteRow) -> Result<MarkRow, EngineError> {
+    Ok(MarkRow {
+        key: key(row)?,
+        uid: row.try_get("uid")?,
+        rv: row.try_get("rv")?,
+    })
+}
+
+fn event_row(row: &SqliteRow) -> Result<EventRow, EngineError> {
+    Ok(EventRow {
+        key: key(row)?,
+        rv: row.try_get("rv")?,
+        deleted: row.try_get("deleted")?,
+        labels: row.try_get("labels")?,
+        imported_at: row.try_get("imported_at")?,
+    })
+}

@@ -1,0 +1,573 @@
+//! An embedded database that moves: nothing is lost, nothing comes twice, no version changes.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use crds::control::{DatabaseEngine, GateState, ImportMode, ImportType, MovePhase, move_file};
+use pgtest::{Params, Postgres, PostgresOptions, Proxy};
+use rstest::rstest;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::{Bed, Fixture, RING, Seen, def, item, key, reports, seen, suite};
+use crate::{
+    cache::Event,
+    store::{
+        Database, MoveOptions, OpenError, Store, StoreOptions, WriteError, Written, engine::Engine,
+        moving,
+    },
+};
+
+static SERVER: LazyLock<Postgres> = LazyLock::new(|| {
+    // A runtime does not start inside another one.
+    let start = std::thread::spawn(|| {
+        let start = Postgres::start(PostgresOptions::quick());
+        Runtime::new().unwrap().block_on(start).unwrap()
+    });
+    start.join().unwrap()
+});
+
+/// An embedded database, and where it may be moved to.
+struct Home {
+    directory: TempDir,
+    identity: String,
+    params: Params,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self::to(SERVER.params())
+    }
+
+    fn to(params: Params) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            identity: format!("moved {}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            params,
+        }
+    }
+
+    fn orders(&self) -> PathBuf {
+        self.directory.path().join("move")
+    }
+
+    /// Asks for the move.
+    fn ask(&self) {
+        self.params.write(&self.orders()).unwrap();
+        self.tell(move_file::TARGET, "there");
+        self.tell(move_file::CLUSTER_IDENTITY, &self.identity);
+    }
+
+    fn tell(&self, name: &str, text: &str) {
+        std::fs::write(self.orders().join(name), text).unwrap();
+    }
+
+    fn options(&self) -> StoreOptions {
+        StoreOptions {
+            ring: RING,
+            indexed_labels: vec!["app".to_owned()],
+            ..StoreOptions::on(Database::Movable(self.move_options()))
+        }
+    }
+
+    fn move_options(&self) -> MoveOptions {
+        let file = self.directory.path().join("reports.db");
+        MoveOptions {
+            interval: Duration::from_millis(10),
+            ..MoveOptions::new(file, self.orders())
+        }
+    }
+
+    async fn open(&self) -> Bed {
+        Self::bed(Store::open(self.options()).await.unwrap()).await
+    }
+
+    async fn bed(store: Store) -> Bed {
+        let reports = store.ensure_resource(def()).await.unwrap();
+        Bed { store, reports }
+    }
+
+    async fn serving(&self) -> Bed {
+        let bed = self.open().await;
+        bed.gate(GateState::Open).await;
+        bed
+    }
+
+    /// Another server, which knows nothing of the move.
+    async fn other(&self) -> Result<Store, OpenError> {
+        let options = crate::store::PostgresOptions::new(self.there(), &self.identity);
+        let options = StoreOptions {
+            ring: RING,
+            indexed_labels: vec!["app".to_owned()],
+            ..StoreOptions::on(Database::Postgres(options))
+        };
+        Store::open(options).await
+    }
+
+    fn there(&self) -> PathBuf {
+        let directory = self.directory.path().join("there");
+        SERVER.params().write(&directory).unwrap();
+        directory
+    }
+}
+
+async fn reached(store: &Store, phase: MovePhase) {
+    let wait = async {
+        while store.database().move_.map(|m| m.phase) != Some(phase) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let limit = Duration::from_mins(1);
+    let waited = tokio::time::timeout(limit, wait).await;
+    waited.unwrap_or_else(|_| panic!("{phase:?}: {:?}", store.database()));
+}
+
+/// Name → version, uid, label, as a store serves it.
+fn state(bed: &Bed) -> BTreeMap<String, (u64, String, String)> {
+    let snapshot = bed.reports.snapshot();
+    let objects = snapshot.range(Some("ns"), None);
+    let brief = |object: &Arc<crate::model::StoredObject>| {
+        let (name, uid, app) = super::brief(object);
+        (name, (object.rv, uid, app))
+    };
+    objects.map(brief).collect()
+}
+
+/// Writes until it is told to stop; gives what was acknowledged.
+fn writer(bed: &Bed, number: u32, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<Vec<Seen>> {
+    let (bed, stop) = (
+        Bed {
+            store: bed.store.clone(),
+            reports: Arc::clone(&bed.reports),
+        },
+        Arc::clone(stop),
+    );
+    tokio::spawn(async move {
+        let mut made = Vec::new();
+        let name = |n: u32| format!("w{number}-{}", n % 7);
+        for n in 0.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let name = name(n);
+            let there = bed.reports.get(&key(&name)).is_some();
+            let written: Result<Written, WriteError> = match (n % 5, there) {
+                (_, false) => bed.create(&name, &format!("u{number}-{n}")).await,
+                (4, true) => bed.delete(&name, None).await,
+                (_, true) => {
+                    let uid = bed.reports.get(&key(&name)).unwrap().uid.to_string();
+                    bed.update(&name, &uid, &format!("a{n}"), None).await
+                }
+            };
+            if let Ok(written) = written {
+                made.push(seen(&written.event));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        made
+    })
+}
+
+/// Reads everything that comes, until `last`.
+fn watcher(
+    bed: &Bed,
+    from: u64,
+    last: tokio::sync::watch::Receiver<u64>,
+) -> tokio::task::JoinHandle<Vec<Seen>> {
+    let mut cursor = bed.reports.events_from(from).unwrap();
+    tokio::spawn(async move {
+        let mut events: Vec<Seen> = Vec::new();
+        loop {
+            let end = *last.borrow();
+            if end > 0 && events.last().is_some_and(|event| event.1 >= end) {
+                return events;
+            }
+            let more = tokio::time::timeout(Duration::from_millis(100), cursor.next(3)).await;
+            let Ok(more) = more else { continue };
+            events.extend(more.unwrap().iter().map(|event: &Arc<Event>| seen(event)));
+        }
+    })
+}
+
+/// Writers and watchers of before, during and after the move, and a server that comes later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_and_watchers_do_not_notice() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    for n in 0..600 {
+        bed.create(&format!("old-{n}"), &format!("o{n}"))
+            .await
+            .unwrap();
+    }
+    for n in 0..50 {
+        bed.delete(&format!("old-{n}"), None).await.unwrap();
+    }
+    let from = bed.reports.current_rv();
+    let (end, last) = tokio::sync::watch::channel(0);
+    let watchers: Vec<_> = (0..2).map(|_| watcher(&bed, from, last.clone())).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..3).map(|n| writer(&bed, n, &stop)).collect();
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    assert_eq!(bed.store.database().engine, DatabaseEngine::Postgres);
+    // Another server joins while the first goes on.
+    let other = Home::bed(home.other().await.unwrap()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut made = Vec::new();
+    for writer in writers {
+        made.extend(writer.await.unwrap());
+    }
+    made.sort_by_key(|seen| seen.1);
+    let newest = made.last().unwrap().1;
+    end.send_replace(newest);
+    for watcher in watchers {
+        assert_eq!(watcher.await.unwrap(), made);
+    }
+    let versions: Vec<u64> = made.iter().map(|seen| seen.1).collect();
+    let expected: Vec<u64> = (from + 1..=newest).collect();
+    assert_eq!(versions, expected, "each version once, and in order");
+    // A client resumes at the other server, from a version of before the move.
+    other
+        .store
+        .wait_for_rv(&other.reports, newest)
+        .await
+        .unwrap();
+    let events = other.events(from, newest).await;
+    let events: Vec<Seen> = events.iter().map(|event| seen(event)).collect();
+    assert_eq!(events, made);
+    assert_eq!(state(&other), state(&bed));
+    // Each sees what the other writes.
+    let written = other.create("theirs", "t").await.unwrap();
+    let rv = written.event.rv();
+    bed.store.wait_for_rv(&bed.reports, rv).await.unwrap();
+    assert!(bed.reports.get(&key("theirs")).is_some());
+    let held = bed.store.database().move_.unwrap().held_milliseconds;
+    println!("{} writes, held for {held:?} ms", made.len());
+    // What is projected of reports that were queued, copied and written is there for all.
+    bed.close().await;
+    let refused = Store::open(StoreOptions::new(home.move_options().file)).await;
+    assert!(matches!(refused, Err(OpenError::Moved(_))), "{refused:?}");
+    // The embedded server that starts again goes on in PostgreSQL.
+    let again = home.open().await;
+    assert_eq!(again.store.database().engine, DatabaseEngine::Postgres);
+    assert_eq!(state(&again), state(&other));
+    again.close().await;
+    other.close().await;
+}
+
+/// What a mirror has to know is moved as well: marks, last events, versions, horizon.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirror_goes_on_where_it_was() {
+    let home = Home::new();
+    let bed = home.open().await;
+    let listed = (1..=300).map(|n| item(ImportType::Object, &format!("l{n}"), "u", "a", n));
+    bed.import(ImportMode::Mirror, listed.collect())
+        .await
+        .unwrap();
+    let deleted = vec![item(ImportType::Deleted, "l7", "u", "a", 400)];
+    bed.import(ImportMode::Mirror, deleted).await.unwrap();
+    let before = bed.reports.record();
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    assert_eq!(bed.reports.record(), before);
+    // A listing that was begun earlier must not bring it back.
+    let late = vec![item(ImportType::Object, "l7", "u", "a", 7)];
+    bed.import(ImportMode::Mirror, late).await.unwrap();
+    assert!(bed.reports.get(&key("l7")).is_none());
+    let known = vec![item(ImportType::Object, "l8", "u", "a", 8)];
+    let result = bed.import(ImportMode::Mirror, known).await.unwrap();
+    assert_eq!((result.imported, result.unchanged), (0, 1));
+    bed.gate(GateState::Open).await;
+    let imported = crds::control::DigestSet::Imported;
+    let digest = bed.store.digest(&reports(), imported, 0, None).await;
+    assert_eq!(digest.unwrap().items.len(), 299);
+    bed.create("own", "o").await.unwrap();
+    bed.close().await;
+}
+
+/// The database goes away at any moment, for good or for a while: SQLite goes on, or PostgreSQL is
+/// waited for. Then the process is gone as well, and the next one finds out.
+#[rstest]
+#[case(0)]
+#[case(1)]
+#[case(2)]
+#[case(3)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_cut_at_every_step(#[case] part: u64) {
+    // Bytes of a whole move, as the database is sent them.
+    const STEPS: u64 = 12;
+    const SPAN: u64 = 96 << 10;
+    for step in (0..STEPS).filter(|step| step % 4 == part) {
+        let proxy = Proxy::start(SERVER.port()).unwrap();
+        let home = Home::to(SERVER.params().at_port(proxy.port()));
+        let bed = home.serving().await;
+        for n in 0..60 {
+            bed.create(&format!("n{n}"), &format!("u{n}"))
+                .await
+                .unwrap();
+        }
+        let expected = state(&bed);
+        proxy.cut_after(pgtest::Direction::ToServer, step * SPAN / STEPS);
+        home.ask();
+        // What is acknowledged counts, wherever it is.
+        let mut made = BTreeMap::new();
+        for n in 0..40 {
+            let name = format!("m{n}");
+            if let Ok(written) = bed.create(&name, "m").await {
+                let (name, uid, app) = super::brief(&written.event.object);
+                made.insert(name, (written.event.rv(), uid, app));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let counter = bed.store.counter();
+        // The process dies as it is.
+        drop(bed);
+        proxy.release();
+        let bed = loop {
+            match Store::open(home.options()).await {
+                Ok(store) => break Home::bed(store).await,
+                // The cut may come as late as here.
+                Err(error) if error.may_pass() || matches!(error, OpenError::Locked { .. }) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => panic!("step {step}: {error}"),
+            }
+        };
+        assert!(bed.store.counter() >= counter, "step {step}");
+        reached(&bed.store, MovePhase::Moved).await;
+        let found = state(&bed);
+        for (name, object) in expected.iter().chain(&made) {
+            assert_eq!(found.get(name), Some(object), "step {step}: {name}");
+        }
+        let written = bed.create("last", "l").await.unwrap();
+        assert!(written.event.rv() > counter);
+        let other = Home::bed(home.other().await.unwrap()).await;
+        assert_eq!(state(&other), state(&bed), "step {step}");
+        other.close().await;
+        bed.close().await;
+    }
+}
+
+/// The database goes away around the moment of the move and stays away while the process dies and
+/// starts again: whichever database counts, nothing that was acknowledged is missing in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whichever_counts_has_everything() {
+    let (mut stayed, mut moved) = (0, 0);
+    for wait in [0, 4, 8, 12, 16, 24, 32, 64] {
+        let proxy = Proxy::start(SERVER.port()).unwrap();
+        let home = Home::to(SERVER.params().at_port(proxy.port()));
+        let bed = home.serving().await;
+        for n in 0..40 {
+            bed.create(&format!("n{n}"), &format!("u{n}"))
+                .await
+                .unwrap();
+        }
+        home.ask();
+        let over = async {
+            while !bed
+                .store
+                .database()
+                .move_
+                .is_some_and(|m| matches!(m.phase, MovePhase::HandingOver | MovePhase::Moved))
+            {
+                tokio::time::sleep(Duration::from_micros(200)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), over)
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        proxy.refuse(true);
+        let expected = state(&bed);
+        let counter = bed.store.counter();
+        bed.close().await;
+        match Store::open(home.options()).await {
+            Ok(store) => {
+                stayed += 1;
+                let bed = Home::bed(store).await;
+                assert_eq!(state(&bed), expected);
+                bed.create("later", "l").await.unwrap();
+                bed.close().await;
+            }
+            Err(error) => {
+                moved += 1;
+                assert!(error.may_pass(), "{error}");
+            }
+        }
+        proxy.refuse(false);
+        let bed = home.open().await;
+        reached(&bed.store, MovePhase::Moved).await;
+        let found = state(&bed);
+        for (name, object) in &expected {
+            assert_eq!(found.get(name), Some(object), "{wait} ms: {name}");
+        }
+        assert!(bed.create("last", "l").await.unwrap().event.rv() > counter);
+        bed.close().await;
+    }
+    println!("{stayed} times SQLite went on, {moved} times PostgreSQL was waited for");
+    assert!(moved > 0, "the move was never made before the cut");
+}
+
+/// Somebody else's reports are never written over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_taken_is_refused() {
+    let home = Home::new();
+    let theirs = Home::bed(home.other().await.unwrap()).await;
+    theirs.gate(GateState::Open).await;
+    theirs.create("theirs", "t").await.unwrap();
+    let bed = home.serving().await;
+    bed.create("ours", "o").await.unwrap();
+    home.ask();
+    reached(&bed.store, MovePhase::Refused).await;
+    let message = bed.store.database().move_.unwrap().message;
+    assert!(message.contains("never overwritten"), "{message}");
+    bed.create("more", "m").await.unwrap();
+    assert_eq!(state(&theirs).len(), 1);
+    theirs.create("still", "s").await.unwrap();
+    bed.close().await;
+    theirs.close().await;
+}
+
+/// While a cluster is filled, no server serves it, and another embedded one cannot take it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_half_copy_is_nobodys() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    bed.create("a", "a").await.unwrap();
+    // A group is being switched: the last step waits for it.
+    bed.gate(GateState::Held).await;
+    home.ask();
+    let held = async {
+        while !bed
+            .store
+            .database()
+            .move_
+            .is_some_and(|m| m.message.contains("switch"))
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), held)
+        .await
+        .unwrap();
+    let refused = home.other().await.unwrap_err();
+    assert!(matches!(refused, OpenError::BeingFilled(_)), "{refused}");
+    assert!(refused.may_pass());
+    let mut another = Home::new();
+    another.identity.clone_from(&home.identity);
+    let rival = another.serving().await;
+    another.ask();
+    reached(&rival.store, MovePhase::Refused).await;
+    rival.close().await;
+    bed.gate(GateState::Open).await;
+    reached(&bed.store, MovePhase::Moved).await;
+    bed.close().await;
+}
+
+/// Whoever gives the move up in time has everything as before, and nothing stays behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_can_be_given_up() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    bed.create("a", "a").await.unwrap();
+    bed.gate(GateState::Held).await;
+    home.ask();
+    reached(&bed.store, MovePhase::Waiting).await;
+    home.tell(move_file::GIVE_UP, "");
+    reached(&bed.store, MovePhase::GivenUp).await;
+    let message = bed.store.database().move_.unwrap().message;
+    assert_eq!(message, "");
+    // The identity is free again.
+    let other = Home::bed(home.other().await.unwrap()).await;
+    assert_eq!(state(&other).len(), 0);
+    other.close().await;
+    bed.gate(GateState::Open).await;
+    bed.create("b", "b").await.unwrap();
+    assert_eq!(bed.store.database().engine, DatabaseEngine::Sqlite);
+    std::fs::remove_dir_all(home.orders()).unwrap();
+    let forgotten = async {
+        while bed.store.database().move_.is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), forgotten)
+        .await
+        .unwrap();
+    bed.close().await;
+}
+
+/// Writes are not held for longer than was allowed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_step_that_takes_too_long_is_given_up() {
+    let home = Home::new();
+    let mut options = home.options();
+    options.database = Database::Movable(MoveOptions {
+        hold: Duration::from_micros(10),
+        ..home.move_options()
+    });
+    let bed = Home::bed(Store::open(options).await.unwrap()).await;
+    bed.gate(GateState::Open).await;
+    bed.create("a", "a").await.unwrap();
+    home.ask();
+    reached(&bed.store, MovePhase::Waiting).await;
+    let message = bed.store.database().move_.unwrap().message;
+    assert!(message.contains("writes went on"), "{message}");
+    bed.create("b", "b").await.unwrap();
+    bed.close().await;
+    let bed = home.open().await;
+    reached(&bed.store, MovePhase::Moved).await;
+    assert_eq!(state(&bed).len(), 2);
+    bed.close().await;
+}
+
+/// Once moved, the database is the one that was moved to, and no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_database_is_not_taken_for_the_one() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    bed.create("a", "a").await.unwrap();
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    bed.close().await;
+    let empty = Postgres::start(PostgresOptions::quick()).await.unwrap();
+    empty.params().write(&home.orders()).unwrap();
+    let refused = Store::open(home.options()).await.unwrap_err();
+    assert!(matches!(refused, OpenError::MovedElsewhere(_)), "{refused}");
+}
+
+/// An engine that has moved does what every engine does, under numbers that are not its own.
+struct Moved(Home);
+
+#[async_trait::async_trait]
+impl Fixture for Moved {
+    async fn open(&self) -> Arc<dyn Engine> {
+        let options = self.0.move_options();
+        let (engine, mover, _) = moving::open(&options).await.unwrap();
+        let Some(mover) = mover else {
+            return engine;
+        };
+        let bed = Bed::on(Arc::clone(&engine)).await;
+        self.0.ask();
+        Box::pin(mover.move_now(&bed.store)).await;
+        // The suite opens a store of its own on the engine, which this one leaves alone.
+        bed.store.rest();
+        std::mem::forget(bed);
+        engine
+    }
+}
+
+suite::on_engine!(Moved(Home::new()));
+
+#[test]
+fn random_histories_are_kept() {
+    super::history::check(&|| Box::new(Moved(Home::new())));
+}
