@@ -67,7 +67,7 @@ DECLARE
     v_dropped bigint := 0;
 BEGIN
     PERFORM reports_server.fence_move_v1(p_cluster, p_attempt);
-    FOREACH v_table IN ARRAY ARRAY['objects', 'findings', 'reported', 'summaries', 'tallies',
+    FOREACH v_table IN ARRAY ARRAY['objects', 'frames', 'stale_frames', 'findings', 'reported', 'summaries', 'tallies',
         'messages', 'imported', 'mirror_events', 'resources', 'dropped_resources', 'definitions']
     LOOP
         EXECUTE format('DELETE FROM reports_server.%1$I WHERE ctid = ANY (ARRAY (
@@ -93,6 +93,9 @@ BEGIN
     END LOOP;
     DELETE FROM reports_server.log_partitions WHERE cluster = p_cluster;
     DELETE FROM reports_server.changes WHERE cluster = p_cluster;
+    -- Frames of changes have positive numbers here, those of objects negative ones.
+    DELETE FROM reports_server.frames WHERE cluster = p_cluster AND id > 0;
+    DELETE FROM reports_server.stale_frames WHERE cluster = p_cluster;
     UPDATE reports_server.clusters SET log_end = p_from
     WHERE cluster = p_cluster AND log_end IS NOT NULL;
     PERFORM reports_server.extend_log_v1(p_cluster, p_from + 1, 65536);

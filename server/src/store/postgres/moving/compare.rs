@@ -28,11 +28,15 @@ impl Filling {
         let reader = self.engine.readers.get().await?;
         let rows = reader
             .long_query(
-                "SELECT namespace, name, uid, rv, as_imported, labels,
-                     encode(sha256(convert_to(body, 'UTF8')), 'hex') AS sum
-                 FROM reports_server.objects
-                 WHERE cluster = $1 AND resource_id = $2 AND (namespace, name) > ($3, $4)
-                 ORDER BY namespace, name LIMIT $5",
+                "SELECT o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
+                     encode(sha256(convert_to(
+                         reports_server.report_text_v1(f.text, o.leaves), 'UTF8')), 'hex') AS sum
+                 FROM (SELECT * FROM reports_server.objects
+                       WHERE cluster = $1 AND resource_id = $2 AND (namespace, name) > ($3, $4)
+                       ORDER BY namespace, name LIMIT $5) o
+                 LEFT JOIN LATERAL (SELECT text FROM reports_server.frames
+                                    WHERE cluster = $1 AND id = o.frame OFFSET 0) f ON true
+                 ORDER BY o.namespace, o.name",
                 &[
                     self.cluster(),
                     (&id.0, Type::INT8),
@@ -58,11 +62,14 @@ impl Filling {
         let rows = reader
             .long_query(
                 "SELECT o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
-                     encode(sha256(convert_to(o.body, 'UTF8')), 'hex') AS sum
+                     encode(sha256(convert_to(
+                         reports_server.report_text_v1(f.text, o.leaves), 'UTF8')), 'hex') AS sum
                  FROM unnest($2, $3, $4) AS k(resource_id, namespace, name)
                  JOIN reports_server.objects o ON o.cluster = $1
                      AND o.resource_id = k.resource_id AND o.namespace = k.namespace
-                     AND o.name = k.name",
+                     AND o.name = k.name
+                 LEFT JOIN LATERAL (SELECT text FROM reports_server.frames
+                                    WHERE cluster = $1 AND id = o.frame OFFSET 0) f ON true",
                 &[self.cluster(), resources, namespaces, names],
             )
             .await?;
@@ -116,6 +123,7 @@ fn fingerprint(row: &tokio_postgres::Row) -> Result<Fingerprint, EngineError> {
         column(row, "rv")?,
         column(row, "as_imported")?,
         column(row, "labels")?,
-        column(row, "sum")?,
+        // A frame that is missing is a text that differs.
+        column::<Option<String>>(row, "sum")?.unwrap_or_default(),
     ))
 }

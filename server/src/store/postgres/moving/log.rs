@@ -10,7 +10,7 @@ use super::{
     Filling, Step, time,
 };
 use crate::{
-    model::Position,
+    model::{Position, frame::Framed},
     store::{engine::EngineError, moving::rows::ChangeRow},
 };
 
@@ -32,7 +32,14 @@ impl Filling {
         let effects: Vec<i16> = rows.iter().map(|row| row.effect).collect();
         let as_imported: Vec<bool> = rows.iter().map(|row| row.as_imported).collect();
         let labels: Vec<Option<&str>> = rows.iter().map(|row| row.prev_labels.as_deref()).collect();
-        let bodies: Vec<Option<&str>> = rows.iter().map(|row| row.body.as_deref()).collect();
+        let texts: Vec<Option<Framed>> = rows
+            .iter()
+            .map(|row| row.body.as_deref().map(Framed::of))
+            .collect();
+        let leaves: Vec<&str> = texts
+            .iter()
+            .map(|text| text.as_ref().map_or("", |text| &*text.leaves))
+            .collect();
         let bytes = self.bytes
             + rows
                 .iter()
@@ -45,11 +52,15 @@ impl Filling {
             &[self.cluster(), (&(last.seq + 1), Type::INT8)],
         )
         .await?;
+        let framed: Vec<i64> = self.frames_of_changes(&step, rows, &texts).await?;
         step.run(
             "INSERT INTO reports_server.changes
                  (cluster, seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace,
-                  name, prev_labels, body)
-             SELECT $1, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                  name, prev_labels, leaves, frame)
+             SELECT $1, u.*, CASE WHEN u.seq = ANY ($13) THEN u.seq END
+             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                 AS u(seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace, name,
+                      prev_labels, leaves)",
             &[
                 self.cluster(),
                 (&column(|row| row.seq), Type::INT8_ARRAY),
@@ -62,7 +73,8 @@ impl Filling {
                 (&namespaces, Type::TEXT_ARRAY),
                 (&names, Type::TEXT_ARRAY),
                 (&labels, Type::TEXT_ARRAY),
-                (&bodies, Type::TEXT_ARRAY),
+                (&leaves, Type::TEXT_ARRAY),
+                (&framed, Type::INT8_ARRAY),
             ],
         )
         .await?;
@@ -79,6 +91,36 @@ impl Filling {
         step.commit().await?;
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// Stores the texts of changes, each under the seq of its change and no longer than that is
+    /// kept, and gives these seqs. A listed state has none: who opens the database has loaded the
+    /// objects.
+    async fn frames_of_changes(
+        &self,
+        step: &Step,
+        rows: &[ChangeRow],
+        texts: &[Option<Framed>],
+    ) -> Result<Vec<i64>, EngineError> {
+        let (seqs, frames): (Vec<i64>, Vec<&str>) = rows
+            .iter()
+            .zip(texts)
+            .filter_map(|(row, text)| Some((row.seq, &*text.as_ref()?.frame)))
+            .unzip();
+        for sql in [
+            "INSERT INTO reports_server.frames (cluster, id, text)
+             SELECT $1, * FROM unnest($2, $3)",
+            "INSERT INTO reports_server.stale_frames (cluster, seq, frame)
+             SELECT $1, u.seq, u.seq FROM unnest($2, $3) AS u(seq, text)",
+        ] {
+            let parameters = [
+                self.cluster(),
+                (&seqs, Type::INT8_ARRAY),
+                (&frames, Type::TEXT_ARRAY),
+            ];
+            step.run(sql, &parameters).await?;
+        }
+        Ok(seqs)
     }
 
     /// A row of commits, under the negative number, where nobody looks for it yet.

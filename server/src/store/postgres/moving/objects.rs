@@ -8,7 +8,7 @@ use super::{
     Filling, Step, delete_at,
 };
 use crate::{
-    model::projection::Projection,
+    model::{frame::Framed, projection::Projection},
     store::{
         engine::{EngineError, corrupt},
         moving::rows::{ObjectRow, RowKey},
@@ -62,20 +62,35 @@ impl Filling {
         let versions: Vec<i64> = rows.iter().map(|row| row.rv).collect();
         let as_imported: Vec<bool> = rows.iter().map(|row| row.as_imported).collect();
         let labels: Vec<&str> = rows.iter().map(|row| &*row.labels).collect();
-        let bodies: Vec<&str> = rows.iter().map(|row| &*row.body).collect();
+        let texts: Vec<Framed> = rows.iter().map(|row| Framed::of(&row.body)).collect();
+        let hashes: Vec<i64> = texts.iter().map(|text| text.hash).collect();
+        let leaves: Vec<&str> = texts.iter().map(|text| &*text.leaves).collect();
+        let frames: Vec<&str> = texts.iter().map(|text| &*text.frame).collect();
+        self.drop_frames(step, &keys).await?;
+        step.run(
+            "INSERT INTO reports_server.frames (cluster, id, text)
+             SELECT $1, * FROM unnest($2, $3)",
+            &[
+                self.cluster(),
+                (&numbers, Type::INT8_ARRAY),
+                (&frames, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
         step.run(
             "INSERT INTO reports_server.objects
-                 (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body,
-                  report, digest, tally, scanned_at)
+                 (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, leaves,
+                  frame, frame_hash, report, digest, tally, scanned_at)
              SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
-                 u.body, u.report, u.digest, u.tally, to_timestamp(u.scanned)
-             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-                 AS u(resource_id, namespace, name, uid, rv, as_imported, labels, body, report,
-                      digest, tally, scanned)
+                 u.leaves, u.number, u.hash, u.number, u.digest, u.tally, to_timestamp(u.scanned)
+             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                 AS u(resource_id, namespace, name, uid, rv, as_imported, labels, leaves, hash,
+                      number, digest, tally, scanned)
              ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
                  rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
-                 body = excluded.body, digest = excluded.digest, tally = excluded.tally,
-                 scanned_at = excluded.scanned_at",
+                 leaves = excluded.leaves, frame = excluded.frame,
+                 frame_hash = excluded.frame_hash, digest = excluded.digest,
+                 tally = excluded.tally, scanned_at = excluded.scanned_at",
             &[
                 self.cluster(),
                 resources,
@@ -85,7 +100,8 @@ impl Filling {
                 (&versions, Type::INT8_ARRAY),
                 (&as_imported, Type::BOOL_ARRAY),
                 (&labels, Type::TEXT_ARRAY),
-                (&bodies, Type::TEXT_ARRAY),
+                (&leaves, Type::TEXT_ARRAY),
+                (&hashes, Type::INT8_ARRAY),
                 (&numbers, Type::INT8_ARRAY),
                 digests,
                 tallies,
@@ -101,9 +117,27 @@ impl Filling {
         let nothing = Projections::of(nothing.iter().map(Option::as_ref), None);
         let numbers = vec![0; keys.len()];
         self.project(step, keys, &numbers, &nothing).await?;
+        self.drop_frames(step, keys).await?;
         let [resources, namespaces, names] = keys.parameters();
         step.run(
             &delete_at("objects"),
+            &[self.cluster(), resources, namespaces, names],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Drops the frames of the objects at `keys`. The log has its own, so nobody refers to them.
+    async fn drop_frames(&self, step: &Step, keys: &Keys<'_>) -> Result<(), EngineError> {
+        let [resources, namespaces, names] = keys.parameters();
+        step.run(
+            "DELETE FROM reports_server.frames f
+             USING unnest($2, $3, $4) AS k(resource_id, namespace, name)
+             CROSS JOIN LATERAL (
+                 SELECT o.frame FROM reports_server.objects o
+                 WHERE o.cluster = $1 AND o.resource_id = k.resource_id
+                     AND o.namespace = k.namespace AND o.name = k.name OFFSET 0) o
+             WHERE f.cluster = $1 AND f.id = o.frame",
             &[self.cluster(), resources, namespaces, names],
         )
         .await?;
@@ -120,7 +154,7 @@ impl Filling {
         let [resources, namespaces, names] = keys.parameters();
         let [digests, tallies, scanned, details, checks] = projections.parameters();
         step.run(
-            "SELECT reports_server.project_objects_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "SELECT reports_server.project_objects_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             &[
                 self.cluster(),
                 resources,
