@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crds::v1alpha1::reasons;
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     endpoints,
     live::Live,
     observe,
-    observed::{Crd, Observed, Resource},
+    observed::{Crd, Observed, Resource, Version},
     plan::{self, Action, Decision},
     rights,
     status::{ApiServiceStatus, GroupStatus, Phase, Problem, ResourceProgress, ServedBy},
@@ -212,6 +213,7 @@ fn publish(cx: &Cx, o: &Observed) {
             Holder::Ours => ServedBy::Server,
             Holder::Foreign(_) => ServedBy::Foreign,
         },
+        original: original(v),
     });
     let prune_due = match (
         cx.target.settings.source,
@@ -247,7 +249,19 @@ fn stored_progress(resource: &Resource, crd: &Crd) -> ResourceProgress {
         copied: stored.objects,
         verified: if stored.settled { stored.objects } else { 0 },
         source_resource_version: stored.mirrored_resource_version.clone(),
+        ..ResourceProgress::default()
     }
+}
+
+/// What the APIService is like before it is switched, for people who want to look.
+fn original(version: &Version) -> Option<Map<String, Value>> {
+    let of_crd = matches!(version.holder, Holder::Crd | Holder::Unmanaged);
+    let service = version.api_service.as_ref().filter(|_| of_crd)?;
+    let labels = service.metadata.labels.as_ref().map(serde_json::to_value);
+    let spec = service.spec.as_ref().map(serde_json::to_value);
+    let parts = [("labels", labels), ("spec", spec)].into_iter();
+    let known = parts.filter_map(|(name, part)| Some((name.to_owned(), part?.ok()?)));
+    Some(known.collect())
 }
 
 async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {

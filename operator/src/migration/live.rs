@@ -105,9 +105,10 @@ impl Live {
                 resource: running.source.plural.clone(),
                 total,
                 copied,
-                verified: running.verified.map_or(0, |v| v.objects),
                 source_resource_version: position.to_string(),
+                ..ResourceProgress::default()
             }
+            .with(running.verified.as_ref())
         };
         self.running.values().map(one).collect()
     }
@@ -189,17 +190,28 @@ impl Live {
     /// See [`VerifyError`].
     pub async fn verify(&mut self, cx: &Cx) -> Result<(), VerifyError> {
         for running in self.running.values_mut().filter(|r| r.verified.is_none()) {
-            running.verified = Some(verify::verify(&running.source, &running.mirror).await?);
-            let progress = running.verified.map_or(0, |v| v.objects);
-            let plural = running.source.plural.clone();
-            cx.report.update(|status| {
-                for resource in status.resources.iter_mut().filter(|r| r.resource == plural) {
-                    resource.verified = progress;
-                }
+            let result = verify::verify(&running.source, &running.mirror).await;
+            let plural = &running.source.plural;
+            if let Err(VerifyError::Differs { count, .. }) = &result {
+                let failed = Some(*count as u64);
+                show(cx, plural, |resource| resource.failed = failed);
+            }
+            let verified = result?;
+            show(cx, plural, |resource| {
+                *resource = std::mem::take(resource).with(Some(&verified));
             });
+            running.verified = Some(verified);
         }
         Ok(())
     }
+}
+
+/// Changes the progress of one resource in the status.
+fn show(cx: &Cx, plural: &str, change: impl Fn(&mut ResourceProgress)) {
+    cx.report.update(|status| {
+        let of_plural = status.resources.iter_mut().filter(|r| r.resource == plural);
+        of_plural.for_each(change);
+    });
 }
 
 /// Where a mirror can go on: at the version that the server has durably, unless the server was

@@ -1,8 +1,9 @@
 //! What the migration of one API group has reached, for the `ReportsServer`'s status.
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
-use super::step::StepName;
+use super::{step::StepName, verify::Verified};
 
 /// Short, stable word for `status.migration.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,7 +76,7 @@ pub enum ServedBy {
 }
 
 /// One APIService of the group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ApiServiceStatus {
     /// `<version>.<group>`.
     pub name: String,
@@ -83,6 +84,8 @@ pub struct ApiServiceStatus {
     pub uid: Option<String>,
     /// See [`ServedBy`].
     pub served_by: ServedBy,
+    /// Its labels and specification while a CRD serves it.
+    pub original: Option<Map<String, Value>>,
 }
 
 /// How far one resource has come.
@@ -96,10 +99,30 @@ pub struct ResourceProgress {
     pub total: Option<u64>,
     /// Objects and events taken over so far.
     pub copied: u64,
-    /// Objects that were compared and found equal.
+    /// Objects in etcd when both sides were compared, all of them equal or explained.
     pub verified: u64,
+    /// Objects that differ and that no event explains, once a comparison has ended.
+    pub failed: Option<u64>,
+    /// Of the verified ones, those that had changed since they were listed.
+    pub skipped: Option<u64>,
+    /// See [`Verified::checksum`].
+    pub set_checksum: Option<String>,
     /// Newest etcd version that the server has durably.
     pub source_resource_version: String,
+}
+
+impl ResourceProgress {
+    /// This, with what a verification has found.
+    #[must_use]
+    pub fn with(mut self, verified: Option<&Verified>) -> Self {
+        if let Some(verified) = verified {
+            self.verified = verified.objects;
+            self.failed = Some(0);
+            self.skipped = Some(verified.objects.saturating_sub(verified.equal));
+            self.set_checksum = Some(verified.checksum.clone());
+        }
+        self
+    }
 }
 
 /// Something that keeps the migration from going on.
@@ -127,7 +150,7 @@ pub struct Pruned {
 }
 
 /// State of one API group; a snapshot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStatus {
     /// API group.
     pub group: String,

@@ -5,9 +5,10 @@
 //! so it is looked at again in further rounds; once the stream has passed the version of the
 //! round that first saw it, and it is still the same, nothing explains it any more.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crds::control::{DigestSet, checksum};
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{
@@ -57,12 +58,14 @@ pub enum VerifyError {
 }
 
 /// What a verification has found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Objects in etcd.
     pub objects: u64,
     /// Of these, those found equal in all three; the others had changed since the list.
     pub equal: u64,
+    /// SHA-256 (hex) over key, uid and checksum of the equal ones, in the order of their keys.
+    pub checksum: String,
 }
 
 /// Verifies one resource.
@@ -157,8 +160,52 @@ async fn list_once(source: &Source) -> Result<(Snapshot, u64), WireError> {
 
 fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
     let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);
+    let equal: BTreeMap<&Key, &Side> = etcd.iter().filter(same).collect();
+    let mut hasher = Sha256::new();
+    for (key, side) in &equal {
+        // None of the parts can hold a slash.
+        let Key { namespace, name } = key;
+        hasher.update(format!("{namespace}/{name}/{}/{}", side.uid, side.checksum));
+        hasher.update("\n");
+    }
     Verified {
         objects: etcd.len() as u64,
-        equal: etcd.iter().filter(same).count() as u64,
+        equal: equal.len() as u64,
+        checksum: hex::encode(hasher.finalize()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(versions: &[(&str, u64)]) -> Snapshot {
+        let side = |(name, version): &(&str, u64)| {
+            let key = Key {
+                namespace: "default".to_owned(),
+                name: (*name).to_owned(),
+            };
+            let side = Side {
+                uid: format!("uid-{name}"),
+                version: *version,
+                checksum: format!("sum-{name}-{version}"),
+                as_imported: true,
+            };
+            (key, side)
+        };
+        versions.iter().map(side).collect()
+    }
+
+    #[test]
+    fn the_checksum_is_of_what_is_equal_in_any_order() {
+        let etcd = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
+        let later = count(&etcd, &snapshot(&[("c", 4), ("b", 2), ("a", 1)]));
+        assert_eq!((later.objects, later.equal), (3, 2));
+        let without = count(
+            &snapshot(&[("b", 2), ("a", 1)]),
+            &snapshot(&[("a", 1), ("b", 2)]),
+        );
+        assert_eq!(later.checksum, without.checksum);
+        assert_ne!(later.checksum, count(&etcd, &etcd).checksum);
     }
 }

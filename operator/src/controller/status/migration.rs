@@ -67,6 +67,10 @@ pub fn apis(before: &[ApiStatus], groups: &[GroupStatus], now: Timestamp) -> Vec
             let known = before
                 .iter()
                 .find(|b| b.name == service.name && b.served_by == served_by);
+            let original = service.original.clone().or_else(|| {
+                let before = before.iter().find(|b| b.name == service.name);
+                before.and_then(|before| before.original.clone())
+            });
             let switched = group.switched_at.filter(|_| served_by == ServedBy::Server);
             ApiStatus {
                 name: service.name.clone(),
@@ -77,7 +81,7 @@ pub fn apis(before: &[ApiStatus], groups: &[GroupStatus], now: Timestamp) -> Vec
                     .and_then(|known| known.since.clone())
                     .or_else(|| Some(time(switched.unwrap_or(now)))),
                 uid: service.uid.clone(),
-                original: None,
+                original,
             }
         })
     });
@@ -123,7 +127,10 @@ pub fn migration(
                 .filter_map(|entry| entry.completed_at.clone()),
         )
         .filter(|_| all_done),
-        resources: groups.iter().flat_map(resources).collect(),
+        resources: groups
+            .iter()
+            .flat_map(|group| resources(before, group))
+            .collect(),
         groups: entries,
     }
 }
@@ -194,21 +201,49 @@ fn entry(
     }
 }
 
-fn resources(group: &GroupStatus) -> impl Iterator<Item = ResourceMigrationStatus> {
-    group
-        .resources
-        .iter()
-        .map(|resource| ResourceMigrationStatus {
+fn resources(
+    before: Option<&MigrationStatus>,
+    group: &GroupStatus,
+) -> impl Iterator<Item = ResourceMigrationStatus> {
+    // What only the process that compared both sides knows is kept through the switch.
+    let same_switch = before.filter(|before| {
+        let known = before
+            .groups
+            .iter()
+            .find(|known| known.group == group.group);
+        known.is_some_and(|known| known.switched_at == group.switched_at.map(time))
+    });
+    group.resources.iter().map(move |resource| {
+        let known = same_switch.and_then(|before| {
+            before
+                .resources
+                .iter()
+                .find(|known| known.group == group.group && known.resource == resource.resource)
+        });
+        ResourceMigrationStatus {
             group: group.group.clone(),
             resource: resource.resource.clone(),
             version: resource.version.clone(),
             total: resource.total.map(count),
             copied: Some(count(copied(resource))),
             verified: Some(count(resource.verified)),
+            failed: resource
+                .failed
+                .map(count)
+                .or_else(|| known.and_then(|known| known.failed)),
+            skipped: resource
+                .skipped
+                .map(count)
+                .or_else(|| known.and_then(|known| known.skipped)),
+            set_checksum: resource
+                .set_checksum
+                .clone()
+                .or_else(|| known.and_then(|known| known.set_checksum.clone())),
             source_resource_version: (!resource.source_resource_version.is_empty())
                 .then(|| resource.source_resource_version.clone()),
             ..ResourceMigrationStatus::default()
-        })
+        }
+    })
 }
 
 /// Reports in the copy. The migration counts events too, of which one report may have several.
@@ -237,4 +272,70 @@ fn earliest(times: impl Iterator<Item = Time>) -> Option<Time> {
 
 fn latest(times: impl Iterator<Item = Time>) -> Option<Time> {
     times.max_by_key(|time| time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::migration::{ApiServiceStatus, ResourceProgress};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn group(switched_at: Option<Timestamp>) -> GroupStatus {
+        GroupStatus {
+            group: "a.example".to_owned(),
+            switched_at,
+            resources: vec![ResourceProgress {
+                resource: "reports".to_owned(),
+                ..ResourceProgress::default()
+            }],
+            ..GroupStatus::default()
+        }
+    }
+
+    #[test]
+    fn what_the_comparison_found_outlives_the_process_that_compared() {
+        let mut compared = group(Some(at(0)));
+        compared.resources[0].failed = Some(0);
+        compared.resources[0].skipped = Some(3);
+        compared.resources[0].set_checksum = Some("c0ffee".to_owned());
+        let before = migration(None, &[compared], at(1));
+        let found = |status: &MigrationStatus| {
+            let resource = &status.resources[0];
+            let checksum = resource.set_checksum.clone();
+            (resource.failed, resource.skipped, checksum)
+        };
+        let after = migration(Some(&before), &[group(Some(at(0)))], at(2));
+        assert_eq!(found(&after), (Some(0), Some(3), Some("c0ffee".to_owned())));
+        // Another switch is another comparison.
+        let anew = migration(Some(&before), &[group(Some(at(9)))], at(9));
+        assert_eq!(found(&anew), (None, None, None));
+    }
+
+    #[test]
+    fn the_original_is_kept_when_the_server_has_taken_over() {
+        let service = |served_by, original| ApiServiceStatus {
+            name: "v1.a.example".to_owned(),
+            uid: None,
+            served_by,
+            original,
+        };
+        let with = |service| GroupStatus {
+            api_services: vec![service],
+            ..group(None)
+        };
+        let labels: Map<_, _> = [("labels".to_owned(), json!({"a": "b"}))]
+            .into_iter()
+            .collect();
+        let by_crd = with(service(migration::ServedBy::Crd, Some(labels.clone())));
+        let before = apis(&[], &[by_crd], at(0));
+        let by_us = with(service(migration::ServedBy::Server, None));
+        let after = apis(&before, &[by_us], at(1));
+        assert_eq!(after[0].served_by, ServedBy::Server);
+        assert_eq!(after[0].original, Some(labels));
+    }
 }

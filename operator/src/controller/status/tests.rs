@@ -71,6 +71,7 @@ fn group(phase: Phase, served_by: ServedBy) -> GroupStatus {
             name: format!("v1.{GROUP}"),
             uid: Some("u".into()),
             served_by,
+            original: None,
         }],
         ..GroupStatus::default()
     }
