@@ -178,9 +178,9 @@ pub struct DatabaseMoveStatus {
     #[schemars(length(max = 316))]
     pub target: String,
     /// Objects that the first pass has copied.
-    pub objects_copied: u64,
+    pub objects_copied: i64,
     /// Objects that there were when it began.
-    pub objects_total: u64,
+    pub objects_total: i64,
 }
 
 /// The last backup.

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use super::{
     backup,
     conditions::{Finding, Is},
-    migration::phase,
+    migration::{count, phase},
 };
 use crate::{
     apiservice::is_available,
@@ -133,8 +133,8 @@ pub fn move_status(moving: &Moving) -> Option<DatabaseMoveStatus> {
     Some(DatabaseMoveStatus {
         phase: format!("{:?}", told.phase),
         target: told.target.clone(),
-        objects_copied: told.objects_copied,
-        objects_total: told.objects_total,
+        objects_copied: count(told.objects_copied),
+        objects_total: count(told.objects_total),
     })
 }
 

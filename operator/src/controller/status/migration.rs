@@ -253,7 +253,7 @@ fn copied(resource: &migration::ResourceProgress) -> u64 {
         .map_or(resource.copied, |total| total.min(resource.copied))
 }
 
-fn count(value: u64) -> i64 {
+pub(super) fn count(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
