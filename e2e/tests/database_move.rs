@@ -13,7 +13,7 @@ mod common;
 use std::time::Duration;
 
 use common::{
-    faults::{self, kubectl, pods, under_load},
+    faults::{self, kubectl, pods, under_load_within},
     options, say,
 };
 use crds::v1alpha1::{ReportsServer, conditions::DATABASE_MOVED};
@@ -27,7 +27,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 
-const LIMIT: Duration = Duration::from_mins(3);
+/// Of each step: a database starts, the kubelet brings a Secret in, pods are replaced.
+const LIMIT: Duration = Duration::from_mins(5);
 /// Operator's own namespace.
 const OPERATOR: [&str; 2] = ["-n", takeover::OPERATOR_NAMESPACE];
 
@@ -41,7 +42,7 @@ fn is_moved(server: &ReportsServer) -> bool {
     conditions.any(|c| c.type_ == DATABASE_MOVED && c.status == "True")
 }
 
-/// Asks for a managed database.
+/// Asks for a managed database, and in the same step for other resources of the server's pods.
 async fn ask(line: &Takeover, images: &std::path::Path) {
     let mut spec = Database::Managed.spec(images).unwrap();
     spec["database"]["embedded"] = serde_json::Value::Null;
@@ -75,6 +76,10 @@ async fn moves(line: &Takeover, images: &std::path::Path) {
 /// What is there when it is done.
 async fn reads_well(line: &Takeover) {
     assert_eq!(pods(line, "server").await.len(), 2);
+    // What would have replaced the embedded pod waited for the end of the move.
+    let servers = faults::servers(line).await;
+    let path = "jsonpath={.spec.template.spec.containers[0].resources.requests.cpu}";
+    assert_eq!(kubectl(line, &["get", &servers, "-o", path]).await, "50m");
     let path = "jsonpath={.status.engine}";
     let name = "databases.control.reports-server.io/database";
     assert_eq!(
@@ -105,7 +110,8 @@ async fn reports_move_to_postgresql_while_they_are_served() {
     }
     let before = State::read(&line.client).await.unwrap().0;
     let moves = Box::pin(moves(&line, &images));
-    let account = under_load(&line, "the reports move to PostgreSQL", moves).await;
+    let what = "the reports move to PostgreSQL";
+    let account = under_load_within(3 * LIMIT, &line, what, moves).await;
     assert!(account.is_clean(), "{account:#?}");
     reads_well(&line).await;
     // What nobody wrote to meanwhile is what it was, in every byte and version.

@@ -17,12 +17,22 @@ const COMPONENT: &str = "app.kubernetes.io/component";
 
 /// What the witness noticed of `blow`.
 pub async fn under_load<F: Future<Output = ()>>(line: &Takeover, what: &str, blow: F) -> Account {
+    under_load_within(LIMIT, line, what, blow).await
+}
+
+/// What the witness noticed of `blow`, which may take as long as `limit`.
+pub async fn under_load_within<F: Future<Output = ()>>(
+    limit: Duration,
+    line: &Takeover,
+    what: &str,
+    blow: F,
+) -> Account {
     line.say(&format!("under load: {what}"));
     let witness = line.witness().await.unwrap();
     requests(&witness).await;
-    tokio::time::timeout(LIMIT, blow)
+    tokio::time::timeout(limit, blow)
         .await
-        .unwrap_or_else(|_| panic!("{what}: not over within {LIMIT:?}"));
+        .unwrap_or_else(|_| panic!("{what}: not over within {limit:?}"));
     requests(&witness).await;
     let account = witness.finish().await.unwrap();
     println!("{what}: {account:#?}");

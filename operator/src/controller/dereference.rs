@@ -144,6 +144,22 @@ pub async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Depl
     })
 }
 
+/// Whether the volume of an embedded database is there.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error> {
+    let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.data();
+    let found = api.get_metadata_opt(&name).await;
+    let found = found.map_err(|source| Error::Claim {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.is_some())
+}
+
 /// What an embedded server is told about where to move its reports.
 ///
 /// # Errors

@@ -1,12 +1,15 @@
 //! The move of an embedded database, in a reconciliation: looks how far it is, and has the server
 //! told what is to be done.
 
+mod held;
+
 use std::time::Duration;
 
 use crds::{
     control::{self, DATABASE_NAME, DATABASES},
     v1alpha1::{ReportsServer, reasons},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{Api, Client, api::DeleteParams};
 use tokio::time::timeout;
@@ -58,8 +61,11 @@ pub async fn attend(
     let secret = dereference::move_secret(client, spec).await?;
     let embedded = present.as_ref().map(workload::is_embedded);
     let asked = embedded == Some(true) && (secret.is_some() || spec.database.postgres().is_some());
+    let status = object.status.as_ref();
+    let recorded = present.is_none() && status.is_some_and(moving::is_on_claim);
     let seen = Seen {
         embedded,
+        left: recorded && dereference::has_data_claim(client, spec).await?,
         rolled_out: present.as_ref().is_some_and(workload::is_rolled_out),
         secret,
         server: if asked { server(client).await } else { None },
@@ -91,7 +97,7 @@ pub async fn attend(
     }
 }
 
-/// Keeps the server as it is, with what it is told.
+/// Keeps the server and its pod as they are, with what the server is told.
 fn begin(
     spec: &mut Validated,
     present: Option<&Deployment>,
@@ -99,7 +105,12 @@ fn begin(
     secret: Option<Values>,
     waits_for: Option<String>,
 ) {
+    let template = present.and_then(|present| held::template(present, Timestamp::now()));
+    if let Some(template) = template {
+        held::keep(spec, template);
+    }
     spec.moving = Some(Moving {
+        template: template.cloned(),
         storage: moving::storage(present, DATA_VOLUME),
         secret,
         told: seen.server.and_then(|server| server.move_),
@@ -122,7 +133,7 @@ async fn tell(
     let told = seen.secret.is_some();
     let usable = known.and_then(Known::usable) == Some(true);
     if !told && !usable {
-        let why = "PostgreSQL has to be ready first; DatabaseReady says why it is not";
+        let why = "PostgreSQL has to be ready first";
         return Ok((None, Some(why.to_owned())));
     }
     match files(client, spec, postgres).await? {

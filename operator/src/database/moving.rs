@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use crds::{
     control::{self, DatabaseEngine, DatabaseMove, MovePhase, move_file},
-    v1alpha1::spec::DatabaseMode,
+    v1alpha1::{ReportsServerStatus, spec::DatabaseMode},
 };
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::{SecretVolumeSource, Volume},
+        core::v1::{PodTemplateSpec, SecretVolumeSource, Volume},
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -25,10 +25,15 @@ use super::{
 
 /// Where the embedded server finds where to move to.
 pub const DIRECTORY: &str = "/etc/reports-server/move";
+/// How it is told of [`DIRECTORY`].
+pub const FLAG: &str = "--move-database-dir=";
 
 /// Where a move is, while the server still has the reports in its pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moving {
+    /// The template that the server's pod keeps until the reports have moved; the one of the
+    /// specification where it is absent.
+    pub template: Option<PodTemplateSpec>,
     /// Where they are.
     pub storage: Storage,
     /// What the Secret says; no Secret where it is absent.
@@ -44,6 +49,8 @@ pub struct Moving {
 pub struct Seen {
     /// Whether the server's Deployment has the reports in its pod; `None` where there is none.
     pub embedded: Option<bool>,
+    /// Whether there is none, and the reports are on the volume that its pod had.
+    pub left: bool,
     /// Whether only pods of the newest template are left, and ready.
     pub rolled_out: bool,
     /// The Secret of the move.
@@ -74,9 +81,9 @@ pub enum Step {
 pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
     let told = seen.secret.as_ref().and_then(target_of);
     let moved = has_moved(seen);
-    // Somebody may have deleted the Deployment: while there is something to tell its server, the
-    // reports are where that one has them.
-    let in_pod = seen.secret.is_some().then_some(true);
+    // Somebody may have deleted the Deployment. The reports are where its server had them: as the
+    // status says before there is anything to tell it, and then for as long as there is.
+    let in_pod = (seen.left || seen.secret.is_some()).then_some(true);
     let Some(embedded) = seen.embedded.or(in_pod) else {
         return Step::None;
     };
@@ -106,6 +113,17 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
             _ => Step::Tell,
         },
     }
+}
+
+/// Whether the reports were on the claim of an embedded server when the status was written, which is
+/// what it says until they have moved. A claim alone says nothing: it stays when they have, and
+/// when a `ReportsServer` of the same name was deleted.
+#[must_use]
+pub fn is_on_claim(status: &ReportsServerStatus) -> bool {
+    let database = status.database.as_ref();
+    database.is_some_and(|database| {
+        database.mode == Some(DatabaseMode::Embedded) && database.volume_claim.is_some()
+    })
 }
 
 /// Whether the server that has the reports in its pod has moved them.
@@ -253,6 +271,7 @@ pub fn data(secret: &Values) -> BTreeMap<String, k8s_openapi::ByteString> {
 
 #[cfg(test)]
 mod tests {
+    use crds::v1alpha1::status::DatabaseStatus;
     use rstest::rstest;
 
     use super::*;
@@ -280,6 +299,7 @@ mod tests {
             .map(|told| Values::from([(move_file::TARGET.to_owned(), told.as_bytes().to_vec())]));
         Seen {
             embedded,
+            left: false,
             rolled_out: false,
             secret,
             server: Some(server(DatabaseEngine::Sqlite, phase)),
@@ -304,6 +324,16 @@ mod tests {
     )]
     #[case::rolls_out(MANAGED, seen(Some(false), MANAGED, None), Step::Moved)]
     #[case::deployment_deleted(MANAGED, seen(None, MANAGED, None), Step::Tell)]
+    #[case::deployment_deleted_at_once(
+        MANAGED,
+        Seen { left: true, ..seen(None, None, None) },
+        Step::Tell
+    )]
+    #[case::deployment_deleted_and_no_move(
+        None,
+        Seen { left: true, ..seen(None, None, None) },
+        Step::None
+    )]
     #[case::is_done(MANAGED, seen(Some(false), None, None), Step::None)]
     #[case::other_target(
         Some("External (secret a)"),
@@ -373,6 +403,28 @@ mod tests {
             Step::Refuse(message) => assert!(message.contains(expected), "{message}"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[rstest]
+    #[case::embedded(Some(DatabaseMode::Embedded), Some("simple-data"), true)]
+    #[case::ephemeral(Some(DatabaseMode::Embedded), None, false)]
+    #[case::moved(Some(DatabaseMode::Managed), Some("simple-postgres-data"), false)]
+    #[case::nothing_known(None, None, false)]
+    fn the_status_tells_whose_volume_counts(
+        #[case] mode: Option<DatabaseMode>,
+        #[case] claim: Option<&str>,
+        #[case] expected: bool,
+    ) {
+        let status = ReportsServerStatus {
+            database: Some(DatabaseStatus {
+                mode,
+                volume_claim: claim.map(str::to_owned),
+                ..DatabaseStatus::default()
+            }),
+            ..ReportsServerStatus::default()
+        };
+        assert_eq!(is_on_claim(&status), expected);
+        assert!(!is_on_claim(&ReportsServerStatus::default()));
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::{
     security,
 };
 
-/// Name of the container.
-const CONTAINER: &str = "server";
+/// Name of the server's container.
+pub const CONTAINER: &str = "server";
 /// The volume with an embedded database.
 pub const DATA_VOLUME: &str = "data";
 const MOVE_VOLUME: &str = "move";
@@ -46,12 +46,18 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
                 match_labels: Some(spec.names.selector()),
                 ..LabelSelector::default()
             },
-            template: template::merged(template(spec), spec.pod.template.as_ref()),
+            template: held(spec)
+                .unwrap_or_else(|| template::merged(template(spec), spec.pod.template.as_ref())),
             revision_history_limit: Some(3),
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()
     }
+}
+
+/// The template of a pod that stays as it is until its reports have moved.
+fn held(spec: &Validated) -> Option<PodTemplateSpec> {
+    spec.moving.as_ref()?.template.clone()
 }
 
 fn template(spec: &Validated) -> PodTemplateSpec {
@@ -193,7 +199,7 @@ fn database_args(spec: &Validated) -> Vec<String> {
     let Home::Postgres(postgres) = spec.home() else {
         return vec![
             format!("--database={DATA_DIR}/reports.db"),
-            format!("--move-database-dir={}", moving::DIRECTORY),
+            format!("{}{}", moving::FLAG, moving::DIRECTORY),
         ];
     };
     let mut args = vec![

@@ -30,7 +30,7 @@ use super::validate::Validated;
 use crate::{certs::Material, database::managed};
 
 pub use control_api::name as control_api_name;
-pub use deployment::DATA_VOLUME;
+pub use deployment::{CONTAINER, DATA_VOLUME};
 pub use rbac::operand_binding;
 #[cfg(test)]
 pub(crate) use rbac::schema_reader_rules;

@@ -98,17 +98,19 @@ fn children_of_the_smallest_specification() {
     insta::assert_snapshot!(yaml(&all(children(json!({"apis": apis})))));
 }
 
-/// While the reports are moved, the pod stays the one that it was, to the byte: nothing is started
-/// anew. What it is told lies beside it.
+/// While the reports are moved, the pod stays the one that it was, to the byte, also where the
+/// specification wants another: nothing is started anew. What it is told lies beside it.
 #[test]
 fn a_move_changes_nothing_about_the_pod() {
     let before = validated(json!({"apis": []}));
     let mut moving = validated(json!({"apis": [], "database": {"mode": "Managed"},
-        "server": {"replicas": 3}}));
+        "server": {"replicas": 3, "logging": {"level": "Debug"}}}));
+    let pod = build(&before, &material(), &operator()).deployment;
     let Database::Embedded(storage) = &before.database else {
         panic!("{:?}", before.database)
     };
     moving.moving = Some(Moving {
+        template: pod.spec.clone().map(|spec| spec.template),
         storage: storage.clone(),
         secret: Some([("host".to_owned(), b"h".to_vec())].into()),
         told: None,
@@ -116,9 +118,17 @@ fn a_move_changes_nothing_about_the_pod() {
     });
     let moving = moving.meet(Known::default()).unwrap();
     let built = build(&moving, &material(), &operator());
-    let pod = build(&before, &material(), &operator()).deployment;
     assert_eq!(value(&built.deployment), value(&pod));
     assert!(built.disruption_budget.is_none() && built.data.is_none());
+    // A pod that cannot stay becomes what is wanted, with the reports in it still.
+    let mut other = moving.clone();
+    other.moving.as_mut().unwrap().template = None;
+    let other = value(&build(&other, &material(), &operator()).deployment);
+    let args = other["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    assert!(
+        args.contains("--log-level=debug") && args.contains("--database="),
+        "{args}"
+    );
     assert!(built.managed.is_some());
     let secret = built.database_move.unwrap();
     assert_eq!(
