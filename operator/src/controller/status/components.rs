@@ -54,6 +54,15 @@ pub fn certificates(certs: &Outcome) -> Finding {
 /// when it connected as the servers do. A server is not ready without a working database, so an
 /// embedded one is judged by its server.
 pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
+    if spec.moving.is_some() {
+        // The reports are served from where they were.
+        return servers_database(applied);
+    }
+    wanted_database(spec, applied, postgres)
+}
+
+/// The database that the specification asks for.
+fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
     let managed = applied.managed.as_ref();
     let volume = managed
         .map(|managed| &managed.data)
@@ -71,8 +80,6 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
         );
     }
     let finding = match (managed, postgres) {
-        // The reports are served from where they were.
-        _ if spec.moving.is_some() => servers_database(applied),
         (Some(managed), known) => managed_database(spec, managed, known),
         (None, Some(known)) => postgresql(known),
         (None, None) => servers_database(applied),
@@ -97,7 +104,12 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
 
 /// Whether the reports of an embedded database are where the specification wants them; nothing
 /// where they were never to be moved.
-pub fn moved(spec: &Validated, before: Option<&Condition>) -> Option<Finding> {
+pub fn moved(
+    spec: &Validated,
+    before: Option<&Condition>,
+    applied: &Applied,
+    postgres: Option<&Known>,
+) -> Option<Finding> {
     let Some(moving) = &spec.moving else {
         // The last thing that was said of a move was that it is under way.
         before.filter(|before| before.status != "True")?;
@@ -116,8 +128,16 @@ pub fn moved(spec: &Validated, before: Option<&Condition>) -> Option<Finding> {
             ),
         });
     };
-    let (phase, message) = moving::describe(moving);
+    let (phase, mut message) = moving::describe(moving);
     let wanted = spec.database.postgres().is_some();
+    if wanted && moving.told.is_none() && moving.secret.is_none() {
+        let found = [
+            Some(wanted_database(spec, applied, postgres)),
+            postgres.map(postgresql),
+        ];
+        let trouble = found.into_iter().flatten().find(|f| f.is != Is::True);
+        message.extend(trouble.map(|trouble| format!(": {}", trouble.message)));
+    }
     let reason = match phase {
         _ if !wanted => reasons::MOVE_GIVEN_UP,
         MovePhase::Refused => reasons::MOVE_REFUSED,

@@ -4,6 +4,7 @@
 mod backup;
 mod components;
 mod conditions;
+mod database;
 mod migration;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use crds::{
         defaults::Effective,
         reasons,
         spec::TlsMode,
-        status::{DatabaseStatus, ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
+        status::{ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
     },
 };
 use jiff::Timestamp;
@@ -32,12 +33,7 @@ use super::{
     validate::{Refusal, Validated},
     workload,
 };
-use crate::{
-    certs,
-    database::{known::Known, managed},
-    images,
-    migration::GroupStatus,
-};
+use crate::{certs, database::known::Known, images, migration::GroupStatus};
 
 /// How far the reconciliation came.
 pub enum State<'a> {
@@ -112,7 +108,8 @@ pub fn compute(
             components::database(spec, applied, *database),
         );
         backups(&mut conditions, &before, applied);
-        if let Some(finding) = components::moved(spec, conditions.get(types::DATABASE_MOVED)) {
+        let moved = conditions.get(types::DATABASE_MOVED);
+        if let Some(finding) = components::moved(spec, moved, applied, *database) {
             conditions.set(types::DATABASE_MOVED, finding);
         }
         describe(&mut status, &conditions, spec, applied, certs, *database);
@@ -345,34 +342,10 @@ fn describe(
         selector: Some(selector(spec)),
         image: Some(spec.pod.image.clone()),
     });
-    let managed = applied.managed.as_ref();
-    let volume = managed
-        .map(|managed| &managed.data)
-        .or(applied.data.as_ref());
-    let last_backup = managed.and_then(|managed| backup::last(&managed.backup_jobs));
-    let before = status
-        .database
-        .take()
-        .and_then(|database| database.last_backup);
-    status.database = Some(DatabaseStatus {
-        mode: Some(spec.home().mode()),
-        ready: conditions
-            .get(types::DATABASE_READY)
-            .filter(|condition| condition.status != "Unknown")
-            .map(|condition| condition.status == "True"),
-        host: database
-            .and_then(|known| known.host.clone())
-            .or_else(|| host(spec)),
-        primary: managed
-            .filter(|managed| workload::is_database_ready(&managed.stateful_set))
-            .map(|managed| format!("{}-0", managed.stateful_set.name_any()))
-            .or_else(|| database.and_then(|known| known.primary.clone())),
-        volume_claim: volume.map(|volume| volume.claim.name_any()),
-        size_bytes: database.and_then(|known| known.bytes),
-        last_backup: last_backup.map(|(backup, _)| backup).or(before),
-        schema_version: database.and_then(|known| known.schema_version.clone()),
-        move_: spec.moving.as_ref().and_then(components::move_status),
-    });
+    let before = status.database.take();
+    status.database = Some(database::status(
+        before, conditions, spec, applied, database,
+    ));
     let observed = certs.material.observe(&[]);
     let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());
     let phase = match (&observed.previous[..], &observed.ca) {
@@ -395,13 +368,6 @@ fn postgres_version(spec: &Validated) -> Option<String> {
     let image = spec.managed()?.image();
     let version = images::version(&image);
     (!version.is_empty()).then(|| version.chars().take(64).collect())
-}
-
-/// The host and port of a database that the operator runs.
-fn host(spec: &Validated) -> Option<String> {
-    spec.database.postgres()?.managed.as_ref()?;
-    let host = spec.names.postgres_host(&spec.namespace);
-    Some(format!("{host}:{}", managed::PORT))
 }
 
 fn selector(spec: &Validated) -> String {

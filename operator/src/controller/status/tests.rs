@@ -1,5 +1,7 @@
 //! Statuses of whole situations, judged as kstatus judges them.
 
+mod moving;
+
 use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
 use jiff::Timestamp;
 use rstest::rstest;

@@ -1,0 +1,68 @@
+//! What the status says of the database.
+
+use crds::v1alpha1::{conditions as types, status::DatabaseStatus};
+use kube::ResourceExt;
+
+use super::{backup, components, conditions::Conditions};
+use crate::{
+    controller::{
+        apply::Applied,
+        validate::{Home, Validated},
+        workload,
+    },
+    database::{known::Known, managed, place::Storage},
+};
+
+/// The database that serves, which while the reports are moved is the embedded one. `before` is
+/// what was said last; `known` was found out about the database that the specification asks for.
+pub fn status(
+    before: Option<DatabaseStatus>,
+    conditions: &Conditions,
+    spec: &Validated,
+    applied: &Applied,
+    known: Option<&Known>,
+) -> DatabaseStatus {
+    let managed = applied.managed.as_ref();
+    let last_backup = managed.and_then(|managed| backup::last(&managed.backup_jobs));
+    let before = before.and_then(|before| before.last_backup);
+    let serves = spec.moving.is_none();
+    let (managed, known) = (managed.filter(|_| serves), known.filter(|_| serves));
+    DatabaseStatus {
+        mode: Some(spec.home().mode()),
+        ready: conditions
+            .get(types::DATABASE_READY)
+            .filter(|condition| condition.status != "Unknown")
+            .map(|condition| condition.status == "True"),
+        host: known
+            .and_then(|known| known.host.clone())
+            .or_else(|| host(spec)),
+        primary: managed
+            .filter(|managed| workload::is_database_ready(&managed.stateful_set))
+            .map(|managed| format!("{}-0", managed.stateful_set.name_any()))
+            .or_else(|| known.and_then(|known| known.primary.clone())),
+        volume_claim: volume_claim(spec),
+        size_bytes: known.and_then(|known| known.bytes),
+        last_backup: last_backup.map(|(backup, _)| backup).or(before),
+        schema_version: known.and_then(|known| known.schema_version.clone()),
+        move_: spec.moving.as_ref().and_then(components::move_status),
+    }
+}
+
+/// The host and port of a database that the operator runs.
+fn host(spec: &Validated) -> Option<String> {
+    let Home::Postgres(postgres) = spec.home() else {
+        return None;
+    };
+    postgres.managed.as_ref()?;
+    let host = spec.names.postgres_host(&spec.namespace);
+    Some(format!("{host}:{}", managed::PORT))
+}
+
+/// The volume with the reports.
+fn volume_claim(spec: &Validated) -> Option<String> {
+    match spec.home() {
+        Home::Pod(Storage::Claim { .. }) => Some(spec.names.data()),
+        Home::Pod(Storage::EmptyDir { .. }) => None,
+        Home::Postgres(_) => spec.is_managed().then(|| spec.names.postgres_data()),
+    }
+}
