@@ -240,9 +240,7 @@ pub(crate) trait Engine: Log {
 
     /// Whether [`Engine::prepare`] should be called soon, because another database may stand behind
     /// the connections than before. True once for each time.
-    fn is_unprepared(&self) -> bool {
-        false
-    }
+    fn is_unprepared(&self) -> bool;
 
     /// Does what makes later transactions cheaper, and notes for others what this server knows.
     async fn prepare(&self) -> Result<(), EngineError> {

@@ -300,6 +300,13 @@ impl Engine for Movable {
         forward!(self.collect_garbage(max))
     }
 
+    fn is_unprepared(&self) -> bool {
+        match &**self.present.load() {
+            Present::Sqlite(engine) => engine.is_unprepared(),
+            Present::Postgres(moved) => moved.engine.is_unprepared(),
+        }
+    }
+
     async fn prepare(&self) -> Result<(), EngineError> {
         forward!(self.prepare())
     }

@@ -158,6 +158,10 @@ impl Engine for Renumbered {
         self.engine.projects()
     }
 
+    fn is_unprepared(&self) -> bool {
+        self.engine.is_unprepared()
+    }
+
     async fn commit(&self, mut ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
         for op in &mut ops {
             op.resource = self.numbers.there(op.resource);

@@ -114,6 +114,10 @@ impl Log for Sqlite {
 
 #[async_trait::async_trait]
 impl Engine for Sqlite {
+    fn is_unprepared(&self) -> bool {
+        false
+    }
+
     async fn load(&self) -> Result<Loaded, EngineError> {
         read::load(&self.readers).await
     }

@@ -7,7 +7,7 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crds::control::{DatabaseEngine, GateState, ImportMode, ImportType, MovePhase, move_file};
@@ -336,7 +336,7 @@ async fn it_is_cut_at_every_step(#[case] part: u64) {
             match Store::open(home.options()).await {
                 Ok(store) => break Home::bed(store).await,
                 // The cut may come as late as here.
-                Err(error) if error.may_pass() || matches!(error, OpenError::Locked { .. }) => {
+                Err(error) if passes(&error) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Err(error) => panic!("step {step}: {error}"),
@@ -549,14 +549,37 @@ async fn another_database_is_not_taken_for_the_one() {
     assert!(matches!(refused, OpenError::MovedElsewhere(_)), "{refused}");
 }
 
+/// Whether it opens when it is tried again.
+fn passes(error: &OpenError) -> bool {
+    error.may_pass() || matches!(error, OpenError::Locked { .. })
+}
+
 /// An engine that has moved does what every engine does, under numbers that are not its own.
 struct Moved(Home);
+
+impl Moved {
+    /// As the server does: again, while the database cannot be reached in time. The lock of the
+    /// file outlives its owner for a moment when another test starts a process: the child has it
+    /// until it is the other program.
+    async fn open_engine(&self) -> (Arc<dyn Engine>, Option<moving::Mover>) {
+        let options = self.0.move_options();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            match moving::open(&options).await {
+                Ok((engine, mover, _)) => return (engine, mover),
+                Err(error) if Instant::now() < deadline && passes(&error) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
 
 #[async_trait::async_trait]
 impl Fixture for Moved {
     async fn open(&self) -> Arc<dyn Engine> {
-        let options = self.0.move_options();
-        let (engine, mover, _) = moving::open(&options).await.unwrap();
+        let (engine, mover) = self.open_engine().await;
         let Some(mover) = mover else {
             return engine;
         };

@@ -115,29 +115,26 @@ fn the_new_database_is_waited_for_and_the_old_one_serves() {
     waiting.waits_for = Some("PostgreSQL has to be ready first".to_owned());
     let mut unbound = on_postgres(false, None);
     unbound.managed.as_mut().unwrap().data.claim.status = None;
-    let cases = [
-        (
-            unbound,
-            "PersistentVolumeClaim simple-postgres-data is not bound",
-        ),
-        (on_postgres(false, None), "no space left"),
-    ];
-    for (applied, expected) in cases {
-        let status = status_on(&applied, Some(waiting.clone()), None);
-        let is = |type_| condition(&status, type_);
-        assert_eq!(
-            is(types::DATABASE_READY),
-            Some(("True", reasons::DATABASE_AVAILABLE))
-        );
-        assert_eq!(is(types::READY), Some(("True", reasons::SERVING)));
-        assert_eq!(
-            is(types::DATABASE_MOVED),
-            Some(("False", reasons::MOVE_WAITING))
-        );
-        let mut conditions = status.conditions.iter();
-        let moved = conditions.find(|c| c.type_ == types::DATABASE_MOVED);
-        let message = &moved.unwrap().message;
-        assert!(message.starts_with("PostgreSQL has to be ready first: "));
-        assert!(message.contains(expected), "{message}");
-    }
+    let pending = "PersistentVolumeClaim simple-postgres-data is not bound";
+    waits(&waiting, &unbound, pending);
+    waits(&waiting, &on_postgres(false, None), "no space left");
+}
+
+fn waits(waiting: &Moving, applied: &Applied, expected: &str) {
+    let status = status_on(applied, Some(waiting.clone()), None);
+    let is = |type_| condition(&status, type_);
+    assert_eq!(
+        is(types::DATABASE_READY),
+        Some(("True", reasons::DATABASE_AVAILABLE))
+    );
+    assert_eq!(is(types::READY), Some(("True", reasons::SERVING)));
+    assert_eq!(
+        is(types::DATABASE_MOVED),
+        Some(("False", reasons::MOVE_WAITING))
+    );
+    let mut conditions = status.conditions.iter();
+    let moved = conditions.find(|c| c.type_ == types::DATABASE_MOVED);
+    let message = &moved.unwrap().message;
+    assert!(message.starts_with("PostgreSQL has to be ready first: "));
+    assert!(message.contains(expected), "{message}");
 }
