@@ -111,8 +111,7 @@ pub(crate) fn display(value: &Value) -> String {
     }
 }
 
-/// Turns every number into a float, which is what a number of an apply patch is: the kube-apiserver
-/// reads it as YAML.
+/// Turns every number into a float, which is what a number in a key of `fieldsV1` is.
 pub(crate) fn to_floats(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::from(Numeric::of(number).as_float()),
@@ -127,7 +126,8 @@ pub(crate) fn to_floats(value: &Value) -> Value {
     }
 }
 
-/// Turns floats without a fraction into integers, which Go's JSON writes alike.
+/// Turns floats without a fraction into integers: the kube-apiserver reads an apply patch as YAML,
+/// writes it as JSON, where both look alike, and takes what looks like an integer for one.
 pub(crate) fn to_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {

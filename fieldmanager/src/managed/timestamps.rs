@@ -15,7 +15,7 @@ pub fn keep_timestamps(live: &Value, new: &mut Value) {
         .iter()
         .zip(after)
         .all(|(before, after)| without_time(before) == without_time(after));
-    if !same_entries || without_entries(live) != without_entries(new) {
+    if !same_entries || !equal_beside_entries(live, new) {
         return;
     }
     let before = before.clone();
@@ -36,8 +36,20 @@ fn without_time(entry: &Value) -> Value {
     entry
 }
 
-fn without_entries(object: &Value) -> Value {
-    let mut object = object.clone();
-    super::entry::remove_entries(&mut object);
-    object
+fn equal_beside_entries(live: &Value, new: &Value) -> bool {
+    let metadata = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned();
+    let is_same_metadata = match (metadata(live), metadata(new)) {
+        (Some(mut before), Some(mut after)) => {
+            before.remove("managedFields");
+            after.remove("managedFields");
+            before == after
+        }
+        (before, after) => before == after,
+    };
+    is_same_metadata && fields_but_metadata(live).eq(fields_but_metadata(new))
+}
+
+fn fields_but_metadata(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| *name != "metadata")
 }

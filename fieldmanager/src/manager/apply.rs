@@ -11,7 +11,7 @@ use crate::managed::{Managed, Manager, has_entries, remove_entries};
 use crate::set::FieldSet;
 use crate::typed::Duplicates;
 use crate::updater::UpdateError;
-use crate::value::{to_floats, to_integers};
+use crate::value::to_integers;
 
 impl FieldManager {
     /// The object after the manager `name` has applied `config`, with its managed fields; the same
@@ -40,7 +40,8 @@ impl FieldManager {
                 Value::from(self.api_version.as_str()),
             );
         }
-        let config = to_floats(config);
+        let mut config = config.clone();
+        to_integers(&mut config);
         let request = Request {
             manager: self,
             config: &config,
@@ -48,7 +49,6 @@ impl FieldManager {
             now,
         };
         let (mut applied, managed) = request.run(&live, managed, force)?;
-        to_integers(&mut applied);
         if name == last_applied::KUBECTL {
             last_applied::refresh(&mut applied, &config);
         }

@@ -5,7 +5,6 @@ use super::Story;
 use crate::FieldSet;
 use crate::managed::{Managed, Manager};
 use crate::testing::{object, spec, typed};
-use crate::value::to_floats;
 
 /// A write: who, whether by apply, and what.
 fn writes() -> impl Strategy<Value = Vec<(String, bool, Value)>> {
@@ -50,7 +49,7 @@ proptest! {
             let below = paths.filter(|path| path.to_string().starts_with(".spec"));
             below.collect::<FieldSet>()
         };
-        let expected = typed(&to_floats(&object(config))).to_field_set().unwrap();
+        let expected = typed(&object(config)).to_field_set().unwrap();
         prop_assert_eq!(owned(&story, &Manager::apply("a", "")), below_spec(expected));
     }
 
