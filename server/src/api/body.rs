@@ -1,8 +1,10 @@
 //! Reading an object from a request body: decoded, brought into the shape of its schema, checked
 //! against what the path says.
 
+use fieldmanager::go::quote;
 use serde_json::Value;
 
+use super::failure;
 use super::options::FieldValidation;
 use super::scope::Scope;
 use crate::http::ApiError;
@@ -66,7 +68,7 @@ pub fn read(
     let handled = |error: String| {
         ApiError::bad_request(format!(
             "{given_kind} in version {} cannot be handled as a {kind}: {error}",
-            schema::quote(version)
+            quote(version)
         ))
     };
     let unknown = coerce(scope, &mut value, &api_version, &given_kind)
@@ -120,6 +122,18 @@ pub fn coerce(
     }
     schema.default_values(object);
     Ok(unknown)
+}
+
+/// What an apply has made, in the shape of its schema: what the kube-apiserver's encoder does with
+/// an object that was not decoded.
+///
+/// # Errors
+/// 500 without a reason for malformed metadata.
+pub fn shaped(scope: &Scope, object: Object) -> Result<Object, ApiError> {
+    let mut value = Value::Object(object);
+    let coerced = scope.version.schema.coerce(&mut value, Malformed::Refuse);
+    coerced.map_err(|error| failure::unknown(error.to_string()))?;
+    Ok(into_fields(value))
 }
 
 /// `apiVersion` and `kind` of an object; empty where they are missing.
@@ -216,7 +230,8 @@ pub fn check_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn json_type(value: &Value) -> &'static str {
+/// The type of a value, as Go's decoder calls it.
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::options::{WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, warnings, write};
+use super::{Api, body, failure, namespace, owners, warnings, write};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
-use crate::registry::create::{self, MAX_NAME_ATTEMPTS};
+use crate::registry::create::{self, Dedup, MAX_NAME_ATTEMPTS};
 use crate::registry::{Object, RegistryError, lifecycle, meta, validate};
 use crate::store::{Write, WriteError};
 
@@ -32,7 +32,10 @@ pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
         name => name,
     };
     namespace::admit(api, scope, lifecycle::Write::Create, name).await?;
-    notes.extend(create::prepare(&mut object, jiff::Timestamp::now()));
+    create::wipe(&mut object);
+    notes.extend(create::dedup_owner_references(&mut object, Dedup::Received));
+    let mut object = owners::of_new(scope, &options, object);
+    create::assign(&mut object, jiff::Timestamp::now());
     notes.extend(validate::finalizer_warnings(&object, None));
     let attempts = if create::needs_name(&object) {
         MAX_NAME_ATTEMPTS
@@ -71,7 +74,10 @@ async fn store(
 }
 
 /// Validates the object as it would be stored.
-fn check(scope: &Scope, object: Object) -> Result<Object, RegistryError> {
+///
+/// # Errors
+/// 422.
+pub fn check(scope: &Scope, object: Object) -> Result<Object, RegistryError> {
     body::check_type(scope, &object)?;
     let namespaced = scope.definition.namespaced;
     let mut errors = validate::object_meta(&object, namespaced, validate::NameRule::Subdomain);
@@ -85,7 +91,10 @@ fn check(scope: &Scope, object: Object) -> Result<Object, RegistryError> {
 }
 
 /// One attempt; `None` when the name is taken.
-async fn once(
+///
+/// # Errors
+/// 500 for an object with a resourceVersion, and what the store refuses.
+pub async fn once(
     api: &Api,
     scope: &Scope,
     view: &View,

@@ -1,9 +1,12 @@
 //! What the layers below refuse, as the Status that the client gets.
 
+use fieldmanager::{ApplyError, Cause, Conflicts};
+
 use super::options::causes;
 use super::scope::Scope;
 use crate::cache::SnapshotError;
-use crate::http::ApiError;
+use crate::http::status::reason;
+use crate::http::{ApiError, Status, StatusCause};
 use crate::registry::RegistryError;
 use crate::store::{ReadError, StoreError};
 
@@ -42,7 +45,26 @@ pub fn registry(scope: &Scope, name: &str, error: RegistryError) -> ApiError {
 /// no Status for.
 #[must_use]
 pub fn unknown(message: impl Into<String>) -> ApiError {
-    crate::http::Status::failure(500, "", message).into()
+    Status::failure(500, "", message).into()
+}
+
+/// A refusal of the field manager.
+#[must_use]
+pub fn apply(error: ApplyError) -> ApiError {
+    match error {
+        ApplyError::Conflicts(conflicts) => owned_by_others(&conflicts),
+        ApplyError::BadRequest(message) => ApiError::bad_request(message),
+        ApplyError::Internal(message) => unknown(message),
+    }
+}
+
+/// 409 with a cause for each field that somebody else owns.
+fn owned_by_others(conflicts: &Conflicts) -> ApiError {
+    let error: ApiError = Status::failure(409, reason::CONFLICT, conflicts.to_string()).into();
+    let causes = conflicts.causes().into_iter();
+    causes.fold(error, |error, Cause { message, field }| {
+        error.with_cause(StatusCause::new(Cause::REASON, field, message))
+    })
 }
 
 /// A refusal of the store.
@@ -63,7 +85,7 @@ pub fn store(error: &StoreError) -> ApiError {
 
 /// 409 about no object in particular.
 fn conflict(message: String) -> ApiError {
-    crate::http::Status::failure(409, crate::http::status::reason::CONFLICT, message).into()
+    Status::failure(409, reason::CONFLICT, message).into()
 }
 
 /// A version that was not reached in time.

@@ -1,5 +1,6 @@
 //! What a request for a resource does: one file a verb, over `registry`, `cache` and `store`.
 
+mod apply;
 mod body;
 mod control;
 mod create;
@@ -12,6 +13,7 @@ mod get;
 mod list;
 mod namespace;
 pub mod options;
+mod owners;
 mod patch;
 mod read;
 mod scope;

@@ -1,4 +1,4 @@
-//! `patch`: JSON patch and JSON merge patch.
+//! `patch`: JSON patch and JSON merge patch; the way to apply.
 
 use axum::response::Response;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::options::{FieldValidation, WriteKind, WriteOptions, causes};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, update, warnings, write};
+use super::{Api, apply, body, failure, namespace, owners, update, warnings, write};
 use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, Offer, body_type};
 use crate::registry::patch::Patch;
@@ -15,7 +15,11 @@ use crate::schema::{self, DecodeError, Decoded, Encoding, FieldError};
 
 /// The kinds of patches that are applied. The garbage collector tries a strategic merge patch first
 /// and falls back to a merge patch on 415, so the type is judged before anything else.
-const ALLOWED: [BodyType; 2] = [BodyType::JsonPatch, BodyType::MergePatch];
+const ALLOWED: [BodyType; 3] = [
+    BodyType::JsonPatch,
+    BodyType::MergePatch,
+    BodyType::ApplyYaml,
+];
 
 /// Answers a patch.
 ///
@@ -23,25 +27,35 @@ const ALLOWED: [BodyType; 2] = [BodyType::JsonPatch, BodyType::MergePatch];
 /// 415 for other kinds of patches, and whatever the kube-apiserver refuses.
 pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
     let type_ = body_type(&scope.ctx.headers, &ALLOWED)?;
+    if type_ == BodyType::ApplyYaml {
+        return apply::apply(api, scope, bytes).await;
+    }
     let name = scope.object_name()?;
     let accepted = scope.ctx.accept(Offer::Objects)?;
     let view = View::new(scope, accepted, false)?;
     let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Patch)?;
-    let request = Request::read(scope, type_, bytes, options)?;
+    let mut read = None;
     for _ in 0..write::MAX_ATTEMPTS {
         api.caught_up().await?;
         let stored = scope
             .resource
             .get(&scope.key(name))
             .ok_or_else(|| scope.not_found(name))?;
-        let old = write::requested_form(scope, &stored)?;
+        let old = write::live_form(scope, &stored)?;
+        // Where there is no object, the patch is not looked at.
+        let request = match &mut read {
+            Some(request) => request,
+            none => none.insert(Request::read(scope, type_, bytes, &options)?),
+        };
         let (new, mut notes) = request.apply(scope, name, &old)?;
+        let (old, new) = owners::of_changed(scope, &options, old, new);
         namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
         let change = update::Change {
             new,
             old,
             stored: &stored,
             dry_run: options.dry_run,
+            applied: false,
         };
         if let Some(mut response) = update::apply(api, scope, &view, change, &mut notes).await? {
             warnings::add(&mut response, notes);
@@ -63,7 +77,7 @@ impl Request {
         scope: &Scope,
         type_: BodyType,
         bytes: &[u8],
-        options: WriteOptions,
+        options: &WriteOptions,
     ) -> Result<Self, ApiError> {
         let Decoded { value, duplicates } =
             schema::decode(bytes, Encoding::Json).map_err(|error| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fieldmanager::FieldManager;
 use http::Method;
 use tokio::time::Instant;
 
@@ -21,6 +22,8 @@ pub struct Scope {
     pub definition: Arc<ResourceDefinition>,
     /// The requested version of it.
     pub version: VersionDefinition,
+    /// Keeps account of who owns which field, in this version.
+    pub field_manager: Arc<FieldManager>,
     /// Its objects.
     pub resource: Arc<Resource>,
     /// Until when the request may wait for a held gate.
@@ -49,6 +52,9 @@ impl Scope {
         let (Effective { definition, .. }, version) = served
             .version(&info.api_group, &info.version, &info.resource)
             .ok_or(ApiError::PageNotFound)?;
+        let field_manager = definition
+            .field_manager(&info.version)
+            .ok_or(ApiError::PageNotFound)?;
         check_path(&ctx, definition)?;
         let name = GroupResource::new(info.api_group.as_str(), info.resource.as_str());
         let resource = api.store.resource(&name).ok_or_else(|| {
@@ -57,6 +63,7 @@ impl Scope {
         Ok(Self {
             definition: Arc::clone(definition),
             version: version.clone(),
+            field_manager: Arc::clone(field_manager),
             resource,
             patience: gate::patience(),
             ctx,

@@ -7,11 +7,12 @@ use serde_json::Value;
 use super::options::{WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, warnings, write};
+use super::{Api, body, failure, namespace, owners, warnings, write};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
 use crate::model::StoredObject;
-use crate::registry::{Object, RegistryError, create, lifecycle, meta, update, validate};
+use crate::registry::create::{self, Dedup};
+use crate::registry::{Object, RegistryError, lifecycle, meta, update, validate};
 use crate::store::{Write, WriteError};
 
 /// Answers an update.
@@ -34,14 +35,17 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
         .resource
         .get(&scope.key(name))
         .ok_or_else(|| scope.not_found(name))?;
-    let old = write::requested_form(scope, &stored)?;
+    let old = write::live_form(scope, &stored)?;
     update::check_uid(&object, &old, &storage_key(scope, name)).map_err(refuse)?;
+    notes.extend(create::dedup_owner_references(&mut object, Dedup::Received));
+    let (old, new) = owners::of_changed(scope, &options, old, object);
     namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
     let change = Change {
-        new: object,
+        new,
         old,
         stored: &stored,
         dry_run: options.dry_run,
+        applied: false,
     };
     match apply(api, scope, &view, change, &mut notes).await? {
         Some(mut response) => {
@@ -69,6 +73,8 @@ pub struct Change<'a> {
     pub stored: &'a StoredObject,
     /// Do everything but write.
     pub dry_run: bool,
+    /// Whether what it is to become was applied: it then has not the shape of its schema yet.
+    pub applied: bool,
 }
 
 /// Checks, prepares and writes a change, of an update or of a patch; `None` when the object was
@@ -89,6 +95,7 @@ pub async fn apply(
         old,
         stored,
         dry_run,
+        applied,
     } = change;
     let name = stored.key.name();
     let refuse = |error| failure::registry(scope, name, error);
@@ -100,7 +107,10 @@ pub async fn apply(
     );
     notes.extend(update::prepare(&mut new, &old));
     notes.extend(validate::finalizer_warnings(&new, Some(&old)));
-    let (new, old) = check(scope, new, old).map_err(refuse)?;
+    let (mut new, old) = check(scope, new, old).map_err(refuse)?;
+    if applied {
+        new = body::shaped(scope, new)?;
+    }
     let key = stored.key.clone();
     if update::completes_deletion(&new, &old) {
         let response = view.respond_value(StatusCode::OK, Value::Object(new))?;
@@ -112,16 +122,15 @@ pub async fn apply(
         };
         return finish(api, scope, name, (!dry_run).then_some(write), response).await;
     }
-    if dry_run || new == old {
+    if dry_run || is_stored(scope, &new, &old, stored)? {
         return view
             .respond_value(StatusCode::OK, Value::Object(new))
             .map(Some);
     }
-    let object = write::stored_form(scope, new);
     let write = Write::Update {
         key,
         expected_rv: Some(stored.rv),
-        object,
+        object: write::stored_form(scope, new),
     };
     match write::commit(api, scope, write).await {
         Ok(written) => view
@@ -130,6 +139,21 @@ pub async fn apply(
         Err(write::Failure::Write(WriteError::Conflict { .. })) => Ok(None),
         Err(other) => Err(other.into_api(scope, name)),
     }
+}
+
+/// Whether a write would change nothing. What is stored may be of an older schema than `old`, the
+/// form in which it was read.
+fn is_stored(
+    scope: &Scope,
+    new: &Object,
+    old: &Object,
+    stored: &StoredObject,
+) -> Result<bool, ApiError> {
+    if new != old {
+        return Ok(false);
+    }
+    let stored = stored.value().map_err(ApiError::internal)?;
+    Ok(write::stored_form(scope, new.clone()) == stored)
 }
 
 async fn finish(
@@ -159,7 +183,8 @@ fn check(scope: &Scope, new: Object, old: Object) -> Result<(Object, Object), Re
     // Twice, as in the kube-apiserver: once for any resource, once for custom resources.
     errors.extend(validate::object_meta_update(&new, &old));
     errors.extend(validate::object_meta_update(&new, &old));
-    let (new, old) = (Value::Object(new), Value::Object(old));
+    let (mut new, old) = (Value::Object(new), Value::Object(old));
+    fieldmanager::keep_timestamps(&old, &mut new);
     errors.extend(scope.version.schema.validate_update(&new, &old));
     if errors.is_empty() {
         Ok((body::into_fields(new), body::into_fields(old)))

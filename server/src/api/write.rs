@@ -7,10 +7,13 @@ use super::{Api, body, failure, gate};
 use crate::http::ApiError;
 use crate::model::{BodyError, StoredObject};
 use crate::registry::Object;
+use crate::schema::Malformed;
 use crate::store::{Write, WriteError, Written};
 
-/// Most attempts of a write that does not depend on the version it meets, as in the kube-apiserver.
-pub const MAX_ATTEMPTS: usize = 5;
+/// Most attempts of a write that does not depend on the version it meets. Each that fails means that
+/// somebody else has written, so as many at the same time do not occur. The kube-apiserver goes on
+/// until the request times out.
+pub const MAX_ATTEMPTS: usize = 100;
 
 /// Why a write was not made.
 #[derive(Debug)]
@@ -65,6 +68,22 @@ pub fn requested_form(scope: &Scope, object: &StoredObject) -> Result<Object, Ap
     let api_version = scope.definition.api_version(&scope.version.name);
     object.insert("apiVersion".to_owned(), Value::from(api_version));
     Ok(object)
+}
+
+/// A stored object as a write in the requested version meets it: in the shape of that version's
+/// schema, with its defaults.
+///
+/// # Errors
+/// 500 when its text cannot be read.
+pub fn live_form(scope: &Scope, object: &StoredObject) -> Result<Object, ApiError> {
+    let schema = &scope.version.schema;
+    let mut value = Value::Object(requested_form(scope, object)?);
+    // Malformed metadata is dropped, never refused, so this cannot fail.
+    schema
+        .coerce(&mut value, Malformed::Drop)
+        .map_err(ApiError::internal)?;
+    schema.default_values(&mut value);
+    Ok(body::into_fields(value))
 }
 
 /// Makes a write. One that meets a held gate waits for it as the request would have at its

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use fieldmanager::go::quote;
+
 use super::user::UserInfo;
 use crate::http::{ApiError, RequestInfo};
 
@@ -109,11 +111,10 @@ impl Attributes {
     /// The 403 for a refusal; `reason` is the authorizer's explanation, or empty.
     #[must_use]
     pub fn forbidden(&self, reason: &str) -> ApiError {
-        let quoted = crate::http::quoted;
-        let user = quoted(&self.user.username);
+        let user = quote(&self.user.username);
         let mut why = match &self.target {
             Target::Path(path) => {
-                format!("User {user} cannot {} path {}", self.verb, quoted(path))
+                format!("User {user} cannot {} path {}", self.verb, quote(path))
             }
             Target::Resource(target) => {
                 let resource = if target.subresource.is_empty() {
@@ -124,13 +125,13 @@ impl Attributes {
                 let place = if target.namespace.is_empty() {
                     "at the cluster scope".to_owned()
                 } else {
-                    format!("in the namespace {}", quoted(&target.namespace))
+                    format!("in the namespace {}", quote(&target.namespace))
                 };
                 format!(
                     "User {user} cannot {} resource {} in API group {} {place}",
                     self.verb,
-                    quoted(&resource),
-                    quoted(&target.group),
+                    quote(&resource),
+                    quote(&target.group),
                 )
             }
         };

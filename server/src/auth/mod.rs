@@ -2,6 +2,7 @@
 
 mod attributes;
 mod authentication;
+mod authority;
 mod authorization;
 mod front_proxy;
 mod review;
@@ -12,6 +13,7 @@ pub use attributes::{Attributes, ResourceTarget, Target};
 pub use authentication::{
     Authentication, AuthenticationError, Authenticator, PeerCertificates, Proof,
 };
+pub use authority::Authority;
 pub use authorization::{Authorizer, Decision, SubjectAccess, authorize_forwarded};
 pub use front_proxy::{FrontProxyConfig, FrontProxyConfigError, PeerError};
 pub use review::ReviewError;

@@ -1,7 +1,7 @@
 //! Reading a CustomResourceDefinition.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionSpec,
@@ -72,6 +72,7 @@ impl ResourceDefinition {
             categories: names.categories.clone().unwrap_or_default(),
             namespaced: spec.scope == "Namespaced",
             versions,
+            field_managers: OnceLock::new(),
         })
     }
 }
@@ -130,6 +131,10 @@ fn version_definition(
     })?;
     let open_api =
         serde_json::to_value(props).map_err(|err| error(schema_path.as_str(), err.to_string()))?;
+    let types = fieldmanager::Schema::from_openapi(&open_api).map_err(|err| {
+        let field = format!("{schema_path}.{}", err.path);
+        error(field.trim_end_matches('.'), err.reason)
+    })?;
     let columns = columns(version);
     let printer = Printer::new(&columns)
         .map_err(|err| error(format!("{path}.additionalPrinterColumns"), err.to_string()))?;
@@ -139,6 +144,7 @@ fn version_definition(
         storage: version.storage,
         deprecation_warning: deprecation_warning(spec, version),
         schema: Arc::new(schema),
+        types,
         open_api: Arc::new(open_api),
         printer: Arc::new(printer),
         columns,

@@ -5,13 +5,16 @@
 //! everything that counts.
 
 mod crd;
+mod ownership;
 #[cfg(test)]
 mod tests;
 mod version;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
+use fieldmanager::FieldManager;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -50,6 +53,9 @@ pub struct ResourceDefinition {
     pub namespaced: bool,
     /// All versions, the served and the stored, in order of priority (highest first).
     pub versions: Vec<VersionDefinition>,
+    /// By served version; made from the versions when first asked for.
+    #[serde(skip)]
+    field_managers: OnceLock<BTreeMap<String, Arc<FieldManager>>>,
 }
 
 /// One version of a resource.
@@ -66,7 +72,9 @@ pub struct VersionDefinition {
     pub deprecation_warning: Option<String>,
     /// The schema, ready to work with.
     pub schema: Arc<Structural>,
-    /// The `openAPIV3Schema` it was read from.
+    /// The same schema as it tells which fields are owned by themselves.
+    pub types: fieldmanager::Schema,
+    /// The `openAPIV3Schema` both were read from.
     pub open_api: Arc<Value>,
     /// Printer columns after the built-in `Name`; just `Age` where the CRD gives none.
     pub columns: Vec<Column>,

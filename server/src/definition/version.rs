@@ -83,10 +83,13 @@ impl TryFrom<Stored> for VersionDefinition {
         let props = JSONSchemaProps::deserialize(&*stored.open_api)
             .map_err(|err| refuse(err.to_string()))?;
         let schema = Structural::parse(&props).map_err(|err| refuse(err.to_string()))?;
+        let types = fieldmanager::Schema::from_openapi(&stored.open_api)
+            .map_err(|err| refuse(err.to_string()))?;
         let printer = Printer::new(&stored.columns).map_err(|err| refuse(err.to_string()))?;
         Ok(Self {
             printer: Arc::new(printer),
             schema: Arc::new(schema),
+            types,
             name: stored.name,
             served: stored.served,
             storage: stored.storage,

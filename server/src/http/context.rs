@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::ApiError;
 use super::negotiation::{self, Accepted, Offer};
 use super::request_info::RequestInfo;
-use crate::auth::UserInfo;
+use crate::auth::{Attributes, Authority, UserInfo};
 
 /// An authenticated and authorized request for a resource.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct RequestContext {
     pub headers: HeaderMap,
     /// Who asks.
     pub user: Arc<UserInfo>,
+    /// Decides whether they may.
+    pub authority: Authority,
     /// Identifies the request in the logs: the kube-apiserver's `Audit-ID`, else made here.
     pub request_id: Arc<str>,
     /// When the request is given up with 504; `None` for a watch.
@@ -48,8 +50,20 @@ impl RequestContext {
     pub fn user_agent(&self) -> &str {
         self.headers
             .get(USER_AGENT)
-            .and_then(|value| value.to_str().ok())
+            .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
             .unwrap_or_default()
+    }
+
+    /// Makes sure that the sender may use another verb too on what the request is about.
+    ///
+    /// # Errors
+    /// 403, and 500 when nobody could be asked.
+    pub async fn require(&self, verb: &str) -> Result<(), ApiError> {
+        let attributes = Attributes {
+            verb: verb.to_owned(),
+            ..Attributes::of(&self.info, self.user.clone())
+        };
+        self.authority.require(&attributes).await
     }
 }
 

@@ -20,7 +20,6 @@ mod server;
 
 pub use age::ConnectionAge;
 pub use context::{ApiHandler, RequestContext};
-pub(crate) use error::quoted;
 pub use error::{ApiError, MAX_BODY_BYTES};
 pub use health::{Check, Health};
 pub use limits::{LimitConfig, Limits};

@@ -23,8 +23,8 @@ use super::negotiation::accept_error;
 use super::request_info::RequestInfo;
 use super::{gzip, record, routes};
 use crate::auth::{
-    Attributes, Authentication, AuthenticationError, Authenticator, Authorizer, Decision,
-    PeerCertificates, Proof, authorize_forwarded,
+    Attributes, Authentication, AuthenticationError, Authenticator, Authority, Authorizer,
+    PeerCertificates, Proof,
 };
 use crate::cluster::EffectiveDefinitions;
 use crate::telemetry::Metrics;
@@ -123,7 +123,7 @@ impl Pipeline {
         refuse_impersonation(&incoming.headers, proof)?;
         let attributes = Attributes::of(&incoming.info, user);
         if !incoming.info.is_resource_request {
-            self.authorize(&attributes, proof).await?;
+            self.authority(proof).require(&attributes).await?;
             let Incoming {
                 method,
                 headers,
@@ -156,7 +156,8 @@ impl Pipeline {
         proof: Proof,
         deadline: Option<Instant>,
     ) -> Result<Response, ApiError> {
-        self.authorize(&attributes, proof).await?;
+        let authority = self.authority(proof);
+        authority.require(&attributes).await?;
         let Incoming {
             method,
             headers,
@@ -173,6 +174,7 @@ impl Pipeline {
             method,
             headers,
             user,
+            authority,
             request_id,
             deadline,
             shutdown,
@@ -181,16 +183,8 @@ impl Pipeline {
         self.api.dispatch(ctx, body.bytes.clone()).await
     }
 
-    async fn authorize(&self, attributes: &Attributes, proof: Proof) -> Result<(), ApiError> {
-        let decision = match proof {
-            Proof::FrontProxy => authorize_forwarded(self.authorizer.as_ref(), attributes).await,
-            Proof::Token | Proof::Anonymous => self.authorizer.authorize(attributes).await,
-        };
-        match decision {
-            Ok(Decision::Allow) => Ok(()),
-            Ok(Decision::Deny(reason)) => Err(attributes.forbidden(&reason)),
-            Err(error) => Err(ApiError::internal(error)),
-        }
+    fn authority(&self, proof: Proof) -> Authority {
+        Authority::new(self.authorizer.clone(), proof)
     }
 }
 

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 
 use super::health::Health;
+use super::negotiation::is_apply;
 use super::pipeline::{SERVER_HEADER, guarded};
 use super::request_info::RequestInfo;
 use crate::cluster::Served;
@@ -38,7 +39,7 @@ impl Seen {
             .get(USER_AGENT)
             .and_then(|value| value.to_str().ok());
         Self {
-            labels: labels(info, served),
+            labels: labels(info, headers, served),
             method_path: format!("{} {}", info.verb, info.path),
             user_agent: agent.unwrap_or_default().to_owned(),
             started,
@@ -75,13 +76,14 @@ impl Seen {
 }
 
 /// Labels from a bounded set: a path that a client makes up is not named.
-fn labels(info: &RequestInfo, served: &Served) -> RequestLabels {
+fn labels(info: &RequestInfo, headers: &HeaderMap, served: &Served) -> RequestLabels {
     let verb = match info.verb.as_str() {
         "get" => "get",
         "list" => "list",
         "watch" => "watch",
         "create" => "create",
         "update" => "update",
+        "patch" if is_apply(headers) => "apply",
         "patch" => "patch",
         "delete" => "delete",
         "deletecollection" => "deletecollection",

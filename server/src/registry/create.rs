@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Object, RegistryError, managed_fields, meta, names, rfc3339};
+use super::{Object, RegistryError, meta, names, rfc3339};
 
 /// Most names that are tried for one `generateName`. With eight, a million names with one prefix
 /// collide in fewer than one of a thousand requests (KEP-4420).
@@ -28,13 +28,9 @@ pub fn ensure_namespace(object: &mut Object, namespace: Option<&str>) -> Result<
     Ok(())
 }
 
-/// Gives a new object its system metadata: uid, creationTimestamp, generation 1; whatever the
-/// client put there is overwritten. Returns warnings for the client.
-///
-/// The name is left alone; see [`needs_name`].
-pub fn prepare(object: &mut Object, now: jiff::Timestamp) -> Vec<String> {
-    let warnings = dedup_owner_references(object).into_iter().collect();
-    managed_fields::on_create(object);
+/// Takes what only the server sets out of a new object. One that is applied keeps it, as on the
+/// kube-apiserver.
+pub fn wipe(object: &mut Object) {
     meta::edit(object, |metadata| {
         for field in [
             "deletionTimestamp",
@@ -43,6 +39,15 @@ pub fn prepare(object: &mut Object, now: jiff::Timestamp) -> Vec<String> {
         ] {
             metadata.remove(field);
         }
+    });
+}
+
+/// Gives a new object its system metadata: uid, creationTimestamp, generation 1; whatever the
+/// client put there is overwritten.
+///
+/// The name is left alone; see [`needs_name`].
+pub fn assign(object: &mut Object, now: jiff::Timestamp) {
+    meta::edit(object, |metadata| {
         metadata.insert(
             "uid".to_owned(),
             Value::String(uuid::Uuid::new_v4().to_string()),
@@ -50,7 +55,6 @@ pub fn prepare(object: &mut Object, now: jiff::Timestamp) -> Vec<String> {
         metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
         metadata.insert("generation".to_owned(), Value::from(1));
     });
-    warnings
 }
 
 /// Whether a name has to be generated from `metadata.generateName`.
@@ -80,8 +84,17 @@ pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
     }
 }
 
+/// When owner references are looked through, which the warning about them tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dedup {
+    /// As soon as the object is read: of a create and an update.
+    Received,
+    /// After a patch was applied. The kube-apiserver does so after mutating admission.
+    Patched,
+}
+
 /// Removes owner references that stand there twice, and gives the warning that is due then.
-pub fn dedup_owner_references(object: &mut Object) -> Option<String> {
+pub fn dedup_owner_references(object: &mut Object, dedup: Dedup) -> Option<String> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
@@ -97,8 +110,12 @@ pub fn dedup_owner_references(object: &mut Object) -> Option<String> {
     if duplicates.is_empty() {
         return None;
     }
+    let when = match dedup {
+        Dedup::Received => "",
+        Dedup::Patched => " after mutating admission happens",
+    };
     Some(format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references \
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references \
          in 1.20+, and may reject such requests as early as 1.24; please fix your requests; \
          duplicate UID(s) observed: {}",
         duplicates.join(", ")
@@ -122,7 +139,8 @@ mod tests {
             "creationTimestamp": "2000-01-01T00:00:00Z", "selfLink": "/x",
             "deletionTimestamp": "2000-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}}),
         );
-        assert!(prepare(&mut new, "2026-11-21T08:00:00.5Z".parse().unwrap()).is_empty());
+        wipe(&mut new);
+        assign(&mut new, "2026-11-21T08:00:00.5Z".parse().unwrap());
         let uid = meta::text(&new, "uid").to_owned();
         assert_eq!(uid.parse::<uuid::Uuid>().unwrap().get_version_num(), 4);
         assert_eq!(
@@ -163,10 +181,10 @@ mod tests {
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
         let other = json!({"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "u"});
         let mut new = object(json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
-        let warning = dedup_owner_references(&mut new).unwrap();
+        let warning = dedup_owner_references(&mut new, Dedup::Received).unwrap();
         assert!(warning.ends_with("duplicate UID(s) observed: u"));
         assert_eq!(new["metadata"]["ownerReferences"], json!([owner, other]));
-        assert_eq!(dedup_owner_references(&mut new), None);
+        assert_eq!(dedup_owner_references(&mut new, Dedup::Received), None);
     }
 
     #[test]

@@ -5,7 +5,6 @@ pub mod create;
 pub mod delete;
 mod error;
 pub mod lifecycle;
-mod managed_fields;
 pub mod meta;
 pub mod names;
 pub mod patch;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Object, RegistryError, create, managed_fields, meta};
+use super::{Object, RegistryError, create, meta};
 use crate::schema::FieldError;
 
 /// The uid that the sender of an update believes to change. `key` is how storage calls the object.
@@ -24,22 +24,28 @@ pub fn check_uid(new: &Object, old: &Object, key: &str) -> Result<(), RegistryEr
     })
 }
 
+/// The resourceVersion in an object; 0 for none.
+///
+/// # Errors
+/// 500, as the kube-apiserver, when it is not a number.
+pub fn version(object: &Object) -> Result<u64, RegistryError> {
+    let text = meta::text(object, "resourceVersion");
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| {
+        let text = fieldmanager::go::quote(text);
+        RegistryError::Internal(format!("strconv.ParseUint: parsing {text}: invalid syntax"))
+    })
+}
+
 /// The resourceVersion that the sender of an update has seen last.
 ///
 /// # Errors
 /// 409 when the stored object has changed since; 422 when the update names no version; 500, as the
 /// kube-apiserver, when it is not a number.
 pub fn check_version(new: &Object, old: &Object) -> Result<(), RegistryError> {
-    let text = meta::text(new, "resourceVersion");
-    let given = match text {
-        "" => 0,
-        text => text.parse::<u64>().map_err(|_| {
-            RegistryError::Internal(format!(
-                "strconv.ParseUint: parsing {}: invalid syntax",
-                crate::schema::quote(text)
-            ))
-        })?,
-    };
+    let given = version(new)?;
     if given == 0 {
         return Err(RegistryError::UpdateWithoutVersion(FieldError::invalid(
             "metadata.resourceVersion",
@@ -63,10 +69,9 @@ const KEPT: &[(&str, bool)] = &[
 ];
 
 /// Carries over what an update cannot change and counts the generation. Both objects are in the
-/// same served version. Returns warnings for the client.
-pub fn prepare(new: &mut Object, old: &Object) -> Vec<String> {
-    let warnings = create::dedup_owner_references(new).into_iter().collect();
-    managed_fields::on_update(new, old);
+/// same served version. Returns a warning for the client.
+pub fn prepare(new: &mut Object, old: &Object) -> Option<String> {
+    let warning = create::dedup_owner_references(new, create::Dedup::Patched);
     let changed = differs_beside_metadata(new, old);
     let generation = meta::generation(old) + i64::from(changed);
     let stored = meta::metadata(old);
@@ -85,7 +90,7 @@ pub fn prepare(new: &mut Object, old: &Object) -> Vec<String> {
         }
         metadata.remove("selfLink");
     });
-    warnings
+    warning
 }
 
 fn differs_beside_metadata(a: &Object, b: &Object) -> bool {

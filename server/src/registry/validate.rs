@@ -8,18 +8,17 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use fieldmanager::NameError;
+use fieldmanager::go::quote;
 use serde_json::{Map, Value};
 
 use super::{Object, meta, names};
 use crate::schema::{
     FieldError, dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
-    quote,
 };
 
 /// Sum of the lengths of all keys and values of annotations, in bytes.
 const ANNOTATIONS_MAX: i64 = 256 * 1024;
-/// Longest name of a field manager, in bytes.
-const MANAGER_MAX: i64 = 128;
 /// Longest subresource in an entry of managedFields, in bytes.
 const SUBRESOURCE_MAX: i64 = 256;
 /// Finalizer of foreground deletion.
@@ -328,9 +327,10 @@ fn managed_fields_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldEr
                 detail,
             ));
         }
-        errors.extend(field_manager(
+        errors.extend(manager_name(
             text(entry, "manager"),
             &format!("{field}.manager"),
+            false,
         ));
         if i64::try_from(text(entry, "subresource").len()).unwrap_or(i64::MAX) > SUBRESOURCE_MAX {
             errors.push(FieldError::too_long(
@@ -341,29 +341,28 @@ fn managed_fields_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldEr
     }
 }
 
-/// Errors of the name of a field manager: longer than 128 bytes, or unprintable characters.
+/// Errors of the name of a field manager; only apply cannot do without one.
 #[must_use]
-pub fn field_manager(manager: &str, field: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if i64::try_from(manager.len()).unwrap_or(i64::MAX) > MANAGER_MAX {
-        errors.push(FieldError::too_long(field, MANAGER_MAX));
-    }
-    for (position, c) in manager.char_indices().filter(|(_, c)| !printable(*c)) {
-        let detail = format!(
-            "invalid character U+{:04X} (at position {position})",
-            u32::from(c)
-        );
-        errors.push(FieldError::invalid(field, manager, detail));
-    }
+pub fn manager_name(name: &str, field: &str, is_apply: bool) -> Vec<FieldError> {
+    let errors = fieldmanager::check_name(name, is_apply).into_iter();
     errors
-}
-
-/// Go's `unicode.IsPrint`, near enough: letters, marks, numbers, punctuation, symbols and the
-/// ASCII space, but no other space and no control or format character.
-fn printable(c: char) -> bool {
-    let format = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e000}'..='\u{f8ff}');
-    c == ' ' || !(c.is_control() || c.is_whitespace() || format)
+        .map(|error| match error {
+            NameError::Missing => FieldError::required(field, "is required for apply patch"),
+            NameError::TooLong => {
+                let max = i64::try_from(fieldmanager::MAX_NAME_LENGTH).unwrap_or(i64::MAX);
+                FieldError::too_long(field, max)
+            }
+            NameError::Unprintable {
+                name,
+                character,
+                position,
+            } => {
+                let code = u32::from(character);
+                let detail = format!("invalid character U+{code:04X} (at position {position})");
+                FieldError::invalid(field, name, detail)
+            }
+        })
+        .collect()
 }
 
 /// Warnings about finalizers that `new` has and `old` has not: a name without a domain can clash.

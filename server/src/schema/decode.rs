@@ -2,10 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
+use fieldmanager::go::quote;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-
-use super::quote;
 
 /// Most duplicates that are named; more are counted as one error too many to tell.
 const MAX_DUPLICATES: usize = 100;

@@ -1,7 +1,8 @@
 //! Errors that name a field, in the words of the kube-apiserver.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use fieldmanager::go::quote;
 use serde_json::Value;
 
 /// What is wrong with a field; each kind has its own `reason` in a Status cause.
@@ -190,30 +191,4 @@ fn print(value: &Value) -> String {
         Value::String(text) => quote(text),
         other => other.to_string(),
     }
-}
-
-/// Go's `%q`: like a JSON string, but control characters as `\x07` and `\u00a0` forms.
-#[must_use]
-pub fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(quoted, "\\x{:02x}", c as u32);
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -13,6 +13,7 @@ mod format;
 mod names;
 mod object_meta;
 mod prune;
+mod repeated;
 mod structural;
 #[cfg(test)]
 mod tests;
@@ -20,10 +21,11 @@ mod validate;
 
 pub use coerce::{CoerceError, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode};
-pub use error::{FieldError, FieldErrorKind, quote};
+pub use error::{FieldError, FieldErrorKind};
 pub use names::{
     dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
 };
 pub use prune::MAX_UNKNOWN;
+pub use repeated::{Repeated, repeated_keys};
 pub use structural::{SchemaError, Structural};
 pub use validate::MAX_ERRORS;

@@ -18,7 +18,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
 /// What a request is counted under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
-    /// Verb of the API; `other` for unusual methods.
+    /// Verb of the API, `apply` for a patch of that kind; `other` for unusual methods.
     pub verb: &'static str,
     /// API group, or empty.
     pub group: String,

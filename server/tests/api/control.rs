@@ -17,6 +17,14 @@ fn imported(name: &str, rv: u64) -> Value {
     object["metadata"]["resourceVersion"] = json!(rv.to_string());
     object["metadata"]["creationTimestamp"] = json!("2026-11-21T08:00:00Z");
     object["metadata"]["generation"] = json!(1);
+    // What is no business of ours is taken as it is.
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "m", "operation": "Update", "apiVersion": "wgpolicyk8s.io/v1alpha2",
+            "time": "2026-11-21T08:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:gone": {}},
+            "subresource": "status"},
+        {"manager": "n", "operation": "Apply", "apiVersion": "wgpolicyk8s.io/v0",
+            "fieldsType": "FieldsV1", "fieldsV1": {}},
+    ]);
     object
 }
 

@@ -11,7 +11,7 @@ async fn an_object_reads_as_it_was_written() {
     assert_eq!(got.headers["content-type"], "application/json");
     assert!(got.body.ends_with(b"}\n"));
     assert_eq!(got.json(), created);
-    assert_snapshot!(serde_json::to_string(&steady(got.json())).unwrap(), @r#"{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"creationTimestamp":"<time>","generation":1,"labels":{"app":"a"},"name":"a","namespace":"default","resourceVersion":"<rv>","uid":"<uid>"},"results":[{"policy":"p","result":"pass","rule":"r"}],"scope":{"apiVersion":"v1","kind":"Pod","name":"a"},"summary":{"error":0,"fail":0,"pass":1,"skip":0,"warn":0}}"#);
+    assert_snapshot!(serde_json::to_string(&steady(got.json())).unwrap(), @r#"{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"creationTimestamp":"<time>","generation":1,"labels":{"app":"a"},"managedFields":[{"apiVersion":"wgpolicyk8s.io/v1alpha2","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"f:results":{},"f:scope":{},"f:summary":{".":{},"f:error":{},"f:fail":{},"f:pass":{},"f:skip":{},"f:warn":{}}},"manager":"unknown","operation":"Update","time":"<time>"}],"name":"a","namespace":"default","resourceVersion":"<rv>","uid":"<uid>"},"results":[{"policy":"p","result":"pass","rule":"r"}],"scope":{"apiVersion":"v1","kind":"Pod","name":"a"},"summary":{"error":0,"fail":0,"pass":1,"skip":0,"warn":0}}"#);
 }
 
 #[tokio::test]

@@ -13,7 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use reports_server::api::Api;
-use reports_server::auth::UserInfo;
+use reports_server::auth::{
+    Attributes, Authority, Authorizer, Decision, Proof, ReviewError, UserInfo,
+};
 use reports_server::cluster::{
     Effective, EffectiveDefinitions, NamespaceError, NamespaceLookup, NamespacePhase,
 };
@@ -79,10 +81,32 @@ impl NamespaceLookup for Namespaces {
     }
 }
 
+/// Allows all verbs but those that the test takes away.
+#[derive(Default)]
+pub struct Rights(Mutex<Vec<String>>);
+
+impl Rights {
+    pub fn deny(&self, verb: &str) {
+        self.0.lock().unwrap().push(verb.to_owned());
+    }
+}
+
+#[async_trait]
+impl Authorizer for Rights {
+    async fn authorize(&self, attributes: &Attributes) -> Result<Decision, ReviewError> {
+        Ok(if self.0.lock().unwrap().contains(&attributes.verb) {
+            Decision::Deny("the test says so".to_owned())
+        } else {
+            Decision::Allow
+        })
+    }
+}
+
 pub struct Server {
     pub api: Api,
     pub store: Store,
     pub namespaces: Arc<Namespaces>,
+    pub rights: Arc<Rights>,
     pub shutdown: CancellationToken,
     pub user: String,
     _dir: TempDir,
@@ -138,6 +162,7 @@ impl Server {
             api: Api::new(store.clone(), served, namespaces.clone()),
             store,
             namespaces,
+            rights: Arc::default(),
             shutdown: CancellationToken::new(),
             user: "tester".to_owned(),
             _dir: dir,
@@ -200,6 +225,17 @@ impl Server {
             .await
     }
 
+    /// Applies a configuration; `query` names the manager.
+    pub async fn apply(&self, uri: &str, query: &str, config: &Value) -> Answer {
+        let request = self
+            .request("PATCH", &format!("{uri}?{query}"))
+            .json(config);
+        request
+            .header("content-type", "application/apply-patch+yaml")
+            .send()
+            .await
+    }
+
     /// Creates a report of this name and gives it back.
     pub async fn created(&self, name: &str) -> Value {
         let answer = self.post(REPORTS, &report(name)).await;
@@ -256,6 +292,7 @@ impl Request<'_> {
                 username: self.user,
                 ..UserInfo::default()
             }),
+            authority: Authority::new(self.server.rights.clone(), Proof::Token),
             request_id: "test".into(),
             deadline: None,
             shutdown: self.server.shutdown.clone(),
@@ -417,7 +454,7 @@ pub fn steady(mut value: Value) -> Value {
                     match key.as_str() {
                         "uid" if value.is_string() => *value = json!("<uid>"),
                         "resourceVersion" if value.is_string() => *value = json!("<rv>"),
-                        "creationTimestamp" | "deletionTimestamp" if value.is_string() => {
+                        "creationTimestamp" | "deletionTimestamp" | "time" if value.is_string() => {
                             *value = json!("<time>");
                         }
                         _ => walk(value),

@@ -7,6 +7,7 @@
     reason = "as in unit tests; helpers too"
 )]
 
+mod apply;
 mod bodies;
 mod control;
 mod create;

@@ -62,7 +62,7 @@ async fn other_kinds_of_patches_are_refused_before_anything_else() {
     let server = Server::start().await;
     for type_ in [
         "application/strategic-merge-patch+json",
-        "application/apply-patch+yaml",
+        "application/apply-patch+cbor",
         "application/json",
         "",
     ] {
@@ -77,7 +77,8 @@ async fn other_kinds_of_patches_are_refused_before_anything_else() {
         assert_eq!(
             answer.message(),
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json"
+             application/json-patch+json, application/merge-patch+json, \
+             application/apply-patch+yaml"
         );
     }
 }

@@ -133,25 +133,69 @@ async fn an_invalid_update_changes_nothing() {
     assert_eq!(server.get(&uri("a")).await.json(), created);
 }
 
+/// Managers and what they own.
+fn owners(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().cloned();
+    let entries = entries.unwrap_or_default();
+    entries
+        .iter()
+        .map(|entry| format!("{} {}", entry["manager"], entry["fieldsV1"]))
+        .collect()
+}
+
 #[tokio::test]
-async fn managed_fields_stay_as_clients_gave_them() {
+async fn whoever_changes_a_field_owns_it() {
+    let server = Server::start().await;
+    let by = |name: &str| format!("{}?fieldManager={name}", uri("a"));
+    let mut new = json!({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+        "metadata": {"name": "a"}, "summary": {"pass": 1}});
+    let created = server
+        .request("POST", REPORTS)
+        .json(&new)
+        .header("user-agent", "agent/1.0 (linux)")
+        .send()
+        .await
+        .expect(201)
+        .json();
+    let of_agent = r#""agent" {"f:summary":{".":{},"f:pass":{}}}"#;
+    assert_eq!(owners(&created), [of_agent]);
+    new["metadata"] = created["metadata"].clone();
+    let same = server.put(&by("put"), &new).await.expect(200).json();
+    assert_eq!(same, created, "nothing changes hands with nothing changed");
+    new["summary"]["fail"] = json!(2);
+    let put = server.put(&by("put"), &new).await.expect(200).json();
+    let of_put = r#""put" {"f:summary":{"f:fail":{}}}"#;
+    assert_eq!(owners(&put), [of_agent, of_put]);
+    let patch = json!({"summary": {"pass": 3}});
+    let merged = server.merge_patch(&by("s"), &patch).await.expect(200);
+    let merged = merged.json();
+    let of_merge = r#""s" {"f:summary":{"f:pass":{}}}"#;
+    let rest = r#""agent" {"f:summary":{}}"#;
+    assert_eq!(owners(&merged), [rest, of_put, of_merge]);
+    let patch = json!([{"op": "remove", "path": "/summary/fail"}]);
+    let patched = server.json_patch(&by("t"), &patch).await.expect(200).json();
+    assert_eq!(owners(&patched), [rest, of_merge]);
+}
+
+#[tokio::test]
+async fn entries_are_edited_and_forgotten() {
     let server = Server::start().await;
     let entry = json!({"manager": "m", "operation": "Update", "apiVersion": "wgpolicyk8s.io/v1alpha2",
         "time": "2026-11-21T08:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:scope": {}}});
-    let mut object = report("a");
+    let mut object = server.created("a").await;
     object["metadata"]["managedFields"] = json!([entry]);
-    let mut object = server.post(REPORTS, &object).await.expect(201).json();
-    assert_eq!(object["metadata"]["managedFields"], json!([entry]));
-    object["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("managedFields");
-    object["results"] = json!([]);
     let mut object = server.put(&uri("a"), &object).await.expect(200).json();
     assert_eq!(object["metadata"]["managedFields"], json!([entry]));
     object["metadata"]["managedFields"] = json!([{}]);
-    let object = server.put(&uri("a"), &object).await.expect(200).json();
+    let mut object = server.put(&uri("a"), &object).await.expect(200).json();
     assert_eq!(object["metadata"].get("managedFields"), None);
+    object["results"] = json!([]);
+    let object = server.put(&uri("a"), &object).await.expect(200).json();
+    assert_eq!(
+        object["metadata"].get("managedFields"),
+        None,
+        "who is forgotten is not kept account of until somebody applies"
+    );
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use rstest::rstest;
 
@@ -179,6 +180,12 @@ async fn metrics_name_only_resources_that_are_served() {
     for path in [known, "/apis/g.io/v1/madeups"] {
         proxy.send(as_user(path, "bob")).await;
     }
+    let path = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/default/policyreports/a";
+    let mut apply = as_user(path, "bob");
+    *apply.method_mut() = Method::PATCH;
+    let type_ = HeaderValue::from_static("application/apply-patch+yaml; charset=utf-8");
+    apply.headers_mut().insert(CONTENT_TYPE, type_);
+    proxy.send(apply).await;
     let answer = proxy.send(as_user("/metrics", "bob")).await;
     assert_eq!(
         answer.header("content-type"),
@@ -189,6 +196,8 @@ async fn metrics_name_only_resources_that_are_served() {
         "reports_server_requests_total{verb=\"list\",group=\"wgpolicyk8s.io\",\
          resource=\"policyreports\",code=\"200\"} 1",
         "reports_server_requests_total{verb=\"list\",group=\"\",resource=\"\",code=\"200\"} 1",
+        "reports_server_requests_total{verb=\"apply\",group=\"wgpolicyk8s.io\",\
+         resource=\"policyreports\",code=\"200\"} 1",
         "reports_server_watchers{verb=\"watch\",group=\"wgpolicyk8s.io\",\
          resource=\"policyreports\"} 1",
         "reports_server_reviews_total{kind=\"SubjectAccessReview\",outcome=\"answered\"}",

@@ -1,5 +1,6 @@
 //! `DeleteOptions`, from the body or, without one, from the query.
 
+use fieldmanager::go::quote;
 use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
@@ -8,7 +9,7 @@ use crate::api::body::type_meta;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::http::{ApiError, RequestContext};
 use crate::registry::delete::{Preconditions, Propagation};
-use crate::schema::{self, Encoding, FieldError, quote};
+use crate::schema::{self, Encoding, FieldError};
 
 /// Options of a delete or deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Conversion of query parameters, with the texts of Go's `strconv`.
 
+use fieldmanager::go::quote;
+
 use crate::http::{ApiError, Query};
-use crate::schema::quote;
 
 /// A 64-bit number; `None` when the parameter is absent.
 ///

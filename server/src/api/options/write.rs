@@ -25,20 +25,26 @@ pub enum WriteKind {
     Update,
     /// `PatchOptions` of a JSON or merge patch.
     Patch,
+    /// `PatchOptions` of an apply patch.
+    Apply,
 }
 
 /// Options of a create, update or patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Do everything but store the outcome.
     pub dry_run: bool,
     /// What is done about unknown and duplicate fields.
     pub field_validation: FieldValidation,
+    /// Who is to own what the request writes; empty where the client does not say, which only
+    /// apply does not allow.
+    pub field_manager: String,
+    /// Whether an apply takes fields from others that own them with other values.
+    pub force: bool,
 }
 
 impl WriteOptions {
-    /// Reads and validates the query parameters. `fieldManager` is validated and then left:
-    /// ownership of fields is not tracked.
+    /// Reads and validates the query parameters.
     ///
     /// # Errors
     /// 422 naming every parameter that breaks a rule.
@@ -50,9 +56,12 @@ impl WriteOptions {
                 "may not be specified for non-apply patch",
             ));
         }
-        errors.extend(validate::field_manager(
-            &param::text(query, "fieldManager"),
+        let field_manager = param::text(query, "fieldManager");
+        let is_apply = kind == WriteKind::Apply;
+        errors.extend(validate::manager_name(
+            &field_manager,
             "fieldManager",
+            is_apply,
         ));
         errors.extend(dry_run_error(&dry_run_values(query)));
         let directive = param::text(query, "fieldValidation");
@@ -73,12 +82,14 @@ impl WriteOptions {
         let options = match kind {
             WriteKind::Create => "CreateOptions",
             WriteKind::Update => "UpdateOptions",
-            WriteKind::Patch => "PatchOptions",
+            WriteKind::Patch | WriteKind::Apply => "PatchOptions",
         };
         check(options, &errors)?;
         Ok(Self {
             dry_run: !dry_run_values(query).is_empty(),
             field_validation,
+            field_manager,
+            force: is_apply && param::boolean(query, "force").unwrap_or_default(),
         })
     }
 }
@@ -113,13 +124,18 @@ mod tests {
     )]
     fn good(#[case] query: &str, #[case] dry_run: bool, #[case] validation: FieldValidation) {
         let got = WriteOptions::parse(&Query::parse(query), WriteKind::Patch).unwrap();
-        assert_eq!(
-            got,
-            WriteOptions {
-                dry_run,
-                field_validation: validation
-            }
-        );
+        assert_eq!((got.dry_run, got.field_validation), (dry_run, validation));
+        assert!(!got.force);
+    }
+
+    #[rstest]
+    #[case("fieldManager=me", false)]
+    #[case("fieldManager=me&force=true", true)]
+    #[case("fieldManager=me&force=", true)]
+    #[case("fieldManager=me&force=false", false)]
+    fn apply(#[case] query: &str, #[case] force: bool) {
+        let got = WriteOptions::parse(&Query::parse(query), WriteKind::Apply).unwrap();
+        assert_eq!((got.field_manager.as_str(), got.force), ("me", force));
     }
 
     #[rstest]
@@ -140,6 +156,12 @@ mod tests {
         "force=true",
         "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for \
          non-apply patch"
+    )]
+    #[case(
+        WriteKind::Apply,
+        "force=true",
+        "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
+         apply patch"
     )]
     #[case(
         WriteKind::Patch,

@@ -8,6 +8,8 @@ mod tests;
 
 use std::fmt;
 
+use fieldmanager::go::quote;
+
 use crate::http::status::{Status, StatusCause, StatusDetails, reason};
 
 /// Largest request body in bytes, as in the kube-apiserver.
@@ -36,29 +38,6 @@ impl fmt::Display for Qualified<'_> {
             write!(f, "{resource}.{group}")
         }
     }
-}
-
-/// A string as Go's `%q` prints it (for the characters that names and users are made of).
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_ascii_control() => {
-                let hex = hex::encode([u8::try_from(c).unwrap_or_default()]);
-                out.push_str("\\x");
-                out.push_str(&hex);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
@@ -139,7 +118,7 @@ impl ApiError {
     /// 404 for an object: `policyreports.wgpolicyk8s.io "x" not found`.
     #[must_use]
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} {} not found", Qualified(group, resource), quoted(name));
+        let message = format!("{} {} not found", Qualified(group, resource), quote(name));
         Self::about(
             404,
             reason::NOT_FOUND,
@@ -154,7 +133,7 @@ impl ApiError {
         let message = format!(
             "{} {} already exists",
             Qualified(group, resource),
-            quoted(name)
+            quote(name)
         );
         Self::about(
             409,
@@ -170,7 +149,7 @@ impl ApiError {
         let message = format!(
             "object is being deleted: {} {} already exists",
             Qualified(group, resource),
-            quoted(name)
+            quote(name)
         );
         Self::about(
             409,
@@ -186,7 +165,7 @@ impl ApiError {
         let message = format!(
             "{} {} already exists, the server was not able to generate a unique name for the object",
             Qualified(group, resource),
-            quoted(name)
+            quote(name)
         );
         Self::about(
             409,
@@ -204,7 +183,7 @@ impl ApiError {
         let message = format!(
             "Operation cannot be fulfilled on {} {}: {why}",
             Qualified(group, resource),
-            quoted(name)
+            quote(name)
         );
         Self::about(
             409,
@@ -225,7 +204,7 @@ impl ApiError {
     /// 422 with the findings, a cause each, in their order.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<StatusCause>) -> Self {
-        let head = format!("{} {} is invalid", Qualified(group, kind), quoted(name));
+        let head = format!("{} {} is invalid", Qualified(group, kind), quote(name));
         let message = match invalid_texts(&causes).as_slice() {
             [] => head,
             [one] => format!("{head}: {one}"),
@@ -267,7 +246,7 @@ impl ApiError {
                 format!(
                     "{} {} is forbidden: {why}",
                     Qualified(group, resource),
-                    quoted(name)
+                    quote(name)
                 )
             }
         };
@@ -296,7 +275,7 @@ impl ApiError {
     /// 405: `<action> is not supported on resources of kind "<plural>.<group>"`.
     #[must_use]
     pub fn method_not_allowed(group: &str, resource: &str, action: &str) -> Self {
-        let kind = quoted(&Qualified(group, resource).to_string());
+        let kind = quote(&Qualified(group, resource).to_string());
         let message = format!("{action} is not supported on resources of kind {kind}");
         Self::about(
             405,

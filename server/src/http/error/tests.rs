@@ -144,10 +144,3 @@ fn a_deletion_is_a_success_without_code() {
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"x","group":"wgpolicyk8s.io","kind":"policyreports","uid":"u"}}"#
     );
 }
-
-#[rstest]
-#[case("plain", "\"plain\"")]
-#[case("a\"b\\c\n\t\u{1}é", "\"a\\\"b\\\\c\\n\\t\\x01é\"")]
-fn names_are_quoted_as_in_go(#[case] name: &str, #[case] expected: &str) {
-    assert_eq!(quoted(name), expected);
-}

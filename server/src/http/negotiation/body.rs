@@ -37,6 +37,12 @@ impl BodyType {
     pub const OBJECTS: [Self; 2] = [Self::Json, Self::Yaml];
 }
 
+/// Whether the body is an apply patch.
+#[must_use]
+pub fn is_apply(headers: &HeaderMap) -> bool {
+    body_type(headers, &[BodyType::ApplyYaml]).is_ok()
+}
+
 /// The encoding of a request body, which must be one of `allowed`. Parameters of the media type
 /// are ignored. A body without a type is JSON.
 ///

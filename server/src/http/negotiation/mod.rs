@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::request_info::Query;
 use clause::clauses;
 
-pub use body::{BodyType, body_type};
+pub use body::{BodyType, body_type, is_apply};
 pub use discovery::{DiscoveryForm, accept_discovery};
 
 /// Encodings of objects.

@@ -112,9 +112,14 @@ fn finalizers_and_managed_fields() {
          invalid character U+000A (at position 1)"
     );
     assert_eq!(
-        field_manager(&"x".repeat(129), "fieldManager")[0].to_string(),
+        manager_name(&"x".repeat(129), "fieldManager", false)[0].to_string(),
         "fieldManager: Too long: may not be more than 128 bytes"
     );
+    assert_eq!(
+        manager_name("", "fieldManager", true)[0].to_string(),
+        "fieldManager: Required value: is required for apply patch"
+    );
+    assert!(manager_name("", "fieldManager", false).is_empty());
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! `anyOf`, `oneOf`, `allOf` and `not`.
 
+use fieldmanager::go::quote;
 use serde_json::Value;
 
-use super::super::{Structural, quote};
+use super::super::Structural;
 use super::Outcome;
 use super::path::Path;
 

@@ -145,7 +145,7 @@ impl Structural {
         if let FormatKind::Text(kind) = format.kind {
             outcome.matches += 1;
             if !kind.admits(text) {
-                let quoted = super::super::quote(text);
+                let quoted = fieldmanager::go::quote(text);
                 let detail = format!("{path} in body must be of type {}: {quoted}", format.name);
                 outcome.push(FieldError::type_invalid(path.to_field(), text, detail));
             }

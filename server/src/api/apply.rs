@@ -1,0 +1,187 @@
+//! Server-side apply: an object created or changed by what a manager wants of it.
+
+use axum::response::Response;
+use serde_json::Value;
+
+use super::options::{FieldValidation, WriteKind, WriteOptions};
+use super::scope::Scope;
+use super::view::View;
+use super::{Api, body, create, failure, namespace, update, warnings, write};
+use crate::http::ApiError;
+use crate::http::negotiation::Offer;
+use crate::model::StoredObject;
+use crate::registry::create::{Dedup, assign, dedup_owner_references, ensure_namespace};
+use crate::registry::{self, Object, RegistryError, lifecycle, meta, validate};
+use crate::schema::{self, Encoding, Repeated};
+
+/// Answers an apply patch.
+///
+/// # Errors
+/// 409 where others own fields with other values, and whatever else the kube-apiserver refuses.
+pub async fn apply(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
+    let name = scope.object_name()?;
+    let accepted = scope.ctx.accept(Offer::Objects)?;
+    let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Apply)?;
+    let (config, repeated) = read(bytes)?;
+    let request = Request {
+        api,
+        scope,
+        name,
+        view: View::new(scope, accepted, false)?,
+        options,
+        config,
+        repeated,
+    };
+    for _ in 0..write::MAX_ATTEMPTS {
+        api.caught_up().await?;
+        let mut notes = request.notes();
+        let response = match scope.resource.get(&scope.key(name)) {
+            Some(stored) => request.change(&stored, &mut notes).await?,
+            None => request.create(&mut notes).await?,
+        };
+        if let Some(mut response) = response {
+            warnings::add(&mut response, notes);
+            return Ok(response);
+        }
+    }
+    Err(failure::registry(scope, name, RegistryError::modified()))
+}
+
+/// What the manager wants, as it was sent (nothing is pruned, and no default filled in), and the
+/// keys that stand there twice.
+fn read(bytes: &[u8]) -> Result<(Value, Vec<Repeated>), ApiError> {
+    let refuse = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
+    if bytes.trim_ascii().is_empty() {
+        return Ok((Value::Null, Vec::new()));
+    }
+    // Most clients send JSON, which is YAML too, and much quicker to read as what it is.
+    let decoded = schema::decode(bytes, Encoding::Json)
+        .or_else(|_| schema::decode(bytes, Encoding::Yaml))
+        .map_err(|error| refuse(error.to_string()))?;
+    let repeated = if decoded.duplicates.is_empty() {
+        Vec::new()
+    } else {
+        schema::repeated_keys(bytes)
+    };
+    match decoded.value {
+        value @ (Value::Object(_) | Value::Null) => Ok((value, repeated)),
+        other => Err(refuse(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go \
+             value of type map[string]interface {{}}",
+            body::json_type(&other)
+        ))),
+    }
+}
+
+struct Request<'a> {
+    api: &'a Api,
+    scope: &'a Scope,
+    name: &'a str,
+    view: View,
+    options: WriteOptions,
+    config: Value,
+    repeated: Vec<Repeated>,
+}
+
+impl Request<'_> {
+    /// What the client is to be warned of before anything is done.
+    fn notes(&self) -> Vec<String> {
+        match self.options.field_validation {
+            FieldValidation::Warn => self.repeated.iter().map(ToString::to_string).collect(),
+            FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+        }
+    }
+
+    /// Changes what is there; `None` when somebody else has changed it in the meantime.
+    async fn change(
+        &self,
+        stored: &StoredObject,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Response>, ApiError> {
+        let live = Value::Object(write::live_form(self.scope, stored)?);
+        let new = self.merged(Some(&live))?;
+        self.admit(lifecycle::Write::Update).await?;
+        let change = update::Change {
+            new,
+            old: body::into_fields(live),
+            stored,
+            dry_run: self.options.dry_run,
+            applied: true,
+        };
+        update::apply(self.api, self.scope, &self.view, change, notes).await
+    }
+
+    /// Makes a new object; `None` when there is one of this name meanwhile.
+    async fn create(&self, notes: &mut Vec<String>) -> Result<Option<Response>, ApiError> {
+        let (scope, name) = (self.scope, self.name);
+        let refuse = |error| failure::registry(scope, name, error);
+        let mut object = self.merged(None)?;
+        self.admit(lifecycle::Write::Create).await?;
+        notes.extend(dedup_owner_references(&mut object, Dedup::Patched));
+        registry::update::version(&object).map_err(refuse)?;
+        assign(&mut object, jiff::Timestamp::now());
+        if !self.options.dry_run {
+            // The storage's to do, which a dry run does not reach.
+            meta::set_text(&mut object, "resourceVersion", "");
+        }
+        notes.extend(validate::finalizer_warnings(&object, None));
+        let object = create::check(scope, object).map_err(refuse)?;
+        // The kube-apiserver has asked whether the client may patch.
+        scope.ctx.require("create").await?;
+        let object = body::shaped(scope, object)?;
+        let (api, view) = (self.api, &self.view);
+        create::once(api, scope, view, name, object, self.options.dry_run).await
+    }
+
+    /// The object as it is to be, with its owners, in the place that the path names.
+    fn merged(&self, live: Option<&Value>) -> Result<Object, ApiError> {
+        let (scope, options) = (self.scope, &self.options);
+        let manager = options.field_manager.as_str();
+        let now = jiff::Timestamp::now();
+        let applied = scope
+            .field_manager
+            .apply(live, &self.config, manager, options.force, now);
+        let mut value = applied.map_err(failure::apply)?;
+        self.check_strictly()?;
+        scope.version.schema.default_values(&mut value);
+        let mut object = body::into_fields(value);
+        if live.is_none() {
+            self.check_uid(&object)?;
+        }
+        ensure_namespace(&mut object, scope.namespace())
+            .map_err(|error| failure::registry(scope, self.name, error))?;
+        body::check_name(scope, &object)?;
+        Ok(object)
+    }
+
+    fn check_strictly(&self) -> Result<(), ApiError> {
+        if self.options.field_validation != FieldValidation::Strict || self.repeated.is_empty() {
+            return Ok(());
+        }
+        let lines = self.repeated.iter().map(|key| format!("\n  {key}"));
+        Err(ApiError::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{}",
+            lines.collect::<String>()
+        )))
+    }
+
+    /// Who names a uid means an object that is there.
+    fn check_uid(&self, object: &Object) -> Result<(), ApiError> {
+        let uid = meta::text(object, "uid");
+        if uid.is_empty() {
+            return Ok(());
+        }
+        let error = RegistryError::Conflict {
+            names_kind: false,
+            detail: format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object \
+                 was found"
+            ),
+        };
+        Err(failure::registry(self.scope, self.name, error))
+    }
+
+    async fn admit(&self, write: lifecycle::Write) -> Result<(), ApiError> {
+        namespace::admit(self.api, self.scope, write, self.name).await
+    }
+}
