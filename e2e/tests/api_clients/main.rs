@@ -6,7 +6,9 @@
     reason = "clippy takes helpers outside #[test] functions for production code"
 )]
 
+#[path = "../api_support/mod.rs"]
 mod api_support;
+mod applies;
 
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ async fn kubectl_and_the_controllers() {
     setup.switch().await;
     timed("kubectl_reads", kubectl_reads(&setup)).await;
     timed("kubectl_writes", kubectl_writes(&setup)).await;
+    timed("kubectl_applies", applies::kubectl_applies(&setup)).await;
+    timed("kube_applies", applies::kube_applies(&setup)).await;
     timed(
         "the_control_api_reads_well",
         the_control_api_reads_well(&setup),

@@ -6,7 +6,8 @@ use crate::{api_support::*, transcript::*};
 
 pub async fn updates(t: &mut Transcript<'_>) {
     let a = t.get("before updates", &item("a")).await;
-    t.put("no-op", &item("a"), &a).await;
+    let same = t.put("no-op", &item("a"), &a).await;
+    t.same("no-op", &a, &same);
     let relabelled = with(a.clone(), "/metadata/labels", json!({"x": "y"}));
     let a = t.put("metadata only", &item("a"), &relabelled).await;
     let changed = t

@@ -12,8 +12,10 @@
 
 #[path = "../api_support/mod.rs"]
 mod api_support;
+mod applies;
 mod changes;
 mod creates;
+mod owners;
 mod reads;
 mod removals;
 mod transcript;
@@ -22,9 +24,13 @@ mod watches;
 use std::collections::BTreeMap;
 
 use api_support::*;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use transcript::Transcript;
 
 const NO_WARNINGS: &str = "a refusal carries no warnings of unknown fields";
+
+const NO_WRITE: &str = "the kube-apiserver writes whenever nulls or empty maps of metadata are applied, \
+                        also if nothing changes";
 
 /// Steps whose answers differ, and why.
 const KNOWN: &[(&str, &str)] = &[
@@ -38,6 +44,10 @@ const KNOWN: &[(&str, &str)] = &[
         "the references are printed with sorted keys",
     ),
     ("text/plain:", "protobuf is not in the list of media types"),
+    ("put odd time", "an unreadable time is told in other words"),
+    ("apply null label: same?", NO_WRITE),
+    ("apply null labels: same?", NO_WRITE),
+    ("apply empty values: same?", NO_WRITE),
     ("unknown version:", NO_WARNINGS),
     ("other version: PUT", NO_WARNINGS),
     ("merge version:", NO_WARNINGS),
@@ -45,7 +55,7 @@ const KNOWN: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn a_client_cannot_tell_the_server_from_the_crd() {
-    let mut setup = Setup::start().await;
+    let mut setup = Setup::start_with(with_another_version).await;
     let crd = transcript(&setup).await.steps;
     setup.switch().await;
     let ours = transcript(&setup).await.steps;
@@ -66,6 +76,17 @@ async fn a_client_cannot_tell_the_server_from_the_crd() {
     );
 }
 
+/// Adds a served version that knows less than the first.
+fn with_another_version(crd: &mut CustomResourceDefinition) {
+    let mut other = crd.spec.versions[0].clone();
+    "v1beta1".clone_into(&mut other.name);
+    other.storage = false;
+    let schema = other.schema.as_mut().unwrap();
+    let schema = schema.open_api_v3_schema.as_mut().unwrap();
+    schema.properties.as_mut().unwrap().remove("scope");
+    crd.spec.versions.push(other);
+}
+
 async fn transcript(setup: &Setup) -> Transcript<'_> {
     let mut t = Transcript {
         setup,
@@ -77,6 +98,8 @@ async fn transcript(setup: &Setup) -> Transcript<'_> {
     creates::bodies(&mut t).await;
     changes::updates(&mut t).await;
     changes::patches(&mut t).await;
+    owners::owners(&mut t).await;
+    applies::applies(&mut t).await;
     removals::deletions(&mut t).await;
     removals::collections(&mut t).await;
     removals::paths(&mut t).await;

@@ -8,6 +8,7 @@ use crate::api_support::*;
 
 pub const YAML: (&str, &str) = ("content-type", "application/yaml");
 pub const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
+pub const APPLY: (&str, &str) = ("content-type", "application/apply-patch+yaml");
 pub const JSON_PATCH: (&str, &str) = ("content-type", "application/json-patch+json");
 
 /// What was answered to each step.
@@ -107,6 +108,18 @@ impl Transcript<'_> {
             .await
     }
 
+    pub async fn apply(&mut self, step: &str, uri: &str, query: &str, config: &Value) -> Value {
+        let uri = format!("{uri}?{query}");
+        self.send(step, "PATCH", &uri, &[APPLY], config.to_string())
+            .await
+    }
+
+    /// Notes whether two answers are the same to the letter: whether a write was none.
+    pub fn same(&mut self, step: &str, one: &Value, other: &Value) {
+        let said = if one == other { "same" } else { "changed" };
+        self.steps.push((format!("{step}: same?"), said.to_owned()));
+    }
+
     pub async fn delete(&mut self, step: &str, uri: &str, body: &Value) -> Value {
         let body = if body.is_null() {
             String::new()
@@ -121,16 +134,21 @@ impl Transcript<'_> {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| self.steady(item)),
             Value::Object(map) => {
-                // Ownership of fields is not tracked (docs/api-compatibility.md).
-                map.remove("managedFields");
                 steady_causes(map);
                 for (key, value) in map.iter_mut() {
                     match (key.as_str(), &value) {
                         ("resourceVersion", Value::String(text)) if text.parse::<u64>().is_ok() => {
                             *value = json!("<rv>");
                         }
-                        ("creationTimestamp" | "deletionTimestamp", Value::String(_)) => {
+                        ("creationTimestamp" | "deletionTimestamp" | "time", Value::String(_)) => {
                             *value = json!("<time>");
+                        }
+                        // They are in the order of their times, of which some are the same.
+                        ("managedFields", Value::Array(_)) => {
+                            self.steady(value);
+                            if let Value::Array(entries) = value {
+                                entries.sort_by_key(ToString::to_string);
+                            }
                         }
                         ("continue", Value::String(text)) if !text.is_empty() => {
                             *value = json!("<token>");
@@ -158,6 +176,7 @@ impl Transcript<'_> {
         for head in [
             "json parse error: ",
             "error decoding patch: ",
+            "error converting YAML to JSON: yaml: ",
             "continue key is not valid: ",
         ] {
             if let Some((before, tail)) = text.split_once(head) {
@@ -165,6 +184,7 @@ impl Transcript<'_> {
                     "json: ",
                     "server does not",
                     "incorrect encoded",
+                    "unmarshal errors:",
                     "encoded start",
                 ];
                 let keep = known.iter().any(|start| tail.starts_with(start));

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Setup {
     pub client: Client,
     /// More flags for the server.
     pub server_args: Vec<String>,
+    /// Served versions of the group.
+    versions: Vec<String>,
     files: TempDir,
     server: Option<Process>,
 }
@@ -44,15 +47,26 @@ pub struct Setup {
 impl Setup {
     /// The kube-apiserver serves the reports from the CRDs.
     pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same, with CRDs that `adjust` changes before they are created.
+    pub async fn start_with(adjust: impl Fn(&mut CustomResourceDefinition)) -> Self {
         let cluster = Cluster::start(ClusterOptions::default()).await.unwrap();
         let client = cluster.client().await.unwrap();
+        let mut versions = BTreeSet::new();
         for resource in catalog::group(GROUP) {
-            install(&client, catalog::to_crd(resource).unwrap()).await;
+            let mut crd = catalog::to_crd(resource).unwrap();
+            adjust(&mut crd);
+            let served = crd.spec.versions.iter().filter(|version| version.served);
+            versions.extend(served.map(|version| version.name.clone()));
+            install(&client, crd).await;
         }
         Self {
             cluster,
             client,
             server_args: Vec::new(),
+            versions: versions.into_iter().collect(),
             files: tempfile::tempdir().unwrap(),
             server: None,
         }
@@ -84,11 +98,11 @@ impl Setup {
         for resource in catalog::group(GROUP) {
             self.open_gate(resource.plural).await;
         }
-        for version in versions() {
+        for version in &self.versions {
             self.register(GROUP, version, &ca).await;
         }
         // The aggregator serves the group at once and fetches its documents a moment later.
-        for version in versions() {
+        for version in &self.versions {
             let path = format!("apis/{GROUP}/{version}");
             self.until(&format!("{path} is documented"), async || {
                 !self.get("/openapi/v3").await.json()["paths"][&path].is_null()
@@ -316,21 +330,6 @@ fn program() -> PathBuf {
         program.display()
     );
     program
-}
-
-fn versions() -> Vec<&'static str> {
-    let mut versions: Vec<&str> = catalog::group(GROUP)
-        .flat_map(|resource| {
-            resource
-                .versions
-                .iter()
-                .filter(|v| v.served)
-                .map(|v| v.name)
-        })
-        .collect();
-    versions.sort_unstable();
-    versions.dedup();
-    versions
 }
 
 async fn install(client: &Client, crd: CustomResourceDefinition) {
