@@ -27,7 +27,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// A TCP proxy on 127.0.0.1. It passes everything on until it is told otherwise; what it is told
+/// A TCP proxy, on 127.0.0.1 unless it is given a listener. It passes everything on until it is told otherwise; what it is told
 /// holds for connections that are open and for new ones. It runs on a thread of its own, so that
 /// it lives on while a test blocks or drops its runtime. Gone when dropped.
 pub struct Proxy {
@@ -60,7 +60,14 @@ impl Proxy {
     /// # Errors
     /// When no port is free.
     pub fn start(port: u16) -> Result<Self> {
-        let listener = port::listener()?;
+        Self::on(port::listener()?, port)
+    }
+
+    /// A proxy from `listener`, which may be in another network namespace, to `port` of 127.0.0.1.
+    ///
+    /// # Errors
+    /// When the listener cannot be used.
+    pub fn on(listener: std::net::TcpListener, port: u16) -> Result<Self> {
         listener.set_nonblocking(true)?;
         let own = listener.local_addr()?.port();
         let shared = Arc::new(Shared {
@@ -98,7 +105,7 @@ impl Proxy {
         })
     }
 
-    /// Where clients connect, on 127.0.0.1.
+    /// Where clients connect, on the listener's address.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port

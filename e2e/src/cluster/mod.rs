@@ -267,6 +267,15 @@ impl Cluster {
         command
     }
 
+    /// A listener of this process at an address inside of the cluster, such as
+    /// [`network::NODE_IP`], which pods reach.
+    ///
+    /// # Errors
+    /// When the address is taken.
+    pub fn listen(&self, address: SocketAddr) -> Result<std::net::TcpListener, Error> {
+        namespace::listen(self.record.pid, address).context(|| format!("listen on {address}"))
+    }
+
     /// As [`Cluster::command`], in the cluster's mounts, too; the program is to be added.
     #[must_use]
     pub fn shell(&self) -> std::process::Command {

@@ -4,10 +4,17 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, OpenOptions},
-    os::unix::{ffi::OsStrExt, process::CommandExt},
+    io,
+    net::{SocketAddr, TcpListener},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{
     Error,
@@ -63,6 +70,19 @@ pub(super) fn is_founder(pid: u32, state: &StateDir) -> bool {
             .is_some_and(|program| program.ends_with(b"unshare"))
             && words.any(|word| word == path)
     })
+}
+
+/// A listener inside of the cluster's network, for a process outside of it: a socket stays in the
+/// namespace that its thread was in. `pid` is that of `unshare`.
+pub(super) fn listen(pid: u32, address: SocketAddr) -> io::Result<TcpListener> {
+    let namespace = fs::File::open(format!("/proc/{pid}/ns/net"))?;
+    let thread = std::thread::spawn(move || {
+        let kind = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(namespace.as_fd(), kind)?;
+        TcpListener::bind(address)
+    });
+    let ended = |_| io::Error::other("the thread that listens has panicked");
+    thread.join().map_err(ended)?
 }
 
 /// A command that will run `program` inside of the cluster's network, with the files,

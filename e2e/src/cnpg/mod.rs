@@ -4,16 +4,22 @@
 //!
 //! Like the real one it makes the Secrets `NAME-app` and `NAME-ca` and the Services `NAME-rw`,
 //! `NAME-ro` and `NAME-r`, reports phase, primary and instances in the status, moves the primary,
-//! and replaces password and certificates. Unlike it, `NAME-rw` leads nowhere inside of the cluster:
-//! a proxy of the test stands for it.
+//! and replaces password and certificates. Unlike it, the servers are no pods:
+//! a proxy of the test stands for `NAME-rw`, at an address of the node where pods are to reach it.
 
 mod crds;
 mod objects;
 
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, bail};
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::{
+    core::v1::{Secret, Service},
+    discovery::v1::EndpointSlice,
+};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
@@ -23,11 +29,52 @@ use kube::{
 use pgtest::{Authority, DATABASE, Postgres, PostgresOptions, Proxy, Tls, USER};
 use serde_json::{Value, json};
 
+use crate::cluster::{Cluster, network::NODE_IP};
+
 pub use crds::{NAME as CRD, install, uninstall};
 
 const MANAGER: &str = "cloudnative-pg";
+/// Port of the entrance at a node.
+const PORT: u16 = 15432;
+/// A port on which nobody listens.
+const NOBODY: u16 = 1;
 /// Longest wait for a `Cluster` to be made.
 const LIMIT: Duration = Duration::from_mins(1);
+
+/// What stands for the Service `NAME-rw`. It leads nowhere until a `Cluster` is looked after, and
+/// is known before that.
+pub struct Entrance {
+    proxy: Proxy,
+    address: SocketAddr,
+}
+
+impl Entrance {
+    /// On 127.0.0.1, for an operator that runs outside of a cluster.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub fn local() -> Result<Self> {
+        let proxy = Proxy::start(NOBODY)?;
+        let address = (Ipv4Addr::LOCALHOST, proxy.port()).into();
+        Ok(Self { proxy, address })
+    }
+
+    /// At the node, for pods.
+    ///
+    /// # Errors
+    /// When there is another one in this cluster.
+    pub fn of_node(cluster: &Cluster) -> Result<Self> {
+        let address = (NODE_IP, PORT).into();
+        let proxy = Proxy::on(cluster.listen(address)?, NOBODY)?;
+        Ok(Self { proxy, address })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
 
 /// A `Cluster` that is looked after.
 pub struct CloudNativePg {
@@ -38,20 +85,12 @@ pub struct CloudNativePg {
     /// The instances; the first is the primary.
     primary: (u32, Postgres),
     standby: Option<(u32, Postgres)>,
-    service: Proxy,
+    entrance: Entrance,
+    /// Whether the `Cluster` asks for commits that a standby has, too.
+    synchronous: bool,
 }
 
 impl CloudNativePg {
-    /// What stands for the Service `NAME-rw`: it leads nowhere until [`Self::look_after`] is given
-    /// it, and its port is known before that.
-    ///
-    /// # Errors
-    /// When there is no free port.
-    pub fn service() -> Result<Proxy> {
-        // Nobody listens on port 1.
-        Proxy::start(1)
-    }
-
     /// Waits until there is a `Cluster`, checks that it asks for what this can give, and brings it
     /// up: the phases are seen on the way.
     ///
@@ -61,7 +100,7 @@ impl CloudNativePg {
         client: &Client,
         namespace: &str,
         name: &str,
-        service: Proxy,
+        entrance: Entrance,
     ) -> Result<Self> {
         let clusters = clusters(client, namespace);
         let made = await_condition(clusters.clone(), name, |object: Option<&DynamicObject>| {
@@ -70,11 +109,13 @@ impl CloudNativePg {
         let cluster = tokio::time::timeout(LIMIT, made)
             .await
             .with_context(|| format!("nobody makes Cluster {name}"))??;
-        check(cluster.as_ref().map(|cluster| &cluster.data))?;
+        let cluster = cluster.map(|cluster| cluster.data).unwrap_or_default();
+        check(&cluster)?;
+        let synchronous = cluster.pointer("/spec/postgresql/synchronous").is_some();
 
         let authority = Authority::new(name)?;
         let primary = Postgres::start(PostgresOptions::quick().with_tls(Tls::Required)).await?;
-        service.retarget(primary.port());
+        entrance.proxy.retarget(primary.port());
         let this = Self {
             client: client.clone(),
             namespace: namespace.to_owned(),
@@ -82,7 +123,8 @@ impl CloudNativePg {
             authority,
             primary: (1, primary),
             standby: None,
-            service,
+            entrance,
+            synchronous,
         };
         let first = this.instance(1);
         this.status(&json!({"phase": "Setting up primary", "instances": 1,
@@ -118,7 +160,7 @@ impl CloudNativePg {
             bail!("there is no standby to take over");
         };
         self.primary.1.kill().await?;
-        self.service.cut();
+        self.entrance.proxy.cut();
         let (old, new) = (self.primary(), self.instance(number));
         self.status(
             &json!({"phase": "Failing over", "targetPrimary": new, "readyInstances": 1,
@@ -128,7 +170,7 @@ impl CloudNativePg {
         .await?;
         between.await;
         standby.promote().await?;
-        self.service.retarget(standby.port());
+        self.entrance.proxy.retarget(standby.port());
         let next = self.primary.0.max(number) + 1;
         self.primary = (number, standby);
         self.follow(next).await?;
@@ -181,6 +223,12 @@ impl CloudNativePg {
         .await?;
         let standby = Postgres::standby_of(&self.primary.1).await?;
         self.certify(&standby).await?;
+        if self.synchronous {
+            let primary = &self.primary.1;
+            primary
+                .set("synchronous_standby_names", "ANY 1 (*)")
+                .await?;
+        }
         self.standby = Some((number, standby));
         Ok(())
     }
@@ -228,6 +276,12 @@ impl CloudNativePg {
                 .patch(name, &params, &Patch::Apply(&service))
                 .await?;
         }
+        if !self.entrance.address.ip().is_loopback() {
+            let slices: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &self.namespace);
+            let slice = objects::endpoints(&self.namespace, &self.name, self.entrance.address);
+            let name = slice["metadata"]["name"].as_str().unwrap_or_default();
+            slices.patch(name, &params, &Patch::Apply(&slice)).await?;
+        }
         Ok(())
     }
 }
@@ -241,8 +295,8 @@ pub fn clusters(client: &Client, namespace: &str) -> Api<DynamicObject> {
 }
 
 /// The servers of tests have one database and one role.
-fn check(cluster: Option<&Value>) -> Result<()> {
-    let init = cluster.and_then(|cluster| cluster.pointer("/spec/bootstrap/initdb"));
+fn check(cluster: &Value) -> Result<()> {
+    let init = cluster.pointer("/spec/bootstrap/initdb");
     let wanted = |field| {
         init.and_then(|init| init.get(field))
             .and_then(Value::as_str)

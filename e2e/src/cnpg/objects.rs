@@ -1,5 +1,7 @@
 //! Secrets and Services as `CloudNativePG` makes them.
 
+use std::net::SocketAddr;
+
 use pgtest::{DATABASE, USER};
 use serde_json::{Value, json};
 
@@ -60,4 +62,15 @@ pub(super) fn services(namespace: &str, name: &str) -> Vec<Value> {
             json!({"cnpg.io/cluster": name, "cnpg.io/podRole": "instance"}),
         ),
     ]
+}
+
+/// Where `NAME-rw` leads: `address`, since the primary is no pod that its selector could find.
+pub(super) fn endpoints(namespace: &str, name: &str, address: SocketAddr) -> Value {
+    let service = format!("{name}-rw");
+    let mut metadata = metadata(namespace, name, &service);
+    metadata["labels"]["kubernetes.io/service-name"] = json!(service);
+    json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata,
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address.ip()], "conditions": {"ready": true}}],
+        "ports": [{"name": "postgres", "protocol": "TCP", "port": address.port()}]})
 }

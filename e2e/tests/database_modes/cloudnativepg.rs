@@ -1,10 +1,10 @@
 //! Mode `CloudNativePG` against a real kube-apiserver, the real CRD, and servers that really run:
 //! from a cluster without `CloudNativePG` to a database in use, through failover and rotation.
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::collections::BTreeMap;
 
 use e2e::{
     cluster::{Cluster, ClusterOptions},
-    cnpg::{self, CloudNativePg},
+    cnpg::{self, CloudNativePg, Entrance},
     operator::Operator,
 };
 use kube::ResourceExt as _;
@@ -19,10 +19,9 @@ const CLUSTER: &str = "subject-postgres";
 async fn a_cluster_is_made_followed_and_referred_to() {
     let cluster = Cluster::start(ClusterOptions::default()).await.unwrap();
     let subject = Subject::prepare(&cluster).await;
-    let service = CloudNativePg::service().unwrap();
-    let place = (Ipv4Addr::LOCALHOST, service.port()).into();
+    let entrance = Entrance::local().unwrap();
     let host = format!("{CLUSTER}-rw.{NAMESPACE}.svc");
-    let resolve = BTreeMap::from([(host.clone(), place)]);
+    let resolve = BTreeMap::from([(host.clone(), entrance.address())]);
     let operator = Operator::start(&cluster, resolve).await.unwrap();
 
     subject
@@ -48,9 +47,13 @@ async fn a_cluster_is_made_followed_and_referred_to() {
     assert_eq!(made.data["spec"]["storage"]["size"], "2Gi");
     assert_eq!(made.data["spec"]["imageCatalogRef"]["major"], 17);
     assert_eq!(made.data["spec"]["backup"]["retentionPolicy"], "30d");
+    assert_eq!(
+        made.data["spec"]["postgresql"]["synchronous"]["dataDurability"],
+        "preferred"
+    );
     assert!(made.owner_references().is_empty(), "the data is retained");
 
-    let mut provider = CloudNativePg::look_after(&subject.client, NAMESPACE, CLUSTER, service)
+    let mut provider = CloudNativePg::look_after(&subject.client, NAMESPACE, CLUSTER, entrance)
         .await
         .unwrap();
     subject.database_is("DatabaseAvailable").await;

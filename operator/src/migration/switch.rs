@@ -28,8 +28,11 @@ use super::{
 };
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 
-/// How long the drain may take before the gate opens without waiting on.
+/// How long the drain may take at least before the gate opens without waiting on.
 const DRAIN: Duration = Duration::from_secs(10);
+/// It may take longer until the hold is so old: the server lets requests wait for 30 s, and an open
+/// gate beside old watches shows clients what stragglers write twice.
+const DRAINED_WITHIN: Duration = Duration::from_secs(25);
 /// What the floor is raised by in that case: an old watch may still hand out versions that etcd
 /// reaches meanwhile, and there is no bound on how long.
 const LATE_MARGIN: u64 = 1_000_000;
@@ -127,7 +130,10 @@ pub async fn run(
         return Err(error);
     }
     let drained = cx
-        .step(StepName::SwitchDrain, drain(cx, o, live, probes, &token))
+        .step(
+            StepName::SwitchDrain,
+            drain(cx, o, live, probes, &token, drain_limit(begun.elapsed())),
+        )
         .await?;
     if drained.lost {
         recover::recover(cx, o, &endpoints).await?;
@@ -272,13 +278,19 @@ struct Drained {
     margin: u64,
 }
 
-/// 4d: opens the side door and waits for the end of the old watches.
+/// How long a drain is waited for, in a hold that has lasted for `held`.
+fn drain_limit(held: Duration) -> Duration {
+    DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
+}
+
+/// 4d: opens the side door and waits for the end of the old watches, no longer than `limit`.
 async fn drain(
     cx: &Cx,
     o: &Observed,
     live: &Live,
     probes: Vec<Probe>,
     token: &str,
+    limit: Duration,
 ) -> Result<Drained, SwitchError> {
     let opened = Instant::now();
     door_io::open(cx, o, token).await?;
@@ -291,7 +303,7 @@ async fn drain(
         async move { progress.wait_for(|p| p.finished).await.is_ok() }
     });
     let all = async { tokio::join!(join_all(probes), join_all(mirrors)) };
-    let late = tokio::time::timeout_at(opened + DRAIN, all).await.is_err();
+    let late = tokio::time::timeout_at(opened + limit, all).await.is_err();
     let margin = match (late, have_probes) {
         (true, _) => LATE_MARGIN,
         (false, false) => UNSEEN_MARGIN,
@@ -359,6 +371,14 @@ pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drain_gets_what_the_confirmation_has_left_of_the_hold() {
+        let seconds = Duration::from_secs;
+        assert_eq!(drain_limit(seconds(1)), seconds(24));
+        assert_eq!(drain_limit(seconds(20)), seconds(10));
+        assert_eq!(drain_limit(seconds(40)), seconds(10));
+    }
 
     #[test]
     fn a_mirror_is_whole_when_the_drain_has_ended_it_or_it_still_follows() {

@@ -13,6 +13,17 @@ pub const OWNER: &str = "reports";
 /// Instances of PostgreSQL where the specification says nothing: a primary and two standbys.
 const INSTANCES: i32 = 3;
 
+/// What `CloudNativePG` does while no standby answers. A commit is acknowledged when a standby has
+/// it, too, so that a failover loses none. With two standbys one may be away and that still holds;
+/// the only one must not hold up the reports.
+fn durability(instances: i32) -> Option<&'static str> {
+    match instances {
+        ..2 => None,
+        2 => Some("preferred"),
+        3.. => Some("required"),
+    }
+}
+
 /// The object for server-side apply. Fields that are not here stay as their owners set them.
 pub(super) fn cluster(spec: &Validated, name: &str, create: &CloudNativePgCreate) -> Value {
     // Taken apart without `..`: a new field cannot be forgotten here.
@@ -23,10 +34,13 @@ pub(super) fn cluster(spec: &Validated, name: &str, create: &CloudNativePgCreate
         backup,
     } = create;
     let mut wanted = Map::new();
-    wanted.insert(
-        "instances".to_owned(),
-        json!(instances.unwrap_or(INSTANCES)),
-    );
+    let instances = instances.unwrap_or(INSTANCES);
+    wanted.insert("instances".to_owned(), json!(instances));
+    if let Some(durability) = durability(instances) {
+        let synchronous = json!({"method": "any", "number": 1, "dataDurability": durability});
+        let postgresql = json!({"synchronous": synchronous});
+        wanted.insert("postgresql".to_owned(), postgresql);
+    }
     wanted.insert(
         "bootstrap".to_owned(),
         json!({"initdb": {"database": DATABASE, "owner": OWNER, "encoding": "UTF8"}}),

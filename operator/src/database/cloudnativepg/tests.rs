@@ -52,6 +52,8 @@ fn a_cluster_has_three_instances_and_our_database() {
     assert_eq!(
         made["spec"],
         json!({"instances": 3, "storage": {"size": "10Gi"},
+            "postgresql": {"synchronous": {
+                "method": "any", "number": 1, "dataDurability": "required"}},
             "bootstrap": {"initdb": {"database": "reports", "owner": "reports", "encoding": "UTF8"}}})
     );
     assert_eq!(made["metadata"]["name"], "simple-postgres");
@@ -69,6 +71,10 @@ fn settings_are_handed_on() {
         Value::Null,
     );
     assert_eq!(made["spec"]["instances"], 1);
+    assert!(
+        made["spec"].get("postgresql").is_none(),
+        "there is no standby"
+    );
     assert_eq!(
         made["spec"]["storage"],
         json!({"size": "3Gi", "storageClass": "fast"})
@@ -81,6 +87,15 @@ fn settings_are_handed_on() {
     assert_eq!(
         made["spec"]["backup"],
         json!({"barmanObjectStore": {"destinationPath": "s3://b"}})
+    );
+}
+
+#[test]
+fn an_only_standby_may_be_away() {
+    let made = made(json!({"instances": 2}), Value::Null);
+    assert_eq!(
+        made["spec"]["postgresql"]["synchronous"]["dataDurability"],
+        "preferred"
     );
 }
 
