@@ -67,7 +67,8 @@ pub async fn kubectl_applies(setup: &Setup) {
     kubectl(setup, &["delete", "polr", "served", "migrated"]).await;
 }
 
-/// kubectl makes the entry of client-side apply one of its own when it applies on the server first.
+/// kubectl makes the entry of client-side apply one of server-side apply when it applies on the
+/// server first, and has another keep the annotation.
 async fn from_client_side(setup: &Setup) {
     let mut manifest = report("migrated");
     given(setup, &["apply", "-f", "-"], &manifest)
@@ -80,7 +81,8 @@ async fn from_client_side(setup: &Setup) {
     manifest["summary"]["pass"] = json!(2);
     manifest["metadata"]["labels"] = json!({"another": "label"});
     given(setup, &SERVER_SIDE, &manifest).await.unwrap();
-    assert_eq!(managers(setup, "migrated").await, ["kubectl Apply"]);
+    let after = ["kubectl Apply", "kubectl-last-applied Apply"];
+    assert_eq!(managers(setup, "migrated").await, after);
     let object = setup.get(&format!("{REPORTS}/migrated")).await.json();
     assert_eq!(object["summary"]["pass"], 2);
     assert_eq!(object["metadata"]["labels"], json!({"another": "label"}));

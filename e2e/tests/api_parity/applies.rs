@@ -560,7 +560,7 @@ async fn bodies(t: &mut Transcript<'_>) {
 
 async fn sets(t: &mut Transcript<'_>) {
     let uri = &item("sets");
-    let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": uid, "uid": uid});
+    let owner = |uid: &str| with(an_owner(), "/uid", json!(uid));
     let one =
         json!({"finalizers": ["example.com/a", "example.com/b"], "ownerReferences": [owner("a")]});
     let two =

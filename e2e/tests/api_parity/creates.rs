@@ -153,7 +153,7 @@ pub async fn creates(t: &mut Transcript<'_>) {
         &with(overwritten, "/metadata/generation", json!(9)),
     )
     .await;
-    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "a"});
+    let owner = an_owner();
     let twice = with(
         report("twice"),
         "/metadata/ownerReferences",

@@ -249,6 +249,12 @@ pub fn item(name: &str) -> String {
     format!("{REPORTS}/{name}")
 }
 
+/// An owner that does not exist, of a kind that does not either: the garbage collector, which would
+/// delete the object at some time, cannot find out.
+pub fn an_owner() -> Value {
+    json!({"apiVersion": "example.org/v1", "kind": "Owner", "name": "a", "uid": "a"})
+}
+
 pub fn with(mut object: Value, path: &str, value: Value) -> Value {
     if let Some(slot) = object.pointer_mut(path) {
         *slot = value;
