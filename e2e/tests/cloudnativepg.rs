@@ -112,10 +112,11 @@ async fn reports_survive_the_failover_of_a_cloudnativepg_cluster() {
     assert!(account.is_clean(), "the switch: {account:#?}");
 
     fail_over(&line, &mut provider).await;
-    rotate(&line, &mut provider).await;
     if full() {
         servers_come_and_go(&line).await;
     }
+    // Last: until the kubelet has brought the new Secrets, a pod cannot open more connections.
+    rotate(&line, &mut provider).await;
     let servers = kubectl(&line, &["get", "reportsservers", "-o", "wide"]).await;
     assert!(servers.contains("CloudNativePG"), "{servers}");
     assert!(servers.contains(&provider.primary()), "{servers}");
