@@ -53,6 +53,7 @@ fn assert_refused(found: &[String], part: &str) {
 #[case::cloud_native_pg(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"clusterRef": {"name": "c"}}}}))]
 #[case::manual(json!({"migration": {"approval": "Manual", "approvedPlan": "sha256:0"}}))]
 #[case::durations(json!({"migration": {"soak": "1h30m", "source": {"policy": "Prune", "after": "0s"}}}))]
+#[case::durations_of_a_typed_client(json!({"migration": {"source": {"policy": "Prune", "after": "0ns"}}}))]
 #[case::validities(json!({"tls": {"operator": {"caValidity": "48h", "certValidity": "24h", "renewBefore": "8h"}}}))]
 #[case::autoscaling(json!({"server": {"autoscaling": {"minReplicas": 2, "maxReplicas": 2}}}))]
 #[case::replicas(json!({"server": {"replicas": 1}}))]

@@ -4,8 +4,9 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-/// Go duration without sign and without units below a millisecond, such as `1h30m`.
-const DURATION_PATTERN: &str = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s|m|h)){1,4}$";
+/// Go duration without sign, such as `1h30m`. The small units are there because typed clients write
+/// them: nothing at all is `0ns` to [`kube::core::Duration`].
+const DURATION_PATTERN: &str = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,4}$";
 /// Kubernetes quantity that is not negative.
 const QUANTITY_PATTERN: &str =
     r"^[0-9]{1,18}(\.[0-9]{1,9})?([KMGTPE]i|[munkMGTPE]|[eE][-+]?[0-9]{1,2})?$";
@@ -178,5 +179,28 @@ fn publish_int_or_string(node: &mut Map<String, Value>) {
     if quantity {
         node.insert("pattern".into(), json!(ANY_QUANTITY_PATTERN));
         node.remove("description");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use regex::Regex;
+    use rstest::rstest;
+
+    use super::DURATION_PATTERN;
+
+    #[rstest]
+    #[case(Duration::ZERO)]
+    #[case(Duration::from_nanos(1))]
+    #[case(Duration::from_nanos(1500))]
+    #[case(Duration::from_millis(20))]
+    #[case(Duration::from_hours(24))]
+    #[case(Duration::new(31_622_400, 999_999_999))]
+    fn what_a_typed_client_writes_is_accepted(#[case] duration: Duration) {
+        let pattern = Regex::new(DURATION_PATTERN).unwrap();
+        let written = serde_json::to_value(kube::core::Duration::from(duration)).unwrap();
+        assert!(pattern.is_match(written.as_str().unwrap()), "{written}");
     }
 }
