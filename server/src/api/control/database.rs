@@ -2,12 +2,11 @@
 
 use axum::response::Response;
 use crds::control::{API_VERSION, DATABASE_NAME, DATABASES, Database, DatabaseList, GROUP};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::output;
 use crate::api::Api;
 use crate::http::{ApiError, RequestContext};
-use crate::table::Printer;
 
 /// Heading, type, path and priority of the columns after `Name`.
 const COLUMNS: &[(&str, &str, &str, i32)] = &[
@@ -20,10 +19,6 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
     ("Message", "string", ".status.move.message", 1),
 ];
 
-fn printer() -> Result<Printer, ApiError> {
-    Printer::new(&output::columns(COLUMNS)).map_err(ApiError::internal)
-}
-
 /// Answers a request for it.
 ///
 /// # Errors
@@ -35,16 +30,13 @@ pub fn dispatch(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
             let list = DatabaseList {
                 api_version: API_VERSION.to_owned(),
                 kind: "DatabaseList".to_owned(),
-                metadata: ListMeta {
-                    resource_version: Some(api.store.counter().max(1).to_string()),
-                    ..ListMeta::default()
-                },
+                metadata: output::list_meta(api),
                 items: vec![describe(api)],
             };
-            output::with_columns(ctx, &printer()?, &list)
+            output::with_columns(ctx, &output::printer(COLUMNS)?, &list)
         }
         ("", "get") if info.name == DATABASE_NAME => {
-            output::with_columns(ctx, &printer()?, &describe(api))
+            output::with_columns(ctx, &output::printer(COLUMNS)?, &describe(api))
         }
         ("", "get") => Err(ApiError::not_found(GROUP, DATABASES, &info.name)),
         ("", verb) => Err(ApiError::method_not_allowed(GROUP, DATABASES, verb)),

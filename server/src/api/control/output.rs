@@ -2,17 +2,22 @@
 
 use axum::response::Response;
 use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::Api;
 use crate::definition::Column;
 use crate::http::negotiation::{MetaVersion, Offer, Transform};
 use crate::http::{ApiError, RequestContext, response};
 use crate::table::{IncludeObject, Printer, RowOptions, partial_metadata, partial_metadata_list};
 
-/// Columns from heading, type, path and priority of each.
-pub fn columns(columns: &[(&str, &str, &str, i32)]) -> Vec<Column> {
-    columns
+/// A printer with these columns: heading, type, path and priority of each.
+///
+/// # Errors
+/// When a path is none.
+pub fn printer(columns: &[(&str, &str, &str, i32)]) -> Result<Printer, ApiError> {
+    let columns: Vec<Column> = columns
         .iter()
         .map(|(name, type_, path, priority)| Column {
             name: (*name).to_owned(),
@@ -22,7 +27,16 @@ pub fn columns(columns: &[(&str, &str, &str, i32)]) -> Vec<Column> {
             priority: *priority,
             json_path: (*path).to_owned(),
         })
-        .collect()
+        .collect();
+    Printer::new(&columns).map_err(ApiError::internal)
+}
+
+/// What a list of the control API is as old as.
+pub fn list_meta(api: &Api) -> ListMeta {
+    ListMeta {
+        resource_version: Some(api.store.counter().max(1).to_string()),
+        ..ListMeta::default()
+    }
 }
 
 /// An answer with an object that has no other form.

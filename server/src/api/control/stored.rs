@@ -4,14 +4,13 @@ use axum::response::Response;
 use crds::control::{
     API_VERSION, StoredResource, StoredResourceList, StoredResourceStatus, stored_resource_name,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::{named, output};
 use crate::api::Api;
 use crate::cache::Resource;
 use crate::cluster::Served;
 use crate::http::{ApiError, RequestContext};
-use crate::table::Printer;
 
 /// Heading, type, path and priority of the columns after `Name`.
 const COLUMNS: &[(&str, &str, &str, i32)] = &[
@@ -25,10 +24,6 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
     ("Imported", "integer", ".status.imported", 1),
     ("Schema", "string", ".status.schemaSource", 1),
 ];
-
-fn printer() -> Result<Printer, ApiError> {
-    Printer::new(&output::columns(COLUMNS)).map_err(ApiError::internal)
-}
 
 /// All of them, by name.
 ///
@@ -46,13 +41,10 @@ pub fn list(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
     let list = StoredResourceList {
         api_version: API_VERSION.to_owned(),
         kind: "StoredResourceList".to_owned(),
-        metadata: ListMeta {
-            resource_version: Some(api.store.counter().max(1).to_string()),
-            ..ListMeta::default()
-        },
+        metadata: output::list_meta(api),
         items,
     };
-    output::with_columns(ctx, &printer()?, &list)
+    output::with_columns(ctx, &output::printer(COLUMNS)?, &list)
 }
 
 /// One of them.
@@ -63,7 +55,7 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
     let resource = named(api, ctx)?;
     output::with_columns(
         ctx,
-        &printer()?,
+        &output::printer(COLUMNS)?,
         &describe(&resource, &api.definitions.load()),
     )
 }
