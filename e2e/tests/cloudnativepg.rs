@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::{
     faults::{self, kubectl, under_load},
-    options, say,
+    full, options, say,
 };
 use e2e::{
     cnpg::{self, CloudNativePg, Entrance},
@@ -25,10 +25,6 @@ use e2e::{
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_mins(5);
-
-fn full() -> bool {
-    std::env::var_os("E2E_FULL").is_some()
-}
 
 fn database() -> Database {
     Database::Given {
@@ -70,21 +66,8 @@ async fn rotate(line: &Takeover, provider: &mut CloudNativePg) {
     assert!(account.is_clean(), "{account:#?}");
 }
 
-/// While one replica stays up no client notices anything, and of a killed one nothing is lost.
-async fn servers_come_and_go(line: &Takeover) {
-    let pod = faults::delete_server(line);
-    let account = under_load(line, "a server's pod is deleted", pod).await;
-    assert!(account.is_clean(), "{account:#?}");
-
-    let servers = faults::servers(line).await;
-    let roll = faults::roll(line, &servers);
-    let account = under_load(line, "a rolling update of the servers", roll).await;
-    assert!(account.is_clean(), "{account:#?}");
-
-    let kubelet = faults::restart_kubelet(line);
-    let account = under_load(line, "the kubelet is killed", kubelet).await;
-    assert!(account.is_clean(), "{account:#?}");
-
+/// Of a killed server nothing is lost that was acknowledged.
+async fn a_server_is_killed(line: &Takeover) {
     let kill = faults::kill_server(line);
     let account = under_load(line, "a server is killed", kill).await;
     assert!(account.nothing_lost(), "{account:#?}");
@@ -113,7 +96,8 @@ async fn reports_survive_the_failover_of_a_cloudnativepg_cluster() {
 
     fail_over(&line, &mut provider).await;
     if full() {
-        servers_come_and_go(&line).await;
+        faults::servers_come_and_go(&line).await;
+        a_server_is_killed(&line).await;
     }
     // Last: until the kubelet has brought the new Secrets, a pod cannot open more connections.
     rotate(&line, &mut provider).await;

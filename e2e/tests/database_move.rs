@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::{
     faults::{self, kubectl, pods, under_load_within},
-    options, say,
+    full, options, say,
 };
 use crds::v1alpha1::{ReportsServer, conditions::DATABASE_MOVED};
 use e2e::{
@@ -31,10 +31,6 @@ use kube::{
 const LIMIT: Duration = Duration::from_mins(5);
 /// Operator's own namespace.
 const OPERATOR: [&str; 2] = ["-n", takeover::OPERATOR_NAMESPACE];
-
-fn full() -> bool {
-    std::env::var_os("E2E_FULL").is_some()
-}
 
 fn is_moved(server: &ReportsServer) -> bool {
     let status = server.status.as_ref();

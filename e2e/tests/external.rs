@@ -11,7 +11,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{faults, options, say};
+use common::{faults, full, options, say};
 use e2e::{
     patroni::Patroni,
     reports::Input,
@@ -48,8 +48,10 @@ async fn secret(line: &Takeover, pair: &Patroni<'_>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_survive_the_failover_of_a_pair() {
-    let full = std::env::var_os("E2E_FULL").is_some();
-    let mut options = options(Input::Generated { seed: 4 }, if full { 1000 } else { 200 });
+    let mut options = options(
+        Input::Generated { seed: 4 },
+        if full() { 1000 } else { 200 },
+    );
     options.database = database();
     let line = Takeover::prepare(options, say).await.unwrap();
     let mut pair = Patroni::start(&line.cluster).await.unwrap();
@@ -75,7 +77,7 @@ async fn reports_survive_the_failover_of_a_pair() {
     let account = faults::under_load(&line, "a switchover", switch).await;
     assert!(account.nothing_lost(), "{account:#?}");
 
-    if full {
+    if full() {
         let loss = async {
             let lost = pair.lose_primary().await.unwrap();
             pair.start_again(lost).await.unwrap();

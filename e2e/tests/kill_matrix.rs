@@ -12,7 +12,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{options, say};
+use common::{full, options, say};
 use crds::{
     control::{GateState, StoredResource, stored_resource_name},
     v1alpha1::status::MigrationPhase,
@@ -189,7 +189,7 @@ const RESTARTS: &str = "jsonpath={.items[*].status.containerStatuses[*].restartC
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_dies_nothing_is_lost() {
     let mut points = POINTS.to_vec();
-    if std::env::var_os("E2E_FULL").is_none() {
+    if !full() {
         points.shuffle(&mut rand::rng());
         points.truncate(DRAWN);
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::{
     faults::{self, kubectl, pods, under_load},
-    options, say,
+    full, options, say,
 };
 use crds::v1alpha1::ReportsServer;
 use e2e::{
@@ -30,10 +30,6 @@ use kube::{
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_mins(5);
-
-fn full() -> bool {
-    std::env::var_os("E2E_FULL").is_some()
-}
 
 /// The `StatefulSet` of the database.
 async fn database(line: &Takeover) -> String {
@@ -60,26 +56,6 @@ async fn reads_well(line: &Takeover) {
         "{:?}",
         status.conditions
     );
-}
-
-/// While one replica stays up, and the database, no client notices anything.
-async fn servers_come_and_go(line: &Takeover) {
-    let account = under_load(
-        line,
-        "a server's pod is deleted",
-        faults::delete_server(line),
-    )
-    .await;
-    assert!(account.is_clean(), "{account:#?}");
-
-    let servers = faults::servers(line).await;
-    let roll = faults::roll(line, &servers);
-    let account = under_load(line, "a rolling update of the servers", roll).await;
-    assert!(account.is_clean(), "{account:#?}");
-
-    let kubelet = faults::restart_kubelet(line);
-    let account = under_load(line, "the kubelet is killed", kubelet).await;
-    assert!(account.is_clean(), "{account:#?}");
 }
 
 /// Requests that were at a server when it was killed fail, and writes while there is no database;
@@ -126,8 +102,8 @@ async fn back_up(line: &Takeover, name: &str) {
     .await;
 }
 
-/// Deletes the `ReportsServer` and its volume, without giving the APIs back, and makes it again
-/// from a backup.
+/// Deletes the `ReportsServer` without giving the APIs back, which leaves everything it made at work;
+/// loses the database with its volume, and makes the `ReportsServer` again from a backup.
 async fn restore(line: &Takeover, backup: &str) {
     let servers: Api<ReportsServer> = Api::all(line.client.clone());
     let patch = json!({"spec": {"deletionPolicy": {"apis": "Orphan", "data": "Retain"}}});
@@ -142,8 +118,10 @@ async fn restore(line: &Takeover, backup: &str) {
     let gone = conditions::is_deleted(old.metadata.uid.as_deref().unwrap());
     let gone = await_condition(servers.clone(), NAME, gone);
     tokio::time::timeout(LIMIT, gone).await.unwrap().unwrap();
-    let pod = format!("pod/{NAME}-postgres-0");
-    kubectl(line, &["wait", "--for=delete", &pod, "--timeout=170s"]).await;
+    assert_eq!(pods(line, "server").await.len(), 2);
+    State::read(&line.client).await.unwrap();
+    let database = database(line).await;
+    kubectl(line, &["delete", &database, "--cascade=foreground"]).await;
     kubectl(line, &["delete", "pvc", &format!("{NAME}-postgres-data")]).await;
 
     let mut spec = serde_json::to_value(&old.spec).unwrap();
@@ -190,7 +168,7 @@ async fn a_managed_database_goes_through_what_happens_to_pods() {
     if !full() {
         return;
     }
-    servers_come_and_go(&line).await;
+    faults::servers_come_and_go(&line).await;
     killed(&line).await;
     line.follow("a settled end", LIMIT, is_ready).await.unwrap();
     reads_well(&line).await;

@@ -11,7 +11,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{options, say};
+use common::{full, options, say};
 use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
 use e2e::{
     reports::Input,
@@ -29,11 +29,7 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_mins(5);
 
 fn size() -> usize {
-    if std::env::var_os("E2E_FULL").is_some() {
-        10_000
-    } else {
-        400
-    }
+    if full() { 10_000 } else { 400 }
 }
 
 /// Sets who serves both groups.

@@ -9,7 +9,7 @@ use crate::{kubectl, object, reports};
 const SERVER_SIDE: [&str; 4] = ["apply", "--server-side", "-f", "-"];
 
 /// What kubectl says when it is given `manifest`.
-async fn given(setup: &Setup, args: &[&str], manifest: &Value) -> Result<String, String> {
+pub async fn given(setup: &Setup, args: &[&str], manifest: &Value) -> Result<String, String> {
     let (args, input) = (args.iter().copied(), manifest.to_string());
     let said = setup.cluster.kubectl_with_input(args, &input).await;
     Ok(said.map_err(|error| error.to_string())?.trim().to_owned())

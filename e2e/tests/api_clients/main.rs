@@ -13,6 +13,7 @@ mod applies;
 use std::time::Duration;
 
 use api_support::*;
+use applies::given;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -193,24 +194,18 @@ async fn kubectl_writes(setup: &Setup) {
 
     let mut bad = report("bad");
     bad["results"][0]["result"] = json!("maybe");
-    let input = bad.to_string();
-    let refused = setup
-        .cluster
-        .kubectl_with_input(["create", "-f", "-"], &input)
-        .await;
-    let refused = refused.unwrap_err().to_string();
+    let refused = given(setup, &["create", "-f", "-"], &bad)
+        .await
+        .unwrap_err();
     assert!(
         refused.contains("results[0].result: Unsupported value: \"maybe\""),
         "{refused}"
     );
     bad["results"][0]["result"] = json!("pass");
     bad["unknown"] = json!(1);
-    let input = bad.to_string();
-    let refused = setup
-        .cluster
-        .kubectl_with_input(["create", "-f", "-"], &input)
-        .await;
-    let refused = refused.unwrap_err().to_string();
+    let refused = given(setup, &["create", "-f", "-"], &bad)
+        .await
+        .unwrap_err();
     assert!(
         refused.contains("strict decoding error: unknown field \"unknown\""),
         "{refused}"

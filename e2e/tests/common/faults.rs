@@ -7,11 +7,14 @@ use e2e::{
     takeover::{TARGET_NAMESPACE, Takeover},
     witness::{Account, Witness},
 };
+use jiff::{SignedDuration, Timestamp};
 
 const LIMIT: Duration = Duration::from_mins(3);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Requests before and after each blow, at 30 a second.
 const REQUESTS: u64 = 90;
+/// `kubeletRestartGracePeriod` of Kubernetes 1.36, and a second for its times of whole seconds.
+const KUBELET_GRACE: SignedDuration = SignedDuration::from_secs(11);
 /// Label that tells the servers' pods from the database's.
 const COMPONENT: &str = "app.kubernetes.io/component";
 
@@ -139,7 +142,38 @@ async fn restarts(line: &Takeover, pod: &str) -> String {
     kubectl(line, &["get", "pod", pod, "-o", path]).await
 }
 
-/// Kills the node's kubelet (`SIGKILL`) and starts it again.
+/// Kills the node's kubelet (`SIGKILL`) and starts it again, once the servers are older than what
+/// a new kubelet takes for containers of its own: those it reports as not ready until it has probed
+/// them, all of them at once.
 pub async fn restart_kubelet(line: &Takeover) {
+    while age_of_the_youngest_server(line).await <= KUBELET_GRACE {
+        tokio::time::sleep(PAUSE).await;
+    }
     line.cluster.restart(Component::Kubelet).await.unwrap();
+}
+
+/// For how long the last started of the servers' containers has been running.
+async fn age_of_the_youngest_server(line: &Takeover) -> SignedDuration {
+    let selector = format!("{COMPONENT}=server");
+    let path = "jsonpath={.items[*].status.containerStatuses[*].state.running.startedAt}";
+    let started = kubectl(line, &["get", "pods", "-l", &selector, "-o", path]).await;
+    let started = started.split_whitespace();
+    let last = started.map(|at| at.parse::<Timestamp>().unwrap()).max();
+    Timestamp::now().duration_since(last.expect("servers are running"))
+}
+
+/// While one replica stays up, and the database, no client notices anything.
+pub async fn servers_come_and_go(line: &Takeover) {
+    let pod = delete_server(line);
+    let account = under_load(line, "a server's pod is deleted", pod).await;
+    assert!(account.is_clean(), "{account:#?}");
+
+    let servers = servers(line).await;
+    let roll = roll(line, &servers);
+    let account = under_load(line, "a rolling update of the servers", roll).await;
+    assert!(account.is_clean(), "{account:#?}");
+
+    let kubelet = restart_kubelet(line);
+    let account = under_load(line, "the kubelet is killed", kubelet).await;
+    assert!(account.is_clean(), "{account:#?}");
 }

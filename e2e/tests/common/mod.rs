@@ -11,6 +11,12 @@ use e2e::{
     takeover::{COUNT_PERIOD, Database, TakeoverOptions},
 };
 
+/// Whether everything is to be tested whole (`hack/test --full`).
+#[allow(dead_code, reason = "not every test needs all of it")]
+pub fn full() -> bool {
+    std::env::var_os("E2E_FULL").is_some()
+}
+
 /// The line at small size. The images come from `hack/image`, which `hack/test` has run.
 pub fn options(input: Input, reports: usize) -> TakeoverOptions {
     let images = std::env::var_os("REPORTS_SERVER_IMAGES")
