@@ -1,7 +1,9 @@
 //! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
 
 use crds::v1alpha1::{
-    conditions::{DATABASE_MOVED, DATABASE_READY, LAST_BACKUP_SUCCEEDED, READY, STALLED},
+    conditions::{
+        DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED, READY, STALLED,
+    },
     reasons,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
@@ -57,21 +59,31 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     });
     let ready = ready.map(|ready| event(EventType::Normal, &ready.reason, &ready.message));
     let moved = changed(DATABASE_MOVED).map(|now| moved(&now));
+    let upgraded = changed(DATABASE_UPGRADED).map(|now| upgraded(&now));
     let backup = changed(LAST_BACKUP_SUCCEEDED).and_then(|now| backup(&now));
-    let told = database.into_iter().chain(moved).chain(ready);
-    told.chain(backup).collect()
+    let told = database.into_iter().chain(moved).chain(upgraded);
+    told.chain(ready).chain(backup).collect()
 }
 
 /// The event of a move that has begun, waits, or is done.
 fn moved(now: &Condition) -> Event {
     let trouble = [reasons::MOVE_REFUSED, reasons::MOVE_WAITING];
+    step(now, "MoveDatabase", &trouble)
+}
+
+/// The event of a step of a major upgrade of the database.
+fn upgraded(now: &Condition) -> Event {
+    step(now, "UpgradeDatabase", &[reasons::UPGRADE_FAILED])
+}
+
+fn step(now: &Condition, action: &str, trouble: &[&str]) -> Event {
     let type_ = if trouble.contains(&now.reason.as_str()) {
         EventType::Warning
     } else {
         EventType::Normal
     };
     Event {
-        action: "MoveDatabase".to_owned(),
+        action: action.to_owned(),
         ..event(type_, &now.reason, &now.message)
     }
 }

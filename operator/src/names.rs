@@ -127,6 +127,30 @@ impl Names {
         format!("{}-data", self.postgres())
     }
 
+    /// The same for the data of another major version, which an upgrade has made.
+    #[must_use]
+    pub fn postgres_data_of(&self, version: u32) -> String {
+        format!("{}-{version}", self.postgres_data())
+    }
+
+    /// `ConfigMap` of the upgrade to another major version of [`Self::postgres`].
+    #[must_use]
+    pub fn postgres_upgrade(&self) -> String {
+        format!("{}-upgrade", self.postgres())
+    }
+
+    /// Beginning of the names of the Jobs of that upgrade.
+    #[must_use]
+    pub fn upgrade(&self) -> String {
+        format!("{}-upgrade", self.instance)
+    }
+
+    /// Labels of what carries that upgrade out.
+    #[must_use]
+    pub fn upgrade_labels(&self) -> BTreeMap<String, String> {
+        managed(self.component("upgrade"))
+    }
+
     /// Secret with the certificate of [`Self::postgres`].
     #[must_use]
     pub fn postgres_tls(&self) -> String {
@@ -293,6 +317,9 @@ mod tests {
             names.postgres_tls(),
             names.backup(),
             format!("{}-01234567", names.recovery()),
+            names.postgres_data_of(18),
+            names.postgres_upgrade(),
+            format!("{}-check-01234567", names.upgrade()),
             names.config(),
             names.ca(),
             names.serving_cert(),

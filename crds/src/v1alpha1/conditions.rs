@@ -14,6 +14,9 @@ pub const DATABASE_READY: &str = "DatabaseReady";
 /// The reports of an embedded database are in the one that the specification asks for; absent
 /// where they were never moved.
 pub const DATABASE_MOVED: &str = "DatabaseMoved";
+/// The database that the operator runs has the major version that the specification asks for; absent
+/// where it was never brought to another one.
+pub const DATABASE_UPGRADED: &str = "DatabaseUpgraded";
 /// The certificates are there, valid, and trusted by whom it concerns.
 pub const CERTIFICATES_READY: &str = "CertificatesReady";
 /// The server's pods are ready, and the control API answers through the kube-apiserver.

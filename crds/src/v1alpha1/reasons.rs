@@ -126,6 +126,16 @@ pub const MOVE_REFUSED: &str = "MoveRefused";
 pub const MOVE_GIVEN_UP: &str = "MoveGivenUp";
 /// The reports are moved.
 pub const MOVED: &str = "Moved";
+/// The volume of the database is gone; the message says what is left.
+pub const VOLUME_MISSING: &str = "VolumeMissing";
+/// It is being looked whether the database can be brought to another major version.
+pub const UPGRADE_CHECKING: &str = "UpgradeChecking";
+/// The database is being brought to another major version, and takes no writes meanwhile.
+pub const DATABASE_UPGRADING: &str = "DatabaseUpgrading";
+/// The database could not be brought to another major version and serves as before.
+pub const UPGRADE_FAILED: &str = "UpgradeFailed";
+/// The database has been brought to another major version.
+pub const UPGRADED: &str = "Upgraded";
 /// The last backup is complete and readable.
 pub const BACKUP_SUCCEEDED: &str = "BackupSucceeded";
 /// The last backup failed; the message says why.

@@ -11,8 +11,10 @@ use super::{
     moving::{self, Attended},
     owner, postgres, registered, report,
     status::State,
+    upgrade,
     validate::{self, Facts, Validated},
 };
+use crate::database::managed::Managed;
 
 /// How often it is looked whether the groups are back.
 const RESYNC: Duration = Duration::from_secs(15);
@@ -64,6 +66,16 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     let spec = forward::meet(&spec, &ctx.client)
         .await?
         .map_err(|refusal| Error::Orphan(refusal.message))?;
+    upgrade::clear(&ctx.client, &spec).await?;
+    // Nobody would bring it to its end.
+    let upgrading = |managed: &Managed| managed.upgrade.is_some() || managed.present.stopped;
+    if spec.managed().is_some_and(upgrading) {
+        return Err(Error::Orphan(
+            "the database is being brought to another major version; set \
+             spec.database.managed.version back to have it serve as before"
+                .to_owned(),
+        ));
+    }
     let material = dereference::material(&ctx.client, &spec).await?;
     let mut spec = Validated {
         owner: None,

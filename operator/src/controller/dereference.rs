@@ -10,13 +10,16 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 
-use super::validate::{NamespaceState, Validated};
+use super::{
+    upgrade,
+    validate::{NamespaceState, Validated},
+};
 use crate::{
     apiservice::{Holder, holder},
     certs::Material,
     database::{
         files::{Values, secret_values},
-        managed::{Known, Managed, PASSWORD_KEY, RECOVERY_ANNOTATION, VERSION_ANNOTATION, backup},
+        managed::{Known, Managed, PASSWORD_KEY, backup},
     },
     migration::ServiceRef,
     names::{KUBE_SYSTEM, SERVICE_PORT},
@@ -213,7 +216,7 @@ pub async fn material(client: &Client, spec: &Validated) -> Result<Material, Err
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
-pub async fn known(client: &Client, spec: &Validated) -> Result<Known, Error> {
+pub async fn known(client: &Client, spec: &Validated) -> Result<Known, super::Error> {
     let (namespace, names) = (&spec.namespace, &spec.names);
     let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
     let secret = secrets.get_opt(&names.postgres()).await;
@@ -222,32 +225,16 @@ pub async fn known(client: &Client, spec: &Validated) -> Result<Known, Error> {
         name: names.postgres(),
         source,
     })?;
-    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
-    let claim = claims.get_metadata_opt(&names.postgres_data()).await;
-    let claim = claim.map_err(|source| Error::Claim {
-        namespace: namespace.clone(),
-        name: names.postgres_data(),
-        source,
-    })?;
     let password = secret
         .and_then(|secret| secret.data)
         .and_then(|mut data| data.remove(PASSWORD_KEY))
         .and_then(|value| String::from_utf8(value.0).ok())
         .filter(|password| !password.is_empty());
-    let version = claim.as_ref().and_then(|claim| {
-        let version = claim.annotations().get(VERSION_ANNOTATION)?;
-        version.parse().ok()
-    });
-    let recovery = claim.as_ref().and_then(|claim| {
-        let note = claim.annotations().get(RECOVERY_ANNOTATION)?;
-        Some(note.clone())
-    });
     Ok(Known {
         restored: restored(client, spec).await?,
-        exists: claim.is_some(),
-        recovery,
         password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
-        version,
+        volumes: upgrade::volumes(client, namespace).await?,
+        seen: upgrade::seen(client, names, namespace).await?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{apply, dereference, finalizer, status};
+use super::{apply, dereference, finalizer, status, upgrade};
 use crate::{
     certs,
     database::{cloudnativepg, files},
@@ -34,6 +34,9 @@ pub enum Error {
     /// Something could not be written.
     #[error(transparent)]
     Apply(#[from] apply::Error),
+    /// A major upgrade of the database could not go on.
+    #[error(transparent)]
+    Upgrade(#[from] upgrade::Error),
     /// The finalizer could not be changed.
     #[error(transparent)]
     Finalizer(#[from] finalizer::Error),
@@ -53,7 +56,7 @@ impl Error {
             Self::Unreadable { .. } => "unreadable",
             Self::Dereference(_) => "dereference",
             Self::Certificates(_) => "certificates",
-            Self::Connection(_) | Self::CloudNativePg(_) => "database",
+            Self::Connection(_) | Self::CloudNativePg(_) | Self::Upgrade(_) => "database",
             Self::Apply(_) => "apply",
             Self::Finalizer(_) => "finalizer",
             Self::Status(_) => "status",
@@ -67,6 +70,7 @@ impl Error {
         match self {
             Self::Dereference(error) => error.is_forbidden(),
             Self::Apply(error) => error.is_forbidden(),
+            Self::Upgrade(error) => error.is_forbidden(),
             Self::Connection(files::Error {
                 source: kube::Error::Api(status),
                 ..

@@ -18,15 +18,18 @@ use super::{
     moving::{self, Attended},
     owner, postgres, registered, report,
     status::State,
+    upgrade,
     validate::{Refusal, Validated},
     workload,
 };
 use crate::{
-    certs, events,
+    certs,
+    database::managed::Managed,
+    events,
     migration::{self, GroupTarget, Phase},
 };
 
-/// How often the server's pods are looked at while they start.
+/// How often pods are looked at while they start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);
 
 /// Builds and applies the children, hands the groups to the migration, writes the status. Returns
@@ -53,6 +56,7 @@ pub async fn carry_out(
             return Ok(RESYNC);
         }
     };
+    upgrade::clear(&ctx.client, spec).await?;
     ctx.watches.ensure(&spec.names, &spec.namespace);
     let mut spec = spec.clone();
     let database = postgres::attend(object, &mut spec, ctx).await?;
@@ -74,6 +78,7 @@ pub async fn carry_out(
     let kept = children.kept();
     // apply (client required)
     let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
+    upgrade::retire(&ctx.client, spec).await?;
     sweep(object, spec, &kept, ctx).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
@@ -108,9 +113,10 @@ pub async fn carry_out(
     let due = Duration::try_from(due).unwrap_or_default();
     let database = applied.managed.as_ref();
     let database = database.is_none_or(|m| workload::is_database_ready(&m.stateful_set));
+    let upgrading = spec.managed().is_some_and(Managed::is_upgrading);
     let resync = if busy {
         moving::RESYNC
-    } else if database && workload::is_ready(&applied.deployment) {
+    } else if database && !upgrading && workload::is_ready(&applied.deployment) {
         RESYNC
     } else {
         STARTING_RESYNC
@@ -119,15 +125,26 @@ pub async fn carry_out(
 }
 
 /// What is wanted, with what the namespace holds of a managed database.
-pub async fn meet(
-    spec: &Validated,
-    client: &Client,
-) -> Result<Result<Validated, Refusal>, dereference::Error> {
+pub async fn meet(spec: &Validated, client: &Client) -> Result<Result<Validated, Refusal>, Error> {
     if !spec.is_managed() {
         return Ok(Ok(spec.clone()));
     }
     let known = dereference::known(client, spec).await?;
-    Ok(spec.clone().meet(known))
+    let met = spec.clone().meet(known);
+    if let Ok(copied) = &met
+        && upgrade::commit(client, copied).await?
+    {
+        let known = dereference::known(client, spec).await?;
+        return Ok(spec.clone().meet(known));
+    }
+    Ok(met)
+}
+
+/// Whether the database is away for an upgrade.
+pub async fn is_upgrading(spec: &Validated, ctx: &Context) -> Result<bool, Error> {
+    let met = meet(spec, &ctx.client).await?;
+    let managed = met.as_ref().ok().and_then(Validated::managed);
+    Ok(managed.is_some_and(|managed| managed.present.stopped))
 }
 
 /// Removes leftovers once a generation.

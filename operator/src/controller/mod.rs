@@ -19,6 +19,7 @@ mod run;
 mod status;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 mod validate;
 mod watches;
 mod workload;
@@ -165,7 +166,8 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
             return Ok(Action::requeue(RESYNC));
         }
     };
-    if object.spec.suspend == Some(true) {
+    // Between two steps of an upgrade there is no database: it is brought to its end first.
+    if object.spec.suspend == Some(true) && !forward::is_upgrading(&spec, ctx).await? {
         return suspend(object, ctx).await;
     }
     Box::pin(forward::carry_out(object, &spec, ctx))

@@ -118,6 +118,15 @@ async fn known(
         parameters,
         primary: primary.clone(),
     };
-    let verdict = ctx.checks.ensure(name, &target);
+    // While it is away for an upgrade there is nothing to see, and what was seen is of another version.
+    let stopped = spec
+        .managed()
+        .is_some_and(|managed| managed.present.stopped);
+    let verdict = if stopped {
+        ctx.checks.forget(name);
+        None
+    } else {
+        ctx.checks.ensure(name, &target)
+    };
     Ok(Known::found(&target.parameters, verdict, primary, problem))
 }

@@ -139,8 +139,10 @@ fn pod_trouble(pods: &[Pod]) -> Option<String> {
 }
 
 fn container_trouble(pod: &Pod) -> Option<String> {
-    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    let told = statuses.iter().find_map(trouble)?;
+    let status = pod.status.as_ref()?;
+    let first = status.init_container_statuses.iter().flatten();
+    let mut statuses = first.chain(status.container_statuses.iter().flatten());
+    let told = statuses.find_map(trouble)?;
     Some(format!("pod {}: {told}", pod.name_any()))
 }
 

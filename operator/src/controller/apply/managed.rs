@@ -1,18 +1,25 @@
 //! Applies a PostgreSQL that the operator runs.
 
+use crds::names::FIELD_MANAGER;
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
     batch::v1::{CronJob, Job},
     core::v1::Pod,
 };
 use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Preconditions},
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
 use tracing::info;
 
 use super::{Error, Volume, inside, one, pods, volume};
-use crate::{controller::workload, database::managed::Children};
+use crate::{
+    controller::workload,
+    database::managed::{
+        Children,
+        upgrade::{self, Run},
+    },
+};
 
 /// What the status is computed from.
 #[derive(Clone, Debug)]
@@ -23,6 +30,8 @@ pub struct Managed {
     pub data: Volume,
     /// Its pods, read only while it is not ready.
     pub pods: Vec<Pod>,
+    /// The Job of an upgrade, while there is one.
+    pub upgrade: Option<Recovery>,
     /// The Job that fills it from a backup, while it does.
     pub recovery: Option<Recovery>,
     /// The volume for backups.
@@ -31,7 +40,7 @@ pub struct Managed {
     pub backup_jobs: Vec<Job>,
 }
 
-/// The Job that fills a database from a backup.
+/// A Job that fills a database.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     /// The Job.
@@ -55,6 +64,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
         service,
         pods: headless,
         stateful_set,
+        upgrade,
         recovery,
         backups,
         backup,
@@ -78,6 +88,10 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
         }
         pods
     };
+    let upgrade = match upgrade {
+        Some(upgrade) => run_upgrade(client, upgrade).await?,
+        None => None,
+    };
     let recovery = match recovery {
         Some(job) => Some(recover(client, &job).await?),
         None => None,
@@ -97,6 +111,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
         stateful_set,
         data,
         pods,
+        upgrade,
         recovery,
         backups,
         backup_jobs,
@@ -127,6 +142,53 @@ pub async fn give_way(client: &Client, pod: &Pod) -> Result<(), Error> {
     Ok(())
 }
 
+async fn run_upgrade(
+    client: &Client,
+    children: upgrade::Children,
+) -> Result<Option<Recovery>, Error> {
+    let upgrade::Children {
+        data,
+        config,
+        run,
+        jobs: _,
+    } = children;
+    let data = volume::apply(client, data).await?;
+    one(&inside(client, &config), &config).await?;
+    let jobs = Api::namespaced(client.clone(), &data.claim.namespace().unwrap_or_default());
+    let job = match run {
+        Some(Run::Begin(job)) => Some(begin(&jobs, &job).await?),
+        Some(Run::Follow(name)) => follow(&jobs, name).await?,
+        None => None,
+    };
+    match job {
+        Some(job) => Ok(Some(with_pods(client, job).await?)),
+        None => Ok(None),
+    }
+}
+
+/// Made, not applied: one that was there and is gone must not be made again by itself.
+async fn begin(jobs: &Api<Job>, job: &Job) -> Result<Job, Error> {
+    let params = PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    jobs.create(&params, job)
+        .await
+        .map_err(|source| Error::Apply {
+            kind: Job::kind(&()).into_owned(),
+            name: job.name_any(),
+            source,
+        })
+}
+
+async fn follow(jobs: &Api<Job>, name: String) -> Result<Option<Job>, Error> {
+    jobs.get_opt(&name).await.map_err(|source| Error::Apply {
+        kind: Job::kind(&()).into_owned(),
+        name,
+        source,
+    })
+}
+
 async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
     let api = inside(client, job);
     let job = match one(&api, job).await {
@@ -141,6 +203,10 @@ async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
         }
         applied => applied?,
     };
+    with_pods(client, job).await
+}
+
+async fn with_pods(client: &Client, job: Job) -> Result<Recovery, Error> {
     let namespace = job.namespace().unwrap_or_default();
     let selector = job.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let pods = pods(client, &namespace, selector).await?;

@@ -186,6 +186,7 @@ impl Children {
                 service,
                 pods,
                 stateful_set,
+                upgrade,
                 recovery,
                 backups: _,
                 backup,
@@ -196,6 +197,10 @@ impl Children {
             kept.services
                 .extend([service, pods].map(ResourceExt::name_any));
             kept.stateful_sets.push(stateful_set.name_any());
+            if let Some(upgrade) = upgrade {
+                kept.config_maps.push(upgrade.config.name_any());
+                kept.jobs.extend(upgrade.jobs.clone());
+            }
             kept.jobs.extend(name(recovery.as_ref()));
             kept.cron_jobs.extend(name(backup.as_ref()));
         }

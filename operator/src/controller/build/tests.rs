@@ -2,6 +2,7 @@
 
 mod managed;
 mod pods;
+mod upgrade;
 
 use crds::v1alpha1::spec::DatabaseMode;
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::util::intstr::IntOrString};

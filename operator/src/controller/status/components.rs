@@ -17,6 +17,7 @@ use super::{
     backup,
     conditions::{Finding, Is},
     migration::{count, phase},
+    upgrade,
 };
 use crate::{
     apiservice::is_available,
@@ -80,7 +81,9 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
         );
     }
     let finding = match (managed, postgres) {
-        (Some(managed), known) => managed_database(spec, managed, known),
+        (Some(managed), known) => {
+            stopped(spec, applied).unwrap_or_else(|| managed_database(spec, managed, known))
+        }
         (None, Some(known)) => postgresql(known),
         (None, None) => servers_database(applied),
     };
@@ -156,6 +159,11 @@ pub fn move_status(moving: &Moving) -> Option<DatabaseMoveStatus> {
         objects_copied: count(told.objects_copied),
         objects_total: count(told.objects_total),
     })
+}
+
+/// Of a database that is away for an upgrade.
+fn stopped(spec: &Validated, applied: &Applied) -> Option<Finding> {
+    upgrade::why_stopped(spec.managed()?, applied)
 }
 
 /// Its pod asks it itself, so that it answers is known without the network between.

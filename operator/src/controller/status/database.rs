@@ -10,7 +10,11 @@ use crate::{
         validate::{Home, Validated},
         workload,
     },
-    database::{known::Known, managed, place::Storage},
+    database::{
+        known::Known,
+        managed::{self, Managed},
+        place::Storage,
+    },
 };
 
 /// The database that serves, which while the reports are moved is the embedded one. `before` is
@@ -63,6 +67,6 @@ fn volume_claim(spec: &Validated) -> Option<String> {
     match spec.home() {
         Home::Pod(Storage::Claim { .. }) => Some(spec.names.data()),
         Home::Pod(Storage::EmptyDir { .. }) => None,
-        Home::Postgres(_) => spec.is_managed().then(|| spec.names.postgres_data()),
+        Home::Postgres(postgres) => postgres.managed.as_ref().map(Managed::claim),
     }
 }

@@ -8,6 +8,7 @@ mod database;
 mod migration;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 use crds::{
     names::{ANNOTATION_REQUEST, STATUS_FIELD_MANAGER},
@@ -33,7 +34,12 @@ use super::{
     validate::{Refusal, Validated},
     workload,
 };
-use crate::{certs, database::known::Known, images, migration::GroupStatus};
+use crate::{
+    certs,
+    database::{known::Known, managed::Managed},
+    images,
+    migration::GroupStatus,
+};
 
 /// How far the reconciliation came.
 pub enum State<'a> {
@@ -107,6 +113,11 @@ pub fn compute(
             types::DATABASE_READY,
             components::database(spec, applied, *database),
         );
+        let told = conditions.get(types::DATABASE_UPGRADED);
+        match upgrade::finding(spec, applied, told) {
+            Some(finding) => conditions.set(types::DATABASE_UPGRADED, finding),
+            None => conditions.remove(types::DATABASE_UPGRADED),
+        }
         backups(&mut conditions, &before, applied);
         let moved = conditions.get(types::DATABASE_MOVED);
         if let Some(finding) = components::moved(spec, moved, applied, *database) {
@@ -171,10 +182,8 @@ fn summarize(
     // Served, and on its way: a rolling update, or a pod that has to find another node.
     let rolling = matches!(state, State::Applied { applied, .. }
         if !workload::is_ready(&applied.deployment));
-    let moving = matches!(state, State::Applied { spec, .. } if spec.moving.is_some());
-    let moving = moving.then(|| conditions.get(types::DATABASE_MOVED).cloned());
-    let moving = moving.flatten();
-    let done = ready.is == Is::True && !failing && !rolling && moving.is_none();
+    let busy = busy(conditions, state);
+    let done = ready.is == Is::True && !failing && !rolling && busy.is_none();
     if let Some((reason, message)) = &stalled {
         conditions.set(types::STALLED, Finding::yes(reason, message.clone()));
     } else {
@@ -183,29 +192,55 @@ fn summarize(
     if done || resting || stalled.is_some() {
         conditions.remove(types::RECONCILING);
     } else {
-        conditions.set(
-            types::RECONCILING,
-            Finding::yes(
-                match state {
-                    State::Failed { .. } => reasons::APPLY_FAILED,
-                    _ if rolling => reasons::PODS_NOT_READY,
-                    _ if moving.is_some() && ready.is == Is::True => reasons::MOVING,
-                    _ => ready.reason,
-                },
-                match state {
-                    State::Failed { message, .. } => message.clone(),
-                    State::Applied { applied, .. } if rolling && ready.is == Is::True => {
-                        workload::why_not_ready(&applied.deployment, &applied.pods)
-                    }
-                    _ if ready.is == Is::True && moving.is_some() => {
-                        moving.map(|moved| moved.message).unwrap_or_default()
-                    }
-                    _ => ready.message.clone(),
-                },
-            ),
-        );
+        let finding = reconciling(state, &ready, busy);
+        conditions.set(types::RECONCILING, finding);
     }
     conditions.set(types::READY, ready);
+}
+
+/// What is under way, in the order in which it matters to a user.
+fn reconciling(
+    state: &State<'_>,
+    ready: &Finding,
+    busy: Option<(&'static str, String)>,
+) -> Finding {
+    let (reason, message) = match state {
+        State::Failed { message, .. } => (reasons::APPLY_FAILED, message.clone()),
+        State::Applied { applied, .. } if !workload::is_ready(&applied.deployment) => {
+            let why = (ready.is == Is::True)
+                .then(|| workload::why_not_ready(&applied.deployment, &applied.pods));
+            let why = why.unwrap_or_else(|| ready.message.clone());
+            (reasons::PODS_NOT_READY, why)
+        }
+        _ => busy
+            .filter(|_| ready.is == Is::True)
+            .unwrap_or_else(|| (ready.reason, ready.message.clone())),
+    };
+    Finding::yes(reason, message)
+}
+
+/// What goes on with the database, served or not.
+fn busy(conditions: &Conditions, state: &State<'_>) -> Option<(&'static str, String)> {
+    let State::Applied { spec, .. } = state else {
+        return None;
+    };
+    let upgraded = spec.managed().filter(|managed| managed.upgrade.is_some());
+    let goes_on = [
+        (
+            spec.moving.is_some(),
+            types::DATABASE_MOVED,
+            reasons::MOVING,
+        ),
+        (
+            upgraded.is_some_and(Managed::is_upgrading),
+            types::DATABASE_UPGRADED,
+            reasons::UPGRADE_CHECKING,
+        ),
+    ];
+    goes_on.into_iter().find_map(|(goes_on, type_, reason)| {
+        let condition = conditions.get(type_).filter(|_| goes_on)?;
+        Some((reason, condition.message.clone()))
+    })
 }
 
 /// What trying again cannot mend.

@@ -1,6 +1,7 @@
 //! Statuses of whole situations, judged as kstatus judges them.
 
 mod moving;
+mod upgrade;
 
 use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
 use jiff::Timestamp;
@@ -387,6 +388,7 @@ fn on_postgres(ready: bool, refused: Option<&str>) -> Applied {
                 refused: refused.map(str::to_owned),
             },
             pods: vec![serde_json::from_value(pod).unwrap()],
+            upgrade: None,
             recovery: None,
             backups: None,
             backup_jobs: Vec::new(),

@@ -5,7 +5,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::controller::fixtures::{IMAGE, facts, object, try_validate, validated};
+use crate::{
+    controller::fixtures::{IMAGE, facts, object, try_validate, validated},
+    database::managed::upgrade::{self, Outcome, Seen, Stage, Volume},
+};
 
 fn claim(name: &str, created: &str, groups: &[&str]) -> Claim {
     Claim {
@@ -223,14 +226,19 @@ fn versions_that_cannot_be_run_are_refused(
 
 #[rstest]
 #[case::same("17", 17, Ok(17))]
-#[case::another("17", 15, Err("the volume is of PostgreSQL 15"))]
+#[case::older("15", 17, Err("the volume is of PostgreSQL 17, and 15 is older"))]
+#[case::newer("17", 15, Ok(15))]
 fn a_volume_keeps_its_major_version(
     #[case] wanted: &str,
     #[case] present: u32,
     #[case] expected: Result<u32, &str>,
 ) {
     let known = Known {
-        version: Some(present),
+        volumes: vec![Volume {
+            name: "simple-postgres-data".into(),
+            version: Some(present),
+            ..Volume::default()
+        }],
         ..Known::default()
     };
     let met = managed(&json!({"version": wanted}), &json!({}))
@@ -250,7 +258,11 @@ fn a_volume_keeps_its_major_version(
 #[test]
 fn a_version_that_nobody_asked_for_is_that_of_the_volume() {
     let known = Known {
-        version: Some(15),
+        volumes: vec![Volume {
+            name: "simple-postgres-data".into(),
+            version: Some(15),
+            ..Volume::default()
+        }],
         ..Known::default()
     };
     let spec = managed(&json!({}), &json!({}))
@@ -259,6 +271,106 @@ fn a_version_that_nobody_asked_for_is_that_of_the_volume() {
         .unwrap();
     let image = settings(&spec).image();
     assert_eq!(image, "registry.example/library/postgres:15.19-bookworm");
+}
+
+/// A database of version 15 on the volume that it began with, in the image `i:15`.
+fn of_15(jobs: &[(&str, Outcome)]) -> Known {
+    let jobs = jobs.iter().map(|(name, outcome)| upgrade::Job {
+        name: (*name).to_owned(),
+        outcome: *outcome,
+    });
+    Known {
+        volumes: vec![Volume {
+            name: "simple-postgres-data".into(),
+            version: Some(15),
+            image: Some("i:15".into()),
+            ..Volume::default()
+        }],
+        seen: Seen {
+            database: upgrade::Database::Ready,
+            jobs: jobs.collect(),
+            ..Seen::default()
+        },
+        ..Known::default()
+    }
+}
+
+#[test]
+fn until_it_is_copied_a_database_runs_as_it_did() {
+    let spec = managed(&json!({"version": "17"}), &json!({})).unwrap();
+    let met = spec.meet(of_15(&[])).unwrap();
+    let settings = settings(&met);
+    assert_eq!(settings.image(), "i:15");
+    assert_eq!(settings.claim(), "simple-postgres-data");
+    let upgrade = settings.upgrade.as_ref().unwrap();
+    assert_eq!(upgrade.stage, Stage::Checking);
+    assert_eq!(upgrade.target.version(), 17);
+    assert_eq!(
+        upgrade.target.image(),
+        "registry.example/library/postgres:17.11-bookworm"
+    );
+}
+
+#[test]
+fn a_correction_is_another_try() {
+    let upgrade = |spec: Value, image: Value| {
+        let met = managed(&spec, &image).unwrap().meet(of_15(&[])).unwrap();
+        settings(&met).upgrade.clone().unwrap()
+    };
+    let first = upgrade(json!({"version": "17"}), json!({}));
+    assert_eq!(first, upgrade(json!({"version": "17"}), json!({})));
+    let larger = upgrade(
+        json!({"version": "17", "storage": {"size": "20Gi"}}),
+        json!({}),
+    );
+    let other = upgrade(json!({"version": "17"}), json!({"tag": "17.1"}));
+    assert_ne!(first.copy, larger.copy);
+    assert_ne!(first.copy, other.copy);
+    // What was begun with the first goes before the second begins.
+    let known = of_15(&[(&first.copy, Outcome::Failed)]);
+    let spec = managed(&json!({"version": "17"}), &json!({"tag": "17.1"})).unwrap();
+    let met = spec.meet(known).unwrap();
+    let stage = settings(&met).upgrade.as_ref().unwrap().stage;
+    assert_eq!(stage, Stage::Clearing { stopped: false });
+    assert!(settings(&met).present.clear);
+}
+
+/// Else a copy that was finished in the meantime could be taken for one of the database as it is
+/// when the upgrade is asked for again.
+#[test]
+fn an_upgrade_that_is_given_up_leaves_no_job_behind_when_the_database_runs_again() {
+    let mut known = of_15(&[("simple-upgrade-copy-01234567", Outcome::Succeeded)]);
+    known.seen.database = upgrade::Database::Stopped;
+    known.volumes.push(Volume {
+        name: "simple-postgres-data-17".into(),
+        version: Some(17),
+        upgrade: Some(upgrade::PENDING.into()),
+        ..Volume::default()
+    });
+    let met = |known: Known| {
+        let spec = managed(&json!({"version": "15"}), &json!({})).unwrap();
+        settings(&spec.meet(known).unwrap()).clone()
+    };
+    let first = met(known.clone());
+    assert_eq!((first.version(), first.upgrade), (15, None));
+    assert!(first.present.stopped && first.present.clear);
+    known.seen.jobs.clear();
+    let then = met(known);
+    assert!(!then.present.stopped && !then.present.clear);
+}
+
+#[test]
+fn a_volume_from_before_an_upgrade_is_not_used_in_place_of_one_that_is_gone() {
+    let mut known = of_15(&[]);
+    known.volumes[0].retired = Some("upgraded to simple-postgres-data-17".into());
+    let spec = managed(&json!({"version": "17"}), &json!({})).unwrap();
+    let refusal = spec.meet(known).unwrap_err();
+    assert_eq!(refusal.reason, reasons::VOLUME_MISSING);
+    assert!(
+        refusal.message.contains("simple-postgres-data;"),
+        "{}",
+        refusal.message
+    );
 }
 
 #[test]
@@ -309,9 +421,13 @@ fn a_backup_is_restored_into_a_new_database_only(
     #[case] recovery: Option<&str>,
     #[case] words: &str,
 ) {
-    let known = Known {
-        exists,
+    let present = exists.then(|| Volume {
+        name: "simple-postgres-data".into(),
         recovery: recovery.map(str::to_owned),
+        ..Volume::default()
+    });
+    let known = Known {
+        volumes: present.into_iter().collect(),
         ..Known::default()
     };
     let bootstrap = json!({"bootstrap": {"recovery": {"backupName": "nightly"}}});

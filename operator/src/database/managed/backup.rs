@@ -36,7 +36,7 @@ use crate::names::Names;
 const BACKUP_NAME: &str = "BACKUP_NAME";
 /// Where backups are mounted.
 const DIRECTORY: &str = "/backups";
-const CLIENT_DIRECTORY: &str = "/etc/reports-postgres-client";
+pub(super) const CLIENT_DIRECTORY: &str = "/etc/reports-postgres-client";
 /// Longest backup or restore.
 const DEADLINE_SECONDS: i64 = 6 * 3600;
 /// A backup that could not be started this long is left out.
@@ -155,8 +155,8 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
             schedule: backup.schedule.clone(),
             time_zone: Some("Etc/UTC".to_owned()),
             concurrency_policy: Some("Forbid".to_owned()),
-            // What is not restored yet is no database to keep.
-            suspend: Some(managed.recovering().is_some()),
+            // What is not restored yet is no database to keep, and one that is copied is away.
+            suspend: Some(managed.recovering().is_some() || managed.present.stopped),
             starting_deadline_seconds: Some(STARTING_DEADLINE_SECONDS),
             successful_jobs_history_limit: Some(3),
             failed_jobs_history_limit: Some(3),
@@ -296,7 +296,7 @@ fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> 
 }
 
 /// As the servers connect.
-fn connection(home: Home<'_>) -> Vec<EnvVar> {
+pub(super) fn connection(home: Home<'_>) -> Vec<EnvVar> {
     let file = |name: &str| format!("{CLIENT_DIRECTORY}/{name}");
     [
         ("PGDATABASE", DATABASE.to_owned()),
@@ -362,7 +362,7 @@ fn volumes(home: Home<'_>, source: &Source, script: &str) -> Vec<Volume> {
     volumes
 }
 
-fn variable(name: &str, value: String) -> EnvVar {
+pub(super) fn variable(name: &str, value: String) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
         value: Some(value),
@@ -370,7 +370,7 @@ fn variable(name: &str, value: String) -> EnvVar {
     }
 }
 
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),

@@ -23,6 +23,7 @@ use super::{
     PASSWORD_KEY, PORT, backup, conf,
     pod::{PORT_NAME, pod},
     settings::Managed,
+    upgrade::{self, IMAGE_ANNOTATION},
 };
 use crate::{certs::Material, names::Names};
 
@@ -53,6 +54,8 @@ pub struct Children {
     pub pods: Service,
     /// The database.
     pub stateful_set: StatefulSet,
+    /// Brings it to another major version.
+    pub upgrade: Option<upgrade::Children>,
     /// Fills the new database from a backup.
     pub recovery: Option<Job>,
     /// The volume for backups.
@@ -118,13 +121,17 @@ pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Child
             metadata: home.retained(names.postgres()),
             data: Some(BTreeMap::from([(
                 PASSWORD_KEY.to_owned(),
-                ByteString(managed.known.password.clone().into_bytes()),
+                ByteString(managed.password.clone().into_bytes()),
             )])),
             ..Secret::default()
         },
         tls: tls(names.postgres_tls(), material.database_server_data()),
         client: tls(names.database_client(), material.database_client_data()),
         stateful_set: stateful_set(managed, &files, home),
+        upgrade: managed
+            .upgrade
+            .as_ref()
+            .map(|wanted| upgrade::children(managed, wanted, home)),
         recovery: managed
             .recovering()
             .map(|recovery| backup::recovery_job(managed, recovery, home)),
@@ -141,7 +148,7 @@ pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Child
             data: Some(files),
             ..ConfigMap::default()
         },
-        data: claim(managed, home),
+        data: claim(managed, managed.claim(), home),
         service: service(home, names.postgres(), None),
         pods: service(home, names.postgres_pods(), Some("None")),
     }
@@ -156,7 +163,7 @@ fn stateful_set(
     StatefulSet {
         metadata: home.metadata(names.postgres()),
         spec: Some(StatefulSetSpec {
-            replicas: Some(1),
+            replicas: Some(i32::from(!managed.present.stopped)),
             service_name: Some(names.postgres_pods()),
             selector: LabelSelector {
                 match_labels: Some(names.postgres_selector()),
@@ -206,12 +213,13 @@ fn restart_key(files: &BTreeMap<String, String>) -> String {
 
 /// One claim with a name of ours, not one by template: a template's size cannot be changed, and a
 /// volume has to be able to grow.
-fn claim(managed: &Managed, home: Home<'_>) -> PersistentVolumeClaim {
-    let mut metadata = home.retained(home.names.postgres_data());
+pub(super) fn claim(managed: &Managed, name: String, home: Home<'_>) -> PersistentVolumeClaim {
+    let mut metadata = home.retained(name);
     let version = (VERSION_ANNOTATION.to_owned(), managed.version().to_string());
+    let image = (IMAGE_ANNOTATION.to_owned(), managed.image());
     let recovery = managed.recovery_note();
     let recovery = recovery.map(|note| (RECOVERY_ANNOTATION.to_owned(), note));
-    metadata.annotations = Some([version].into_iter().chain(recovery).collect());
+    metadata.annotations = Some([version, image].into_iter().chain(recovery).collect());
     PersistentVolumeClaim {
         metadata,
         spec: Some(PersistentVolumeClaimSpec {

@@ -7,17 +7,21 @@
 pub mod backup;
 mod children;
 mod conf;
+mod meet;
 mod pod;
 mod quantity;
 mod s3;
 mod settings;
 mod tuning;
+pub mod upgrade;
 mod version;
 
 pub use backup::{Backup, Destination, Recovery, Source};
 pub use children::{Children, Home, RECOVERY_ANNOTATION, VERSION_ANNOTATION, children};
+pub use meet::{Known, Present};
+pub use pod::CONTAINER;
 pub use s3::Carrier;
-pub use settings::{Known, Managed, SettingsError, Surroundings, settings};
+pub use settings::{Managed, SettingsError, Surroundings, settings};
 pub use version::{DEFAULT_IMAGE, SUPPORTED, major};
 
 /// The database.

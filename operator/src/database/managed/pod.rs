@@ -18,7 +18,7 @@ use crate::{names::Names, security};
 /// User and group of the official image, where it is made from Debian.
 const POSTGRES_ID: i64 = 999;
 /// The data directory is below the mount point: the root of a volume may hold `lost+found`.
-const VOLUME_DIRECTORY: &str = "/pgdata";
+pub(super) const VOLUME_DIRECTORY: &str = "/pgdata";
 const DATA_DIRECTORY: &str = "/pgdata/data";
 const PASSWORD_DIRECTORY: &str = "/etc/reports-postgres-password";
 /// Name of the database's container.
@@ -53,7 +53,7 @@ pub fn pod(managed: &Managed, names: &Names) -> PodSpec {
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         security_context: Some(security_context()),
         containers: vec![postgres(managed), reload(managed)],
-        volumes: Some(volumes(names)),
+        volumes: Some(volumes(managed, names)),
         image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
         node_selector: managed.node_selector.clone(),
         tolerations: managed.tolerations.clone(),
@@ -156,7 +156,7 @@ pub(super) fn container(managed: &Managed, name: &str) -> Container {
     }
 }
 
-fn environment() -> Vec<EnvVar> {
+pub(super) fn environment() -> Vec<EnvVar> {
     let variable = |name: &str, value: String| EnvVar {
         name: name.to_owned(),
         value: Some(value),
@@ -188,7 +188,7 @@ fn shared_mounts() -> Vec<VolumeMount> {
     ]
 }
 
-fn volumes(names: &Names) -> Vec<Volume> {
+fn volumes(managed: &Managed, names: &Names) -> Vec<Volume> {
     let files = |name: &str, files: &[&str], mode: i32| Volume {
         name: name.to_owned(),
         config_map: Some(ConfigMapVolumeSource {
@@ -213,7 +213,7 @@ fn volumes(names: &Names) -> Vec<Volume> {
         Volume {
             name: "data".to_owned(),
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name: names.postgres_data(),
+                claim_name: managed.claim(),
                 ..PersistentVolumeClaimVolumeSource::default()
             }),
             ..Volume::default()

@@ -15,9 +15,11 @@ use k8s_openapi::{
 
 use super::{
     backup::{Backup, Destination, Recovery, Source},
+    meet::Present,
     quantity,
     s3::Carrier,
     tuning::Room,
+    upgrade::Upgrade,
     version::{self, SUPPORTED, major},
 };
 use crate::{images, names::Names};
@@ -41,12 +43,12 @@ pub struct SettingsError {
 /// A managed database as it is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Managed {
-    version: u32,
+    pub(super) version: u32,
     /// Whether the user names the version; else the one of the volume counts.
-    explicit: bool,
+    pub(super) explicit: bool,
     default_image: String,
     registry: Option<String>,
-    image: ImageSpec,
+    pub(super) image: ImageSpec,
     /// Size of the volume.
     pub size: Quantity,
     /// `StorageClass`; the cluster's default where absent.
@@ -69,30 +71,17 @@ pub struct Managed {
     pub carrier: Carrier,
     /// uid of the namespace `kube-system`.
     pub cluster_uid: String,
-    recovery: Option<Recovery>,
-    /// What there is already.
-    pub known: Known,
-}
-
-/// What the namespace holds of the database already.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+    pub(super) recovery: Option<Recovery>,
+    pub(super) names: Names,
+    /// The image to go on with, whatever the specification says of others.
+    pub(super) pinned: Option<String>,
     /// The superuser's password; made once, and kept.
     pub password: String,
-    /// Major version that the volume was made with, if there is a volume.
-    pub version: Option<u32>,
-    /// Whether there is a volume.
-    pub exists: bool,
-    /// What is noted on it about a backup to start with.
-    pub recovery: Option<String>,
-    /// Whether the Job that restores the backup has succeeded.
-    pub restored: bool,
+    /// What there is already.
+    pub present: Present,
+    /// The major upgrade that is wanted.
+    pub upgrade: Option<Upgrade>,
 }
-
-/// Note on a volume whose backup is not restored yet.
-const PENDING: &str = "pending";
-/// Beginning of the note on a volume that started with a backup; its name follows.
-const DONE: &str = "done:";
 
 /// What a managed database depends on besides its own part of the specification.
 #[derive(Clone, Debug)]
@@ -161,7 +150,11 @@ pub fn settings(
         carrier,
         cluster_uid: cluster_uid.to_owned(),
         recovery,
-        known: Known::default(),
+        names: Names::new(name),
+        pinned: None,
+        password: String::new(),
+        present: Present::default(),
+        upgrade: None,
     })
 }
 
@@ -264,6 +257,9 @@ impl Managed {
     /// The image.
     #[must_use]
     pub fn image(&self) -> String {
+        if let Some(pinned) = &self.pinned {
+            return pinned.clone();
+        }
         let tag = match version::tag(self.version) {
             Some(tag) if self.image.tag.is_none() && !self.default_fits() => Some(tag.to_owned()),
             _ => self.image.tag.clone(),
@@ -303,89 +299,5 @@ impl Managed {
             servers: self.servers,
             connections: self.connections,
         }
-    }
-
-    /// The backup that still has to be restored before the first server starts.
-    #[must_use]
-    pub fn recovering(&self) -> Option<&Recovery> {
-        let pending = !self.is_recovered();
-        self.recovery.as_ref().filter(|_| pending)
-    }
-
-    /// The backup that the database starts with.
-    #[must_use]
-    pub fn recovery(&self) -> Option<&Recovery> {
-        self.recovery.as_ref()
-    }
-
-    fn is_recovered(&self) -> bool {
-        let done = |note: &str| note.starts_with(DONE);
-        self.known.restored || self.known.recovery.as_deref().is_some_and(done)
-    }
-
-    /// What to note on the volume about the backup that it starts with.
-    #[must_use]
-    pub fn recovery_note(&self) -> Option<String> {
-        let recovery = self.recovery.as_ref()?;
-        Some(match self.recovering() {
-            Some(_) => PENDING.to_owned(),
-            None => format!("{DONE}{}", recovery.backup),
-        })
-    }
-
-    /// A backup is restored into a new volume only: nothing that is served is ever overwritten.
-    fn check_recovery(&self, known: &Known) -> Result<(), SettingsError> {
-        let Some(recovery) = &self.recovery else {
-            return Ok(());
-        };
-        let done = known
-            .recovery
-            .as_ref()
-            .and_then(|note| note.strip_prefix(DONE));
-        let why = match (done, &known.recovery) {
-            (Some(done), _) if done != recovery.backup => {
-                format!("this database has started with {done} already")
-            }
-            (None, None) if known.exists => "this database exists already".to_owned(),
-            _ => return Ok(()),
-        };
-        Err(SettingsError {
-            reason: reasons::INVALID_SPEC,
-            message: format!(
-                "spec.database.managed.bootstrap.recovery: {why}; create a new ReportsServer to \
-                 start with backup {} (docs/database.md, \"Backup and restore\")",
-                recovery.backup
-            ),
-        })
-    }
-
-    /// Brings what is wanted together with what there is.
-    ///
-    /// # Errors
-    /// If the volume is of another major version, which cannot read it, or a backup is to be
-    /// restored into a database that exists.
-    pub fn meet(self, known: Known) -> Result<Self, SettingsError> {
-        self.check_recovery(&known)?;
-        let version = match known.version {
-            None => self.version,
-            Some(present) if present == self.version || !self.explicit => present,
-            Some(present) => {
-                return Err(SettingsError {
-                    reason: reasons::NOT_SUPPORTED,
-                    message: format!(
-                        "spec.database.managed.version: the volume is of PostgreSQL {present} and \
-                         cannot be used by {}; major upgrades in place are not supported in this \
-                         version: set the version back to {present}, make a backup, and restore it \
-                         into a new ReportsServer (docs/database.md, \"Major versions\")",
-                        self.version
-                    ),
-                });
-            }
-        };
-        Ok(Self {
-            version,
-            known,
-            ..self
-        })
     }
 }

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use super::{all, children, value, yaml};
 use crate::{
     controller::fixtures::{material, operator, validated},
-    database::managed::{Children, Known},
+    database::managed::{
+        Children, Known,
+        upgrade::{Run, Volume},
+    },
     security,
 };
 
@@ -20,10 +23,16 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         service,
         pods,
         stateful_set,
+        upgrade,
         recovery,
         backups,
         backup,
     } = children;
+    let new = upgrade.as_ref();
+    let upgrade_job = match new.and_then(|new| new.run.as_ref()) {
+        Some(Run::Begin(job)) => value(job),
+        _ => Value::Null,
+    };
     vec![
         ("password", value(&password)),
         ("tls", value(&tls)),
@@ -33,6 +42,9 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         ("service", value(&service)),
         ("pods", value(&pods)),
         ("stateful_set", value(&stateful_set)),
+        ("upgrade_data", value(&new.map(|new| &new.data))),
+        ("upgrade_config", value(&new.map(|new| &new.config))),
+        ("upgrade_job", upgrade_job),
         ("recovery", value(&recovery)),
         ("backups", value(&backups)),
         ("backup", value(&backup)),
@@ -263,11 +275,15 @@ fn no_server_runs_and_no_backup_is_made_before_the_restore() {
         at(new),
         (Some(0), false, Some(true), true, "pending".to_owned())
     );
-    let pending = Known {
-        exists: true,
-        recovery: Some("pending".into()),
+    let with = |note: &str| Known {
+        volumes: vec![Volume {
+            name: "simple-postgres-data".into(),
+            recovery: Some(note.into()),
+            ..Volume::default()
+        }],
         ..Known::default()
     };
+    let pending = with("pending");
     let waits = (Some(0), false, Some(true), true, "pending".to_owned());
     assert_eq!(at(pending.clone()), waits);
     let goes_on = (
@@ -283,12 +299,7 @@ fn no_server_runs_and_no_backup_is_made_before_the_restore() {
     };
     assert_eq!(at(restored), goes_on);
     // The Job is gone: the volume remembers.
-    let noted = Known {
-        exists: true,
-        recovery: Some("done:before-upgrade".into()),
-        ..Known::default()
-    };
-    assert_eq!(at(noted), goes_on);
+    assert_eq!(at(with("done:before-upgrade")), goes_on);
 }
 
 /// Backups go to a bucket, and the database starts with one of them.

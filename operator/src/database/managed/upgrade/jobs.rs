@@ -1,0 +1,342 @@
+//! The objects of a major upgrade.
+
+use k8s_openapi::{
+    api::{
+        batch::v1::{self as batch, JobSpec},
+        core::v1::{
+            Affinity, ConfigMap, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar,
+            LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource,
+            PodAffinity, PodAffinityTerm, PodSpec, PodTemplateSpec, SecretVolumeSource, Volume,
+            VolumeMount,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+use sha2::{Digest, Sha256};
+
+use super::{
+    super::{
+        Managed,
+        backup::{self, CLIENT_DIRECTORY, mount, variable},
+        children::{Home, claim},
+        conf,
+        pod::{VOLUME_DIRECTORY, container, environment, path, security_context},
+    },
+    PENDING, Stage, UPGRADE_ANNOTATION, Upgrade,
+};
+use crate::names::Names;
+
+/// Where the scripts are mounted.
+const SCRIPTS_DIRECTORY: &str = "/etc/reports-postgres-upgrade";
+/// Where the volume in use is mounted while it is copied.
+const OLD_DIRECTORY: &str = "/old";
+const CHECK: &str = "upgrade-check.sh";
+const DUMP: &str = "upgrade-dump.sh";
+const RESTORE: &str = "upgrade-restore.sh";
+const SCRIPTS: [(&str, &str); 5] = [
+    (CHECK, include_str!("../files/upgrade-check.sh")),
+    (
+        "upgrade-common.sh",
+        include_str!("../files/upgrade-common.sh"),
+    ),
+    (
+        "upgrade-digest.sql",
+        include_str!("../files/upgrade-digest.sql"),
+    ),
+    (DUMP, include_str!("../files/upgrade-dump.sh")),
+    (RESTORE, include_str!("../files/upgrade-restore.sh")),
+];
+/// Longest check and longest copy.
+const DEADLINE_SECONDS: i64 = 6 * 3600;
+/// Tries of the check: the database that it asks may be restarting.
+const CHECK_RETRIES: i32 = 3;
+
+/// What an upgrade adds to the objects of a database, in the order in which it is applied.
+#[derive(Clone, Debug)]
+pub struct Children {
+    /// The new volume.
+    pub data: PersistentVolumeClaim,
+    /// Scripts, and the settings of the new version.
+    pub config: ConfigMap,
+    /// The Job of this step.
+    pub run: Option<Run>,
+    /// Names of the Jobs of all steps, which stay until the end.
+    pub jobs: [String; 2],
+}
+
+/// The Job of a step.
+#[derive(Clone, Debug)]
+pub enum Run {
+    /// It is made now.
+    Begin(Box<batch::Job>),
+    /// It was made: its name.
+    Follow(String),
+}
+
+/// Builds them.
+#[must_use]
+pub fn children(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> Children {
+    let run = upgrade
+        .job()
+        .map(|name| match (upgrade.begun, upgrade.stage) {
+            (true, _) => Run::Follow(name.to_owned()),
+            (false, Stage::Checking | Stage::Refused) => {
+                Run::Begin(Box::new(check(managed, upgrade, home)))
+            }
+            (false, _) => Run::Begin(Box::new(copy(managed, upgrade, home))),
+        });
+    let name = home.names.postgres_data_of(upgrade.target.version());
+    let mut data = claim(&upgrade.target, name, home);
+    let notes = data.metadata.annotations.get_or_insert_default();
+    notes.insert(UPGRADE_ANNOTATION.to_owned(), PENDING.to_owned());
+    let mut files = conf::files(&upgrade.target);
+    files.retain(|name, _| [conf::CONF, conf::HBA].contains(&name.as_str()));
+    files.extend(SCRIPTS.map(|(name, content)| (name.to_owned(), content.to_owned())));
+    Children {
+        data,
+        config: ConfigMap {
+            metadata: ObjectMeta {
+                labels: Some(home.names.upgrade_labels()),
+                ..home.metadata(home.names.postgres_upgrade())
+            },
+            data: Some(files),
+            ..ConfigMap::default()
+        },
+        run,
+        jobs: [upgrade.check.clone(), upgrade.copy.clone()],
+    }
+}
+
+/// Names of the two Jobs: others for each upgrade that differs in what its pods are made of, since
+/// a Job cannot be changed. So a correction is a new try.
+pub fn job_names(present: &Managed, target: &Managed) -> (String, String) {
+    let both = [present, target].map(|managed| {
+        serde_json::json!([
+            managed.image(),
+            managed.resources,
+            managed.size,
+            managed.class,
+            managed.node_selector,
+            managed.tolerations,
+            managed.priority_class,
+            managed.pull_secrets,
+        ])
+    });
+    let mut hash = Sha256::new();
+    hash.update(present.claim());
+    for part in both {
+        hash.update([0]);
+        hash.update(part.to_string());
+    }
+    let hash: String = hex::encode(hash.finalize()).chars().take(8).collect();
+    let base = target.names.upgrade();
+    (
+        format!("{base}-check-{hash}"),
+        format!("{base}-copy-{hash}"),
+    )
+}
+
+/// Looks whether the new image and the new volume will do. It runs beside the database, so that the
+/// new volume is made where the present one is.
+fn check(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
+    let target = &upgrade.target;
+    let version = vec![variable("NEW_VERSION", target.version().to_string())];
+    let container = Container {
+        command: Some(script(CHECK)),
+        env: Some([version, backup::connection(home)].concat()),
+        resources: Some(backup::resources()),
+        volume_mounts: Some(vec![
+            mount("client", CLIENT_DIRECTORY, true),
+            mount("config", conf::DIRECTORY, true),
+            mount("data", VOLUME_DIRECTORY, false),
+            mount("scripts", SCRIPTS_DIRECTORY, true),
+            mount("tmp", "/tmp", false),
+        ]),
+        ..container(target, "check")
+    };
+    let beside = PodAffinityTerm {
+        label_selector: Some(LabelSelector {
+            match_labels: Some(home.names.postgres_selector()),
+            ..LabelSelector::default()
+        }),
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        ..PodAffinityTerm::default()
+    };
+    let pod = PodSpec {
+        affinity: Some(Affinity {
+            pod_affinity: Some(PodAffinity {
+                required_during_scheduling_ignored_during_execution: Some(vec![beside]),
+                ..PodAffinity::default()
+            }),
+            ..Affinity::default()
+        }),
+        containers: vec![container],
+        volumes: Some(vec![
+            on_claim("data", home.names.postgres_data_of(target.version())),
+            settings("config", home.names.postgres_upgrade()),
+            scripts(home.names),
+            client(home.names),
+            empty("tmp", None),
+        ]),
+        ..pod(managed)
+    };
+    job(upgrade.check.clone(), CHECK_RETRIES, pod, home)
+}
+
+/// Copies and compares, once: a second try could meet the pod of the first.
+fn copy(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
+    let target = &upgrade.target;
+    let half =
+        |of: &Managed, name: &str, file: &str, config: &str, old: &[VolumeMount]| Container {
+            command: Some(script(file)),
+            env: Some(data_environment()),
+            resources: Some(of.resources.clone()),
+            volume_mounts: Some(
+                [
+                    old,
+                    &[
+                        mount(config, conf::DIRECTORY, true),
+                        mount("data", VOLUME_DIRECTORY, false),
+                        mount("run", conf::SOCKET_DIRECTORY, false),
+                        mount("scripts", SCRIPTS_DIRECTORY, true),
+                        mount("shm", "/dev/shm", false),
+                        mount("tmp", "/tmp", false),
+                    ],
+                ]
+                .concat(),
+            ),
+            ..container(of, name)
+        };
+    let old = [mount("old", OLD_DIRECTORY, false)];
+    let pod = PodSpec {
+        init_containers: Some(vec![half(managed, "dump", DUMP, "old-config", &old)]),
+        containers: vec![half(target, "restore", RESTORE, "config", &[])],
+        volumes: Some(vec![
+            on_claim("old", managed.claim()),
+            on_claim("data", home.names.postgres_data_of(target.version())),
+            settings("old-config", home.names.postgres()),
+            settings("config", home.names.postgres_upgrade()),
+            scripts(home.names),
+            empty("run", None),
+            empty("shm", Some("Memory")),
+            empty("tmp", None),
+        ]),
+        ..pod(managed)
+    };
+    job(upgrade.copy.clone(), 0, pod, home)
+}
+
+/// `PGDATA` and what a new database is made with, as in the database's own pod.
+fn data_environment() -> Vec<EnvVar> {
+    let needed =
+        |variable: &EnvVar| ["PGDATA", "POSTGRES_INITDB_ARGS"].contains(&variable.name.as_str());
+    environment().into_iter().filter(needed).collect()
+}
+
+fn pod(managed: &Managed) -> PodSpec {
+    let secrets = managed.pull_secrets.iter();
+    let secrets: Vec<LocalObjectReference> = secrets
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
+    PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        security_context: Some(security_context()),
+        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        node_selector: managed.node_selector.clone(),
+        tolerations: managed.tolerations.clone(),
+        priority_class_name: managed.priority_class.clone(),
+        ..PodSpec::default()
+    }
+}
+
+fn job(name: String, retries: i32, pod: PodSpec, home: Home<'_>) -> batch::Job {
+    let labels = home.names.upgrade_labels();
+    batch::Job {
+        metadata: ObjectMeta {
+            labels: Some(labels.clone()),
+            ..home.metadata(name)
+        },
+        spec: Some(JobSpec {
+            active_deadline_seconds: Some(DEADLINE_SECONDS),
+            backoff_limit: Some(retries),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(labels),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod),
+            },
+            ..JobSpec::default()
+        }),
+        ..batch::Job::default()
+    }
+}
+
+fn script(name: &str) -> Vec<String> {
+    vec!["bash".to_owned(), format!("{SCRIPTS_DIRECTORY}/{name}")]
+}
+
+fn named(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        ..Volume::default()
+    }
+}
+
+fn on_claim(name: &str, claim: String) -> Volume {
+    Volume {
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim,
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}
+
+fn files(name: &str, config_map: String, files: &[&str]) -> Volume {
+    Volume {
+        config_map: Some(ConfigMapVolumeSource {
+            name: config_map,
+            items: Some(files.iter().map(|file| path(file)).collect()),
+            default_mode: Some(0o440),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}
+
+/// `postgresql.conf` and `pg_hba.conf`.
+fn settings(name: &str, config_map: String) -> Volume {
+    files(name, config_map, &[conf::CONF, conf::HBA])
+}
+
+fn scripts(names: &Names) -> Volume {
+    files(
+        "scripts",
+        names.postgres_upgrade(),
+        &SCRIPTS.map(|(name, _)| name),
+    )
+}
+
+fn client(names: &Names) -> Volume {
+    Volume {
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(names.database_client()),
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..named("client")
+    }
+}
+
+fn empty(name: &str, medium: Option<&str>) -> Volume {
+    Volume {
+        empty_dir: Some(EmptyDirVolumeSource {
+            medium: medium.map(str::to_owned),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}

@@ -1,0 +1,53 @@
+//! Major upgrades: the database is dumped from its volume and restored into another one.
+//!
+//! A Job looks first whether the new image and the new volume will do, while the present database
+//! serves. Then that one is stopped, and a second Job has both volumes to itself: it starts the old
+//! server once more without a network, dumps everything, restores it into a new database, and
+//! compares both. Only then does the note on the new volume say that it is the one in use. Until
+//! that moment the old volume is the only one that counts; afterwards it is kept.
+//!
+//! [`volumes`] says which volume is which, [`plan`] what is to be done next, [`jobs`] builds the
+//! objects. None of it has a client.
+
+mod jobs;
+mod plan;
+mod volumes;
+
+pub use jobs::{Children, Run, children};
+pub use plan::{Database, Job, Outcome, Seen, Stage};
+pub use volumes::{
+    IMAGE_ANNOTATION, PENDING, RETIRED_ANNOTATION, UPGRADE_ANNOTATION, Volume, Volumes,
+};
+
+pub(super) use jobs::job_names;
+pub(super) use plan::plan;
+
+use super::Managed;
+
+/// A major upgrade under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upgrade {
+    /// What is to be done now.
+    pub stage: Stage,
+    /// The database as it will be.
+    pub target: Box<Managed>,
+    /// Name of the Job that looks whether it can be done.
+    pub check: String,
+    /// Name of the Job that copies.
+    pub copy: String,
+    /// Whether the Job of this stage is there. It is not made twice, whatever becomes of it: what it
+    /// was decided on has changed then.
+    pub begun: bool,
+}
+
+impl Upgrade {
+    /// Name of the Job of this stage.
+    #[must_use]
+    pub fn job(&self) -> Option<&str> {
+        match self.stage {
+            Stage::Checking | Stage::Refused => Some(&self.check),
+            Stage::Copying | Stage::Failed | Stage::Copied => Some(&self.copy),
+            Stage::Clearing { .. } | Stage::Waiting | Stage::Stopping => None,
+        }
+    }
+}
