@@ -19,7 +19,7 @@ use common::{
 use crds::v1alpha1::ReportsServer;
 use e2e::{
     reports::Input,
-    takeover::{Database, NAME, Takeover, is_ready},
+    takeover::{self, Database, NAME, Takeover, is_ready},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
@@ -29,6 +29,10 @@ use kube::{
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(5);
+/// The operator's own namespace.
+const OPERATOR: [&str; 2] = ["-n", takeover::OPERATOR_NAMESPACE];
+/// What an upgrade's Jobs and pods have in common.
+const UPGRADE: &str = "app.kubernetes.io/component=upgrade";
 
 fn full() -> bool {
     std::env::var_os("E2E_FULL").is_some()
@@ -119,18 +123,39 @@ async fn a_copy_that_fails_is_given_up(line: &Takeover, tag: &str) {
     sql(line, "DROP EXTENSION old_snapshot").await;
 }
 
-/// Starts the upgrade, anew where one has failed, and follows it to its end.
+/// Somebody takes the new version back in the middle of the copy: the old database serves again,
+/// and nothing of the copy is left that could be taken for one of a later state.
+async fn a_change_of_mind_stops_it(line: &Takeover, old: &str, tag: &str) {
+    let minds = Box::pin(async {
+        try_again(line, tag).await;
+        told(line, "DatabaseUpgrading", "copies").await;
+        ask_for(line, old).await;
+        line.follow("the old database", LIMIT, |server| {
+            is_ready(server) && condition(server, "DatabaseUpgraded").is_none()
+        })
+        .await
+        .unwrap();
+    });
+    let account = under_load_within(LIMIT, line, "a change of mind", minds).await;
+    assert!(account.nothing_lost(), "{account:#?}");
+    let jobs = kubectl(line, &["get", "jobs", "-l", UPGRADE, "-o", "name"]).await;
+    assert_eq!(jobs, "");
+    let server = read(line).await;
+    let claim = &server["status"]["database"]["volumeClaim"];
+    assert_eq!(*claim, format!("{NAME}-postgres-data"));
+}
+
+/// Asks for the new version, and for another try where one has failed.
+async fn try_again(line: &Takeover, tag: &str) {
+    ask_for(line, tag).await;
+    kubectl(line, &["delete", "jobs", "-l", UPGRADE]).await;
+}
+
+/// Starts the upgrade and follows it to its end.
 async fn upgrade(line: &Takeover, tag: &str) {
     ask_for(line, tag).await;
-    let jobs = [
-        "delete",
-        "jobs",
-        "-l",
-        "app.kubernetes.io/component=upgrade",
-    ];
     if full() {
-        kubectl(line, &jobs).await;
-        all_servers_are_lost(line).await;
+        everybody_is_lost(line).await;
     }
     told(line, "Upgraded", "from 15 to 17").await;
     line.follow("a settled end", LIMIT, is_ready).await.unwrap();
@@ -184,9 +209,13 @@ async fn delete_servers(line: &Takeover) {
     kubectl(line, &pods).await;
 }
 
-/// In the middle of the copy, so that no server that knew the old database meets the new one.
-async fn all_servers_are_lost(line: &Takeover) {
+/// In the middle of the copy: the operator, and all servers, so that none that knew the old
+/// database meets the new one.
+async fn everybody_is_lost(line: &Takeover) {
     told(line, "DatabaseUpgrading", "copies").await;
+    let operator = ["delete", "pods", "--all", "--force", "--now"];
+    let args = OPERATOR.iter().chain(&operator);
+    line.cluster.kubectl(args).await.unwrap();
     delete_servers(line).await;
 }
 
@@ -220,6 +249,7 @@ async fn a_managed_database_is_brought_to_another_major_version() {
     if full() {
         a_wrong_image_stops_nothing(&line).await;
         a_copy_that_fails_is_given_up(&line, &tag).await;
+        a_change_of_mind_stops_it(&line, old, &tag).await;
     }
     let upgraded = Box::pin(upgrade(&line, &tag));
     let account = under_load_within(LIMIT, &line, "a major upgrade", upgraded).await;

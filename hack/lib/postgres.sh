@@ -106,8 +106,10 @@ postgres_tools() {
 		install -D -m 755 "$path" "$root/usr/bin/${path##*/}"
 	done
 	ln -sf dash "$root/usr/bin/sh"
-	# setpriv drops the rights of root, where the container has been started with them.
-	install -m 755 "$(command -v setpriv)" "$(command -v locale)" "$(command -v getent)" "$root/usr/bin/"
+	# setpriv drops the rights of root, where the container has been started with them; flock is for
+	# whoever mounts a volume.
+	install -m 755 "$(command -v setpriv)" "$(command -v flock)" "$(command -v locale)" \
+		"$(command -v getent)" "$root/usr/bin/"
 }
 
 # The shared libraries that the programs ask for, and those that they ask for.

@@ -12,9 +12,8 @@ use super::{
     owner, postgres, registered, report,
     status::State,
     upgrade,
-    validate::{self, Facts, Validated},
+    validate::{self, Facts, Refusal, Validated},
 };
-use crate::database::managed::Managed;
 
 /// How often it is looked whether the groups are back.
 const RESYNC: Duration = Duration::from_secs(15);
@@ -35,6 +34,7 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
             let targets =
                 cleanup::targets(&ctx.client, object, &restore, &registered, control).await;
             ctx.supervisor.ensure(&owner(object), targets);
+            start_database(object, ctx).await?;
             report(object, ctx, &State::Deleting).await?;
             return Ok(Action::requeue(RESYNC));
         }
@@ -52,6 +52,38 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
 
 /// Applies the children without an owner, so that they stay when the object is gone.
 async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
+    let spec = resolve(object, ctx).await?;
+    let spec = spec.map_err(|refusal| Error::Orphan(refusal.message))?;
+    let kept = keep(object, Validated { owner: None, ..spec }, ctx).await?;
+    match kept.map_err(|refusal| Error::Orphan(refusal.message))? {
+        Kept::Whole => Ok(()),
+        // Nobody would start it.
+        Kept::Stopped => Err(Error::Orphan(
+            "the upgrade of the database is given up; it is tried again when the database serves \
+             as before"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The reports are read from the database on their way back: where an upgrade has stopped it, the
+/// upgrade is given up.
+async fn start_database(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
+    // What cannot be carried out has not stopped a database.
+    let Ok(spec) = resolve(object, ctx).await? else {
+        return Ok(());
+    };
+    if upgrade::has_stopped(&ctx.client, &spec).await? {
+        let kept = keep(object, spec, ctx).await?;
+        kept.map_err(|refusal| Error::GiveBack(refusal.message))?;
+    }
+    Ok(())
+}
+
+async fn resolve(
+    object: &ReportsServer,
+    ctx: &Context,
+) -> Result<Result<Validated, Refusal>, Error> {
     let namespace = dereference::namespace(&ctx.client, &object.spec.target_namespace).await?;
     let cluster_uid = dereference::cluster_uid(&ctx.client).await?;
     let facts = Facts {
@@ -61,35 +93,41 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
         default_postgres_image: &ctx.postgres_image,
         cluster_uid: &cluster_uid,
     };
-    let spec =
-        validate::validate(object, &facts).map_err(|refusal| Error::Orphan(refusal.message))?;
-    let spec = forward::meet(&spec, &ctx.client)
-        .await?
-        .map_err(|refusal| Error::Orphan(refusal.message))?;
-    upgrade::clear(&ctx.client, &spec).await?;
-    // Nobody would bring it to its end.
-    let upgrading = |managed: &Managed| managed.upgrade.is_some() || managed.present.stopped;
-    if spec.managed().is_some_and(upgrading) {
-        return Err(Error::Orphan(
-            "the database is being brought to another major version; set \
-             spec.database.managed.version back to have it serve as before"
-                .to_owned(),
-        ));
-    }
-    let material = dereference::material(&ctx.client, &spec).await?;
-    let mut spec = Validated {
-        owner: None,
-        ..spec
+    Ok(validate::validate(object, &facts))
+}
+
+/// How the children are left behind.
+enum Kept {
+    /// They serve.
+    Whole,
+    /// The database waits for what is left of an upgrade.
+    Stopped,
+}
+
+/// Applies the children as they are. An upgrade of the database is given up: it would end after
+/// the object.
+async fn keep(
+    object: &ReportsServer,
+    spec: Validated,
+    ctx: &Context,
+) -> Result<Result<Kept, Refusal>, Error> {
+    let mut spec = match forward::meet(&spec.staying(), &ctx.client).await? {
+        Ok(spec) => spec,
+        Err(refusal) => return Ok(Err(refusal)),
     };
+    upgrade::clear(&ctx.client, &spec).await?;
+    let material = dereference::material(&ctx.client, &spec).await?;
     postgres::reach(&ctx.client, object, &mut spec).await?;
     // A server that has the reports in its pod still keeps them there.
     if let Attended::Refused(refusal) = moving::attend(&ctx.client, object, &mut spec, None).await?
     {
-        return Err(Error::Orphan(refusal.message));
+        return Ok(Err(refusal));
     }
     let children = build::build(&spec, &material, &ctx.operator);
     Box::pin(apply::apply(&ctx.client, children)).await?;
-    Ok(())
+    let managed = spec.managed();
+    let stopped = managed.is_some_and(|managed| managed.present.stopped);
+    Ok(Ok(if stopped { Kept::Stopped } else { Kept::Whole }))
 }
 
 fn control_available(ctx: &Context) -> bool {

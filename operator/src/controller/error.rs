@@ -46,6 +46,9 @@ pub enum Error {
     /// The children could not be cut loose.
     #[error("deletionPolicy.apis Orphan cannot be carried out: {0}")]
     Orphan(String),
+    /// The database that has the reports does not run.
+    #[error("the reports cannot be given back to their CRDs: {0}")]
+    GiveBack(String),
 }
 
 impl Error {
@@ -61,6 +64,7 @@ impl Error {
             Self::Finalizer(_) => "finalizer",
             Self::Status(_) => "status",
             Self::Orphan(_) => "orphan",
+            Self::GiveBack(_) => "give-back",
         }
     }
 

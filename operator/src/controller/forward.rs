@@ -57,6 +57,8 @@ pub async fn carry_out(
         }
     };
     upgrade::clear(&ctx.client, spec).await?;
+    // Before the new volume takes its first write.
+    upgrade::retire(&ctx.client, spec).await?;
     ctx.watches.ensure(&spec.names, &spec.namespace);
     let mut spec = spec.clone();
     let database = postgres::attend(object, &mut spec, ctx).await?;
@@ -78,7 +80,6 @@ pub async fn carry_out(
     let kept = children.kept();
     // apply (client required)
     let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
-    upgrade::retire(&ctx.client, spec).await?;
     sweep(object, spec, &kept, ctx).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
@@ -138,13 +139,6 @@ pub async fn meet(spec: &Validated, client: &Client) -> Result<Result<Validated,
         return Ok(spec.clone().meet(known));
     }
     Ok(met)
-}
-
-/// Whether the database is away for an upgrade.
-pub async fn is_upgrading(spec: &Validated, ctx: &Context) -> Result<bool, Error> {
-    let met = meet(spec, &ctx.client).await?;
-    let managed = met.as_ref().ok().and_then(Validated::managed);
-    Ok(managed.is_some_and(|managed| managed.present.stopped))
 }
 
 /// Removes leftovers once a generation.

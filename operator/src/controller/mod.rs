@@ -167,7 +167,7 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
         }
     };
     // Between two steps of an upgrade there is no database: it is brought to its end first.
-    if object.spec.suspend == Some(true) && !forward::is_upgrading(&spec, ctx).await? {
+    if object.spec.suspend == Some(true) && !upgrade::has_stopped(&ctx.client, &spec).await? {
         return suspend(object, ctx).await;
     }
     Box::pin(forward::carry_out(object, &spec, ctx))

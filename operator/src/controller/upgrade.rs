@@ -16,7 +16,7 @@ use tracing::info;
 use super::{validate::Validated, workload};
 use crate::{
     database::managed::{
-        CONTAINER,
+        CONTAINER, STOPPED_ANNOTATION,
         upgrade::{
             self, Database, Outcome, RETIRED_ANNOTATION, Seen, Stage, UPGRADE_ANNOTATION, Volume,
         },
@@ -62,6 +62,20 @@ pub async fn volumes(client: &Client, namespace: &str) -> Result<Vec<Volume>, Er
         .iter()
         .map(|claim| Volume::of(&claim.metadata))
         .collect())
+}
+
+/// Whether an upgrade has stopped the database, which nobody but the operator starts again then.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn has_stopped(client: &Client, spec: &Validated) -> Result<bool, Error> {
+    if !spec.is_managed() {
+        return Ok(false);
+    }
+    let sets = Api::<StatefulSet>::namespaced(client.clone(), &spec.namespace);
+    let set = sets.get_metadata_opt(&spec.names.postgres()).await;
+    let set = set.map_err(Error::of("read the StatefulSet", &spec.namespace))?;
+    Ok(set.is_some_and(|set| set.annotations().contains_key(STOPPED_ANNOTATION)))
 }
 
 /// How the database runs, and what was begun of an upgrade.
@@ -249,8 +263,7 @@ pub async fn retire(client: &Client, spec: &Validated) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes the Jobs of upgrades that are over or not wanted any more. Says whether nothing of them
-/// is left.
+/// Deletes the Jobs of upgrades that are over or not wanted any more.
 ///
 /// # Errors
 /// If one cannot be deleted; that it is gone already is as good.

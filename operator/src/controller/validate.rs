@@ -215,6 +215,15 @@ impl Validated {
         Ok(self)
     }
 
+    /// The same with a managed database of the major version that it has, whatever is asked for.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        if let Database::Postgres(postgres) = &mut self.database {
+            postgres.managed = postgres.managed.take().map(Managed::staying);
+        }
+        self
+    }
+
     /// Where the reports are that the server serves: while they are moved, where they were.
     #[must_use]
     pub fn home(&self) -> Home<'_> {

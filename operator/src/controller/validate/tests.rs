@@ -359,6 +359,26 @@ fn an_upgrade_that_is_given_up_leaves_no_job_behind_when_the_database_runs_again
     assert!(!then.present.stopped && !then.present.clear);
 }
 
+/// What a deletion asks for, which reads the reports once more.
+#[test]
+fn a_database_that_is_to_stay_as_it_is_gives_an_upgrade_up() {
+    let spec = || managed(&json!({}), &json!({"tag": "17.1"})).unwrap().staying();
+    let met = spec().meet(of_15(&[])).unwrap();
+    assert_eq!(settings(&met).version(), 15);
+    assert_eq!(settings(&met).image(), "i:15");
+    assert_eq!(settings(&met).upgrade, None);
+    assert!(!settings(&met).present.clear);
+    let mut known = of_15(&[("simple-upgrade-copy-01234567", Outcome::Running)]);
+    known.seen.database = upgrade::Database::Stopped;
+    known.seen.live = true;
+    let met = spec().meet(known.clone()).unwrap();
+    assert!(settings(&met).present.stopped && settings(&met).present.clear);
+    known.seen = Seen::default();
+    known.seen.database = upgrade::Database::Stopped;
+    let met = spec().meet(known).unwrap();
+    assert!(!settings(&met).present.stopped);
+}
+
 #[test]
 fn a_volume_from_before_an_upgrade_is_not_used_in_place_of_one_that_is_gone() {
     let mut known = of_15(&[]);

@@ -11,10 +11,8 @@ use k8s_openapi::{
     api::{
         batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec},
         core::v1::{
-            ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource,
-            LocalObjectReference, ObjectFieldSelector, PersistentVolumeClaim,
-            PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec,
-            ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
+            Container, EnvVar, EnvVarSource, ObjectFieldSelector, PersistentVolumeClaim,
+            PersistentVolumeClaimSpec, PodSpec, ResourceRequirements, Volume,
             VolumeResourceRequirements,
         },
     },
@@ -26,7 +24,8 @@ use super::{
     DATABASE, PORT, ROLE,
     children::Home,
     conf,
-    pod::{container, path, security_context},
+    parts::{self, empty, files, mount, on_claim, secret, variable},
+    pod::container,
     s3::{self, Errand},
     settings::Managed,
 };
@@ -37,8 +36,6 @@ const BACKUP_NAME: &str = "BACKUP_NAME";
 /// Where backups are mounted.
 const DIRECTORY: &str = "/backups";
 pub(super) const CLIENT_DIRECTORY: &str = "/etc/reports-postgres-client";
-/// Longest backup or restore.
-const DEADLINE_SECONDS: i64 = 6 * 3600;
 /// A backup that could not be started this long is left out.
 const STARTING_DEADLINE_SECONDS: i64 = 3600;
 /// Tries of one Job: the database may be restarting.
@@ -231,36 +228,13 @@ fn job(managed: &Managed, home: Home<'_>, work: Work<'_>) -> JobSpec {
             }
         }
     };
-    let secrets = managed.pull_secrets.iter();
-    let secrets: Vec<LocalObjectReference> = secrets
-        .map(|name| LocalObjectReference { name: name.clone() })
-        .collect();
     let pod = PodSpec {
-        restart_policy: Some("Never".to_owned()),
-        automount_service_account_token: Some(false),
-        enable_service_links: Some(false),
-        security_context: Some(security_context()),
         init_containers: first.map(|first| vec![first]),
         containers: vec![last],
         volumes: Some(volumes),
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
-        node_selector: managed.node_selector.clone(),
-        tolerations: managed.tolerations.clone(),
-        priority_class_name: managed.priority_class.clone(),
-        ..PodSpec::default()
+        ..parts::pod(managed)
     };
-    JobSpec {
-        active_deadline_seconds: Some(DEADLINE_SECONDS),
-        backoff_limit: Some(RETRIES),
-        template: PodTemplateSpec {
-            metadata: Some(ObjectMeta {
-                labels: Some(labels.clone()),
-                ..ObjectMeta::default()
-            }),
-            spec: Some(pod),
-        },
-        ..JobSpec::default()
-    }
+    parts::job(labels, RETRIES, pod)
 }
 
 /// What a container needs that handles a backup a part at a time.
@@ -313,68 +287,15 @@ pub(super) fn connection(home: Home<'_>) -> Vec<EnvVar> {
 }
 
 fn volumes(home: Home<'_>, source: &Source, script: &str) -> Vec<Volume> {
-    let named = |name: &str| Volume {
-        name: name.to_owned(),
-        ..Volume::default()
+    let (backups, ca) = match source {
+        Source::Claim(claim) => (on_claim("backups", claim.clone()), None),
+        Source::Bucket(bucket) => (empty("backups"), s3::volume(bucket)),
     };
-    let backups = match source {
-        Source::Claim(claim) => Volume {
-            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name: claim.clone(),
-                ..PersistentVolumeClaimVolumeSource::default()
-            }),
-            ..named("backups")
-        },
-        Source::Bucket(_) => Volume {
-            empty_dir: Some(EmptyDirVolumeSource::default()),
-            ..named("backups")
-        },
-    };
-    let ca = match source {
-        Source::Claim(_) => None,
-        Source::Bucket(bucket) => s3::volume(bucket),
-    };
-    let mut volumes = vec![
+    let volumes = [
         backups,
-        Volume {
-            secret: Some(SecretVolumeSource {
-                secret_name: Some(home.names.database_client()),
-                default_mode: Some(0o440),
-                ..SecretVolumeSource::default()
-            }),
-            ..named("client")
-        },
-        Volume {
-            config_map: Some(ConfigMapVolumeSource {
-                name: home.names.postgres(),
-                items: Some(vec![path(script)]),
-                default_mode: Some(0o440),
-                ..ConfigMapVolumeSource::default()
-            }),
-            ..named("config")
-        },
-        Volume {
-            empty_dir: Some(EmptyDirVolumeSource::default()),
-            ..named("tmp")
-        },
+        secret("client", home.names.database_client(), None),
+        files("config", home.names.postgres(), &[script], parts::READABLE),
+        empty("tmp"),
     ];
-    volumes.extend(ca);
-    volumes
-}
-
-pub(super) fn variable(name: &str, value: String) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value: Some(value),
-        ..EnvVar::default()
-    }
-}
-
-pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        read_only: Some(read_only),
-        ..VolumeMount::default()
-    }
+    volumes.into_iter().chain(ca).collect()
 }

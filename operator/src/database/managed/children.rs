@@ -31,6 +31,9 @@ use crate::{certs::Material, names::Names};
 pub const VERSION_ANNOTATION: &str = "reports-server.io/postgres-version";
 /// Annotation of the volume: whether the backup that it starts with has been restored.
 pub const RECOVERY_ANNOTATION: &str = "reports-server.io/recovery";
+/// Annotation of the `StatefulSet` while an upgrade has stopped the database. It tells the
+/// operator's stop from one by hand.
+pub const STOPPED_ANNOTATION: &str = "reports-server.io/stopped-for-upgrade";
 /// Annotation of the pods: what they have to be started anew for.
 const CONFIG_ANNOTATION: &str = "reports-server.io/config";
 const TLS: &str = "kubernetes.io/tls";
@@ -160,10 +163,15 @@ fn stateful_set(
     home: Home<'_>,
 ) -> StatefulSet {
     let names = home.names;
+    let stopped = managed.present.stopped;
+    let stopped_note = || BTreeMap::from([(STOPPED_ANNOTATION.to_owned(), "true".to_owned())]);
     StatefulSet {
-        metadata: home.metadata(names.postgres()),
+        metadata: ObjectMeta {
+            annotations: stopped.then(stopped_note),
+            ..home.metadata(names.postgres())
+        },
         spec: Some(StatefulSetSpec {
-            replicas: Some(i32::from(!managed.present.stopped)),
+            replicas: Some(i32::from(!stopped)),
             service_name: Some(names.postgres_pods()),
             selector: LabelSelector {
                 match_labels: Some(names.postgres_selector()),

@@ -50,6 +50,14 @@ impl Present {
 }
 
 impl Managed {
+    /// The same of the major version that it has, whatever is asked for: an upgrade is not begun,
+    /// and one under way is given up.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+
     /// Brings what is wanted together with what there is.
     ///
     /// # Errors
@@ -111,7 +119,7 @@ impl Managed {
             met.image.digest = None;
         }
         // A backup is restored first.
-        if met.recovering().is_some() {
+        if met.stays || met.recovering().is_some() {
             return met.kept(Some(version), seen);
         }
         let (check, copy) = upgrade::job_names(&met, &target);

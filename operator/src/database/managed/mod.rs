@@ -8,6 +8,7 @@ pub mod backup;
 mod children;
 mod conf;
 mod meet;
+mod parts;
 mod pod;
 mod quantity;
 mod s3;
@@ -17,7 +18,7 @@ pub mod upgrade;
 mod version;
 
 pub use backup::{Backup, Destination, Recovery, Source};
-pub use children::{Children, Home, RECOVERY_ANNOTATION, VERSION_ANNOTATION, children};
+pub use children::{Children, Home, STOPPED_ANNOTATION, children};
 pub use meet::{Known, Present};
 pub use pod::CONTAINER;
 pub use s3::Carrier;

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, ExecAction,
-        KeyToPath, Lifecycle, LifecycleHandler, LocalObjectReference,
-        PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, Probe,
-        ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
+        Container, ContainerPort, EnvVar, ExecAction, Lifecycle, LifecycleHandler,
+        PodSecurityContext, PodSpec, Probe, ResourceRequirements, Volume, VolumeMount,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::{DATABASE, PASSWORD_KEY, PORT, SUPERUSER, conf, settings::Managed};
+use super::{
+    DATABASE, PASSWORD_KEY, PORT, SUPERUSER, conf,
+    parts::{self, empty, files, mount, on_claim, secret, variable},
+    settings::Managed,
+};
 use crate::{names::Names, security};
 
 /// User and group of the official image, where it is made from Debian.
@@ -42,23 +44,11 @@ const STOP: &str = "pg_ctl stop -D \"$PGDATA\" -m fast -W";
 /// The pod's specification.
 #[must_use]
 pub fn pod(managed: &Managed, names: &Names) -> PodSpec {
-    let secrets = managed.pull_secrets.iter();
-    let secrets: Vec<LocalObjectReference> = secrets
-        .map(|name| LocalObjectReference { name: name.clone() })
-        .collect();
     PodSpec {
-        // PostgreSQL has nothing to ask the kube-apiserver for.
-        automount_service_account_token: Some(false),
-        enable_service_links: Some(false),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
-        security_context: Some(security_context()),
         containers: vec![postgres(managed), reload(managed)],
         volumes: Some(volumes(managed, names)),
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
-        node_selector: managed.node_selector.clone(),
-        tolerations: managed.tolerations.clone(),
-        priority_class_name: managed.priority_class.clone(),
-        ..PodSpec::default()
+        ..parts::pod(managed)
     }
 }
 
@@ -157,11 +147,6 @@ pub(super) fn container(managed: &Managed, name: &str) -> Container {
 }
 
 pub(super) fn environment() -> Vec<EnvVar> {
-    let variable = |name: &str, value: String| EnvVar {
-        name: name.to_owned(),
-        value: Some(value),
-        ..EnvVar::default()
-    };
     vec![
         variable("PGDATA", DATA_DIRECTORY.to_owned()),
         variable("POSTGRES_DB", DATABASE.to_owned()),
@@ -189,63 +174,17 @@ fn shared_mounts() -> Vec<VolumeMount> {
 }
 
 fn volumes(managed: &Managed, names: &Names) -> Vec<Volume> {
-    let files = |name: &str, files: &[&str], mode: i32| Volume {
-        name: name.to_owned(),
-        config_map: Some(ConfigMapVolumeSource {
-            name: names.postgres(),
-            items: Some(files.iter().map(|file| path(file)).collect()),
-            default_mode: Some(mode),
-            ..ConfigMapVolumeSource::default()
-        }),
-        ..Volume::default()
-    };
-    let secret = |name: &str, secret: String, items: Option<Vec<KeyToPath>>| Volume {
-        name: name.to_owned(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(secret),
-            items,
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
-    };
+    let of_ours = |name: &str, of: &[&str], mode| files(name, names.postgres(), of, mode);
     vec![
-        Volume {
-            name: "data".to_owned(),
-            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name: managed.claim(),
-                ..PersistentVolumeClaimVolumeSource::default()
-            }),
-            ..Volume::default()
-        },
-        files("config", &conf::FILES, 0o440),
-        files("init", &conf::INIT_FILES, 0o550),
+        on_claim("data", managed.claim()),
+        of_ours("config", &conf::FILES, parts::READABLE),
+        of_ours("init", &conf::INIT_FILES, parts::EXECUTABLE),
         secret("tls", names.postgres_tls(), None),
-        secret("password", names.postgres(), Some(vec![path(PASSWORD_KEY)])),
-        empty("run", None),
-        empty("tmp", None),
-        // What a container gets by itself is 64 MiB, too little for parallel queries.
-        empty("shm", Some("Memory")),
+        secret("password", names.postgres(), Some(PASSWORD_KEY)),
+        empty("run"),
+        empty("tmp"),
+        parts::shared_memory("shm"),
     ]
-}
-
-fn empty(name: &str, medium: Option<&str>) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource {
-            medium: medium.map(str::to_owned),
-            ..EmptyDirVolumeSource::default()
-        }),
-        ..Volume::default()
-    }
-}
-
-pub(super) fn path(key: &str) -> KeyToPath {
-    KeyToPath {
-        key: key.to_owned(),
-        path: key.to_owned(),
-        ..KeyToPath::default()
-    }
 }
 
 fn script(name: &str) -> Vec<String> {
@@ -263,14 +202,5 @@ fn probe(command: &str) -> Probe {
         exec: Some(shell(command)),
         timeout_seconds: Some(5),
         ..Probe::default()
-    }
-}
-
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        read_only: Some(read_only),
-        ..VolumeMount::default()
     }
 }

@@ -3,12 +3,14 @@
 
 use crds::v1alpha1::spec::{PullPolicy, S3Destination};
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, KeyToPath, SecretKeySelector, SecretVolumeSource, Volume,
-    VolumeMount,
+    Container, EnvVar, EnvVarSource, SecretKeySelector, Volume, VolumeMount,
 };
 use sha2::{Digest, Sha256};
 
-use super::backup::resources;
+use super::{
+    backup::resources,
+    parts::{mount, secret},
+};
 use crate::security;
 
 /// Where the CAs of the service's certificate are mounted.
@@ -50,12 +52,7 @@ pub(super) fn container(
     directory: VolumeMount,
 ) -> Container {
     let ca = bucket.ca_secret_ref.is_some();
-    let ca = ca.then(|| VolumeMount {
-        name: CA_VOLUME.to_owned(),
-        mount_path: CA_DIRECTORY.to_owned(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    });
+    let ca = ca.then(|| mount(CA_VOLUME, CA_DIRECTORY, true));
     let mut variables = vec![name];
     variables.extend(CREDENTIALS.map(|credential| variable(bucket, credential)));
     Container {
@@ -116,21 +113,8 @@ fn variable(bucket: &S3Destination, (key, name, optional): (&str, &str, bool)) -
 
 /// The volume with the CAs, where the service has its own.
 pub(super) fn volume(bucket: &S3Destination) -> Option<Volume> {
-    let secret = bucket.ca_secret_ref.as_ref()?;
-    Some(Volume {
-        name: CA_VOLUME.to_owned(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(secret.name.clone()),
-            items: Some(vec![KeyToPath {
-                key: CA_FILE.to_owned(),
-                path: CA_FILE.to_owned(),
-                mode: None,
-            }]),
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
-    })
+    let from = bucket.ca_secret_ref.as_ref()?;
+    Some(secret(CA_VOLUME, from.name.clone(), Some(CA_FILE)))
 }
 
 /// What tells one place from another, for the name of a Job.

@@ -77,6 +77,8 @@ pub struct Managed {
     pub(super) pinned: Option<String>,
     /// The superuser's password; made once, and kept.
     pub password: String,
+    /// Whether another major version is not gone to, whatever is asked for.
+    pub(super) stays: bool,
     /// What there is already.
     pub present: Present,
     /// The major upgrade that is wanted.
@@ -152,6 +154,7 @@ pub fn settings(
         recovery,
         names: Names::new(name),
         pinned: None,
+        stays: false,
         password: String::new(),
         present: Present::default(),
         upgrade: None,

@@ -17,6 +17,24 @@ use crate::{
     },
 };
 
+/// Brings objects to a state. Parameters: the cluster, and arrays of resource, namespace, name, uid,
+/// version, whether as imported, labels, hash of the frame, leaves, number of frame and report,
+/// digest, tally, time of the scan.
+pub(super) const PUT: &str =
+    "INSERT INTO reports_server.objects
+         (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, frame,
+          frame_hash, leaves, report, digest, tally, scanned_at)
+     SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
+         u.seq, u.hash, u.leaves, u.seq, u.digest, u.tally, to_timestamp(u.scanned)
+     FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         AS u(resource_id, namespace, name, uid, rv, as_imported, labels, hash, leaves, seq,
+              digest, tally, scanned)
+     ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
+         rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
+         frame = excluded.frame, frame_hash = excluded.frame_hash, leaves = excluded.leaves,
+         digest = excluded.digest, tally = excluded.tally,
+         scanned_at = excluded.scanned_at";
+
 /// What is stored of a resource at `wanted`.
 pub(super) async fn existing_objects(
     tx: &Tx<'_>,
@@ -223,19 +241,7 @@ async fn put<'a>(
     let projections = Projections::of(objects.iter().map(|l| l.projection.as_deref()), None);
     let [digests, tallies, scanned, ..] = projections.parameters();
     tx.execute(
-        "INSERT INTO reports_server.objects
-             (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, frame,
-              frame_hash, leaves, report, digest, tally, scanned_at)
-         SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
-             u.seq, u.hash, u.leaves, u.seq, u.digest, u.tally, to_timestamp(u.scanned)
-         FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-             AS u(resource_id, namespace, name, uid, rv, as_imported, labels, hash, leaves, seq,
-                  digest, tally, scanned)
-         ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
-             rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
-             frame = excluded.frame, frame_hash = excluded.frame_hash, leaves = excluded.leaves,
-             digest = excluded.digest, tally = excluded.tally,
-             scanned_at = excluded.scanned_at",
+        PUT,
         &[
             (tx.cluster(), Type::INT4),
             resources,

@@ -7,7 +7,7 @@ use super::{managed::all_of, value, yaml};
 use crate::{
     controller::fixtures::{material, operator, validated},
     database::managed::{
-        Children, Known,
+        Children, Known, STOPPED_ANNOTATION,
         upgrade::{Database, Job, Outcome, PENDING, Run, Seen, UPGRADE_ANNOTATION, Volume},
     },
     security,
@@ -64,7 +64,10 @@ fn at(database: Database, outcomes: &[Outcome], filled: bool) -> Children {
 
 /// Replicas, image and claim of the database, and whether backups wait.
 fn runs(children: &Children) -> (Option<i32>, Value, Value, Option<bool>) {
+    let notes = children.stateful_set.metadata.annotations.as_ref();
+    let noted = notes.is_some_and(|notes| notes.contains_key(STOPPED_ANNOTATION));
     let set = children.stateful_set.spec.clone().unwrap();
+    assert_eq!(noted, set.replicas == Some(0));
     let pod = value(&set.template.spec);
     let backup = children.backup.clone().unwrap().spec.unwrap();
     (

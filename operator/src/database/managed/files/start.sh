@@ -11,4 +11,12 @@ elif [ ! -s "$PGDATA/PG_VERSION" ]; then
 	touch "$unfinished"
 	sync "${PGDATA%/*}"
 fi
+# PostgreSQL tells by process numbers and shared memory whether another one has its files; containers
+# share neither. The lock is held as long as any process of this container lives. A file system
+# without locks is taken as it is.
+exec 9>>"${PGDATA%/*}/lock"
+if flock --nonblock 9; then :; elif [ $? -eq 1 ]; then
+	echo "another PostgreSQL has this volume; it is waited for"
+	exit 1
+fi
 exec docker-entrypoint.sh postgres -c config_file=/etc/reports-postgres/postgresql.conf

@@ -3,6 +3,15 @@
 export PGHOST=/var/run/postgresql PGUSER=postgres
 WORK=/pgdata/upgrade
 
+# own DIRECTORY: nobody else has this volume as long as this container lives; see start.sh.
+own() {
+	exec {lock}>>"$1/lock"
+	if flock --nonblock "$lock"; then :; elif [ $? -eq 1 ]; then
+		echo "another PostgreSQL has $1"
+		exit 1
+	fi
+}
+
 # begin DATA [OPTION...]: a server that nobody outside of the container can reach.
 begin() {
 	local data=$1

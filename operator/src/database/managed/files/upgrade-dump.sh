@@ -5,6 +5,8 @@ set -euo pipefail
 # shellcheck source=/dev/null # mounted beside this one
 . /etc/reports-postgres-upgrade/upgrade-common.sh
 old=/old/data
+own /old
+own /pgdata
 rm -rf "$WORK"
 mkdir "$WORK"
 trap 'pg_ctl stop -s -D "$old" -m fast || :' EXIT

@@ -5,6 +5,7 @@
 set -euo pipefail
 # shellcheck source=/dev/null # mounted beside this one
 . /etc/reports-postgres-upgrade/upgrade-common.sh
+own /pgdata
 unfinished=${PGDATA%/*}/initializing
 touch "$unfinished"
 sync "${PGDATA%/*}"

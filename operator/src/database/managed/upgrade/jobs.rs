@@ -2,12 +2,10 @@
 
 use k8s_openapi::{
     api::{
-        batch::v1::{self as batch, JobSpec},
+        batch::v1 as batch,
         core::v1::{
-            Affinity, ConfigMap, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar,
-            LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource,
-            PodAffinity, PodAffinityTerm, PodSpec, PodTemplateSpec, SecretVolumeSource, Volume,
-            VolumeMount,
+            Affinity, ConfigMap, Container, EnvVar, PersistentVolumeClaim, PodAffinity,
+            PodAffinityTerm, PodSpec, Volume, VolumeMount,
         },
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
@@ -17,10 +15,11 @@ use sha2::{Digest, Sha256};
 use super::{
     super::{
         Managed,
-        backup::{self, CLIENT_DIRECTORY, mount, variable},
+        backup::{self, CLIENT_DIRECTORY},
         children::{Home, claim},
         conf,
-        pod::{VOLUME_DIRECTORY, container, environment, path, security_context},
+        parts::{self, empty, files, mount, on_claim, secret, shared_memory, variable},
+        pod::{VOLUME_DIRECTORY, container, environment},
     },
     PENDING, Stage, UPGRADE_ANNOTATION, Upgrade,
 };
@@ -46,8 +45,6 @@ const SCRIPTS: [(&str, &str); 5] = [
     (DUMP, include_str!("../files/upgrade-dump.sh")),
     (RESTORE, include_str!("../files/upgrade-restore.sh")),
 ];
-/// Longest check and longest copy.
-const DEADLINE_SECONDS: i64 = 6 * 3600;
 /// Tries of the check: the database that it asks may be restarting.
 const CHECK_RETRIES: i32 = 3;
 
@@ -175,10 +172,10 @@ fn check(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
             on_claim("data", home.names.postgres_data_of(target.version())),
             settings("config", home.names.postgres_upgrade()),
             scripts(home.names),
-            client(home.names),
-            empty("tmp", None),
+            secret("client", home.names.database_client(), None),
+            empty("tmp"),
         ]),
-        ..pod(managed)
+        ..parts::pod(managed)
     };
     job(upgrade.check.clone(), CHECK_RETRIES, pod, home)
 }
@@ -217,11 +214,11 @@ fn copy(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
             settings("old-config", home.names.postgres()),
             settings("config", home.names.postgres_upgrade()),
             scripts(home.names),
-            empty("run", None),
-            empty("shm", Some("Memory")),
-            empty("tmp", None),
+            empty("run"),
+            shared_memory("shm"),
+            empty("tmp"),
         ]),
-        ..pod(managed)
+        ..parts::pod(managed)
     };
     job(upgrade.copy.clone(), 0, pod, home)
 }
@@ -233,43 +230,14 @@ fn data_environment() -> Vec<EnvVar> {
     environment().into_iter().filter(needed).collect()
 }
 
-fn pod(managed: &Managed) -> PodSpec {
-    let secrets = managed.pull_secrets.iter();
-    let secrets: Vec<LocalObjectReference> = secrets
-        .map(|name| LocalObjectReference { name: name.clone() })
-        .collect();
-    PodSpec {
-        restart_policy: Some("Never".to_owned()),
-        automount_service_account_token: Some(false),
-        enable_service_links: Some(false),
-        security_context: Some(security_context()),
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
-        node_selector: managed.node_selector.clone(),
-        tolerations: managed.tolerations.clone(),
-        priority_class_name: managed.priority_class.clone(),
-        ..PodSpec::default()
-    }
-}
-
 fn job(name: String, retries: i32, pod: PodSpec, home: Home<'_>) -> batch::Job {
     let labels = home.names.upgrade_labels();
     batch::Job {
+        spec: Some(parts::job(&labels, retries, pod)),
         metadata: ObjectMeta {
-            labels: Some(labels.clone()),
+            labels: Some(labels),
             ..home.metadata(name)
         },
-        spec: Some(JobSpec {
-            active_deadline_seconds: Some(DEADLINE_SECONDS),
-            backoff_limit: Some(retries),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(labels),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(pod),
-            },
-            ..JobSpec::default()
-        }),
         ..batch::Job::default()
     }
 }
@@ -278,65 +246,18 @@ fn script(name: &str) -> Vec<String> {
     vec!["bash".to_owned(), format!("{SCRIPTS_DIRECTORY}/{name}")]
 }
 
-fn named(name: &str) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        ..Volume::default()
-    }
-}
-
-fn on_claim(name: &str, claim: String) -> Volume {
-    Volume {
-        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-            claim_name: claim,
-            ..PersistentVolumeClaimVolumeSource::default()
-        }),
-        ..named(name)
-    }
-}
-
-fn files(name: &str, config_map: String, files: &[&str]) -> Volume {
-    Volume {
-        config_map: Some(ConfigMapVolumeSource {
-            name: config_map,
-            items: Some(files.iter().map(|file| path(file)).collect()),
-            default_mode: Some(0o440),
-            ..ConfigMapVolumeSource::default()
-        }),
-        ..named(name)
-    }
-}
-
 /// `postgresql.conf` and `pg_hba.conf`.
 fn settings(name: &str, config_map: String) -> Volume {
-    files(name, config_map, &[conf::CONF, conf::HBA])
+    let settings = [conf::CONF, conf::HBA];
+    files(name, config_map, &settings, parts::READABLE)
 }
 
 fn scripts(names: &Names) -> Volume {
+    let scripts = SCRIPTS.map(|(name, _)| name);
     files(
         "scripts",
         names.postgres_upgrade(),
-        &SCRIPTS.map(|(name, _)| name),
+        &scripts,
+        parts::READABLE,
     )
-}
-
-fn client(names: &Names) -> Volume {
-    Volume {
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(names.database_client()),
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..named("client")
-    }
-}
-
-fn empty(name: &str, medium: Option<&str>) -> Volume {
-    Volume {
-        empty_dir: Some(EmptyDirVolumeSource {
-            medium: medium.map(str::to_owned),
-            ..EmptyDirVolumeSource::default()
-        }),
-        ..named(name)
-    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 
 use super::{
-    super::{projection::Projections, rows::Keys},
+    super::{projection::Projections, rows::Keys, write::PUT},
     Filling, Step, delete_at,
 };
 use crate::{
@@ -78,19 +78,7 @@ impl Filling {
         )
         .await?;
         step.run(
-            "INSERT INTO reports_server.objects
-                 (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, leaves,
-                  frame, frame_hash, report, digest, tally, scanned_at)
-             SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
-                 u.leaves, u.number, u.hash, u.number, u.digest, u.tally, to_timestamp(u.scanned)
-             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-                 AS u(resource_id, namespace, name, uid, rv, as_imported, labels, leaves, hash,
-                      number, digest, tally, scanned)
-             ON CONFLICT (cluster, resource_id, namespace, name) DO UPDATE SET uid = excluded.uid,
-                 rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels,
-                 leaves = excluded.leaves, frame = excluded.frame,
-                 frame_hash = excluded.frame_hash, digest = excluded.digest,
-                 tally = excluded.tally, scanned_at = excluded.scanned_at",
+            PUT,
             &[
                 self.cluster(),
                 resources,
@@ -100,8 +88,8 @@ impl Filling {
                 (&versions, Type::INT8_ARRAY),
                 (&as_imported, Type::BOOL_ARRAY),
                 (&labels, Type::TEXT_ARRAY),
-                (&leaves, Type::TEXT_ARRAY),
                 (&hashes, Type::INT8_ARRAY),
+                (&leaves, Type::TEXT_ARRAY),
                 (&numbers, Type::INT8_ARRAY),
                 digests,
                 tallies,

@@ -1,0 +1,153 @@
+//! What the pods of a database, of its backups and of its upgrades are put together from.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        batch::v1::JobSpec,
+        core::v1::{
+            ConfigMapVolumeSource, EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference,
+            PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, SecretVolumeSource,
+            Volume, VolumeMount,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{pod::security_context, settings::Managed};
+
+/// Longest Job: a check, a backup, a restore, a copy.
+const DEADLINE_SECONDS: i64 = 6 * 3600;
+/// Files that only their owner and group read.
+pub const READABLE: i32 = 0o440;
+/// Scripts that the image starts.
+pub const EXECUTABLE: i32 = 0o550;
+
+/// A variable of the environment.
+pub fn variable(name: &str, value: String) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value),
+        ..EnvVar::default()
+    }
+}
+
+/// Where a volume is mounted.
+pub fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: Some(read_only),
+        ..VolumeMount::default()
+    }
+}
+
+/// A key under its own name.
+pub fn path(key: &str) -> KeyToPath {
+    KeyToPath {
+        key: key.to_owned(),
+        path: key.to_owned(),
+        ..KeyToPath::default()
+    }
+}
+
+/// The volume of a claim.
+pub fn on_claim(name: &str, claim: String) -> Volume {
+    Volume {
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim,
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}
+
+/// Files of a `ConfigMap`.
+pub fn files(name: &str, config_map: String, files: &[&str], mode: i32) -> Volume {
+    Volume {
+        config_map: Some(ConfigMapVolumeSource {
+            name: config_map,
+            items: Some(files.iter().map(|file| path(file)).collect()),
+            default_mode: Some(mode),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}
+
+/// A Secret, or one key of it.
+pub fn secret(name: &str, secret: String, key: Option<&str>) -> Volume {
+    Volume {
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret),
+            items: key.map(|key| vec![path(key)]),
+            default_mode: Some(READABLE),
+            ..SecretVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}
+
+/// A directory that lives as long as the pod.
+pub fn empty(name: &str) -> Volume {
+    Volume {
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..named(name)
+    }
+}
+
+/// `/dev/shm`: what a container gets by itself is 64 MiB, too little for parallel queries.
+pub fn shared_memory(name: &str) -> Volume {
+    Volume {
+        empty_dir: Some(EmptyDirVolumeSource {
+            medium: Some("Memory".to_owned()),
+            ..EmptyDirVolumeSource::default()
+        }),
+        ..named(name)
+    }
+}
+
+fn named(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        ..Volume::default()
+    }
+}
+
+/// A pod without containers, placed as the user wants the database's pods.
+pub fn pod(managed: &Managed) -> PodSpec {
+    let secrets = managed.pull_secrets.iter();
+    let secrets: Vec<LocalObjectReference> = secrets
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
+    PodSpec {
+        // PostgreSQL has nothing to ask the kube-apiserver for.
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        security_context: Some(security_context()),
+        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        node_selector: managed.node_selector.clone(),
+        tolerations: managed.tolerations.clone(),
+        priority_class_name: managed.priority_class.clone(),
+        ..PodSpec::default()
+    }
+}
+
+/// A Job whose pods are not restarted, but replaced this many times.
+pub fn job(labels: &BTreeMap<String, String>, retries: i32, pod: PodSpec) -> JobSpec {
+    JobSpec {
+        active_deadline_seconds: Some(DEADLINE_SECONDS),
+        backoff_limit: Some(retries),
+        template: PodTemplateSpec {
+            metadata: Some(ObjectMeta {
+                labels: Some(labels.clone()),
+                ..ObjectMeta::default()
+            }),
+            spec: Some(PodSpec {
+                restart_policy: Some("Never".to_owned()),
+                ..pod
+            }),
+        },
+        ..JobSpec::default()
+    }
+}
