@@ -54,7 +54,8 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
 async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     let spec = resolve(object, ctx).await?;
     let spec = spec.map_err(|refusal| Error::Orphan(refusal.message))?;
-    let kept = keep(object, Validated { owner: None, ..spec }, ctx).await?;
+    let spec = Validated { owner: None, ..spec };
+    let kept = Box::pin(keep(object, spec, ctx)).await?;
     match kept.map_err(|refusal| Error::Orphan(refusal.message))? {
         Kept::Whole => Ok(()),
         // Nobody would start it.
@@ -74,7 +75,7 @@ async fn start_database(object: &ReportsServer, ctx: &Context) -> Result<(), Err
         return Ok(());
     };
     if upgrade::has_stopped(&ctx.client, &spec).await? {
-        let kept = keep(object, spec, ctx).await?;
+        let kept = Box::pin(keep(object, spec, ctx)).await?;
         kept.map_err(|refusal| Error::GiveBack(refusal.message))?;
     }
     Ok(())

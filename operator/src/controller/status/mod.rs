@@ -135,7 +135,7 @@ pub fn compute(
             components::data_migrated(apis, groups),
         );
         conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
-        conditions.set(types::UPGRADEABLE, components::upgradeable(groups));
+        conditions.set(types::UPGRADEABLE, components::upgradeable(spec, groups));
     }
     summarize(&mut conditions, object, state, groups);
     status.conditions = conditions.into_list();

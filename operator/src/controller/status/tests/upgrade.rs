@@ -111,6 +111,8 @@ fn an_upgrade_is_told_step_by_step(
     let database = condition(&status, types::DATABASE_READY).unwrap();
     assert_eq!(database.0, ready);
     assert_eq!(database.1 == reasons::DATABASE_UPGRADING, ready == "False");
+    let upgradeable = condition(&status, types::UPGRADEABLE).unwrap();
+    assert_eq!(upgradeable.0, ready);
 }
 
 #[test]
