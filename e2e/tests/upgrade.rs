@@ -14,7 +14,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use common::{
     faults::{self, kubectl, pods, under_load, under_load_within},
-    options, say,
+    full, options, say,
 };
 use crds::v1alpha1::ReportsServer;
 use e2e::{
@@ -33,10 +33,6 @@ const LIMIT: Duration = Duration::from_mins(5);
 const OPERATOR: [&str; 2] = ["-n", takeover::OPERATOR_NAMESPACE];
 /// What an upgrade's Jobs and pods have in common.
 const UPGRADE: &str = "app.kubernetes.io/component=upgrade";
-
-fn full() -> bool {
-    std::env::var_os("E2E_FULL").is_some()
-}
 
 /// The tag of the newer version, whose image the node has afterwards.
 async fn newer(line: &Takeover, images: PathBuf) -> String {
@@ -213,7 +209,7 @@ async fn delete_servers(line: &Takeover) {
 /// database meets the new one.
 async fn everybody_is_lost(line: &Takeover) {
     told(line, "DatabaseUpgrading", "copies").await;
-    let operator = ["delete", "pods", "--all", "--force", "--now"];
+    let operator = ["delete", "pods", "--all", "--force", "--grace-period=0"];
     let args = OPERATOR.iter().chain(&operator);
     line.cluster.kubectl(args).await.unwrap();
     delete_servers(line).await;
