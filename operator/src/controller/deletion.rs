@@ -54,7 +54,10 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
 async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     let spec = resolve(object, ctx).await?;
     let spec = spec.map_err(|refusal| Error::Orphan(refusal.message))?;
-    let spec = Validated { owner: None, ..spec };
+    let spec = Validated {
+        owner: None,
+        ..spec
+    };
     let kept = Box::pin(keep(object, spec, ctx)).await?;
     match kept.map_err(|refusal| Error::Orphan(refusal.message))? {
         Kept::Whole => Ok(()),

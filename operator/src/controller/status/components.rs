@@ -367,7 +367,10 @@ pub fn rollback(groups: &[GroupStatus]) -> Finding {
 /// Whether the operator can be replaced without anybody waiting for its successor.
 pub fn upgradeable(spec: &Validated, groups: &[GroupStatus]) -> Finding {
     use MigrationPhase as P;
-    if spec.managed().is_some_and(|managed| managed.present.stopped) {
+    if spec
+        .managed()
+        .is_some_and(|managed| managed.present.stopped)
+    {
         let message = "the database is away for its upgrade to another major version";
         return Finding::no(reasons::PROGRESSING, message);
     }

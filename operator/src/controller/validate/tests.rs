@@ -362,7 +362,11 @@ fn an_upgrade_that_is_given_up_leaves_no_job_behind_when_the_database_runs_again
 /// What a deletion asks for, which reads the reports once more.
 #[test]
 fn a_database_that_is_to_stay_as_it_is_gives_an_upgrade_up() {
-    let spec = || managed(&json!({}), &json!({"tag": "17.1"})).unwrap().staying();
+    let spec = || {
+        managed(&json!({}), &json!({"tag": "17.1"}))
+            .unwrap()
+            .staying()
+    };
     let met = spec().meet(of_15(&[])).unwrap();
     assert_eq!(settings(&met).version(), 15);
     assert_eq!(settings(&met).image(), "i:15");

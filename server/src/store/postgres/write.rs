@@ -20,8 +20,7 @@ use crate::{
 /// Brings objects to a state. Parameters: the cluster, and arrays of resource, namespace, name, uid,
 /// version, whether as imported, labels, hash of the frame, leaves, number of frame and report,
 /// digest, tally, time of the scan.
-pub(super) const PUT: &str =
-    "INSERT INTO reports_server.objects
+pub(super) const PUT: &str = "INSERT INTO reports_server.objects
          (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, frame,
           frame_hash, leaves, report, digest, tally, scanned_at)
      SELECT $1, u.resource_id, u.namespace, u.name, u.uid, u.rv, u.as_imported, u.labels,
