@@ -252,5 +252,7 @@ async fn a_managed_database_is_brought_to_another_major_version() {
     assert!(account.nothing_lost(), "{account:#?}");
     reads_well(&line).await;
     all_servers_start_anew(&line).await;
-    there_is_no_way_back_in_place(&line, old).await;
+    if full() {
+        there_is_no_way_back_in_place(&line, old).await;
+    }
 }
