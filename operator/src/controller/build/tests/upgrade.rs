@@ -64,10 +64,10 @@ fn at(database: Database, outcomes: &[Outcome], filled: bool) -> Children {
 
 /// Replicas, image and claim of the database, and whether backups wait.
 fn runs(children: &Children) -> (Option<i32>, Value, Value, Option<bool>) {
-    let notes = children.stateful_set.metadata.annotations.as_ref();
-    let noted = notes.is_some_and(|notes| notes.contains_key(STOPPED_ANNOTATION));
+    let annotations = children.stateful_set.metadata.annotations.as_ref();
+    let noted = annotations.is_some_and(|notes| notes.contains_key(STOPPED_ANNOTATION));
     let set = children.stateful_set.spec.clone().unwrap();
-    assert_eq!(noted, set.replicas == Some(0));
+    assert_eq!(noted, set.replicas == Some(0), "{annotations:?}");
     let pod = value(&set.template.spec);
     let backup = children.backup.clone().unwrap().spec.unwrap();
     (
