@@ -4,7 +4,7 @@
 mod managed;
 mod volume;
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 use crds::names::FIELD_MANAGER;
 use k8s_openapi::{
@@ -256,17 +256,10 @@ async fn pods(
     namespace: &str,
     selector: Option<&LabelSelector>,
 ) -> Result<Vec<Pod>, Error> {
-    let none = BTreeMap::new();
-    let labels = selector.and_then(|selector| selector.match_labels.as_ref());
-    let labels: Vec<String> = labels
-        .unwrap_or(&none)
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let labels = selector.and_then(|selector| selector.match_labels.clone());
+    let labels = labels.unwrap_or_default().into_iter().collect();
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let found = api
-        .list(&ListParams::default().labels(&labels.join(",")))
-        .await;
+    let found = api.list(&ListParams::default().labels_from(&labels)).await;
     let mut pods = found.map_err(|source| Error::Pods { source })?.items;
     pods.sort_by_key(|pod| std::cmp::Reverse(pod.creation_timestamp().map(|time| time.0)));
     Ok(pods)

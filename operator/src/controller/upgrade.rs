@@ -116,14 +116,9 @@ where
         + Clone
         + std::fmt::Debug,
 {
-    let labels: Vec<String> = labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let labels = labels.clone().into_iter().collect();
     let api = Api::<K>::namespaced(client.clone(), namespace);
-    let found = api
-        .list(&ListParams::default().labels(&labels.join(",")))
-        .await;
+    let found = api.list(&ListParams::default().labels_from(&labels)).await;
     Ok(found.map_err(Error::of(doing, namespace))?.items)
 }
 
@@ -163,17 +158,9 @@ fn image(set: &StatefulSet) -> Option<String> {
 }
 
 fn job(job: &Job) -> upgrade::Job {
-    let conditions = job
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let is = |type_: &str| {
-        let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
-    };
-    let outcome = if is("Complete") {
+    let outcome = if workload::job_condition(job, "Complete").is_some() {
         Outcome::Succeeded
-    } else if is("Failed") {
+    } else if workload::job_condition(job, "Failed").is_some() {
         Outcome::Failed
     } else {
         Outcome::Running

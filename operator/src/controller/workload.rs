@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, StatefulSet},
+    batch::v1::{Job, JobCondition},
     core::v1::{ContainerStatus, Pod},
 };
 use kube::ResourceExt;
@@ -124,6 +125,15 @@ fn waits_in_vain(pod: &Pod) -> bool {
     });
     let mut reasons = waiting.filter(|reason| !ORDINARY.contains(reason));
     reasons.next().is_some()
+}
+
+/// The condition of this type that a Job has, `Complete` or `Failed` once it has ended.
+#[must_use]
+pub fn job_condition<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// Why a Job does not get on, in the words of whoever knows best.

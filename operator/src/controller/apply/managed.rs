@@ -215,11 +215,8 @@ async fn with_pods(client: &Client, job: Job) -> Result<Recovery, Error> {
 
 /// The Jobs of a `CronJob`, those that a user has made from it included.
 async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
-    let labels = cron_job.labels().iter();
-    let labels: Vec<String> = labels
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    let selector = ListParams::default().labels(&labels.join(","));
+    let labels = cron_job.labels().clone().into_iter().collect();
+    let selector = ListParams::default().labels_from(&labels);
     let api = Api::<Job>::namespaced(client.clone(), &cron_job.namespace().unwrap_or_default());
     let found = api.list(&selector).await;
     Ok(found.map_err(|source| Error::Backups { source })?.items)

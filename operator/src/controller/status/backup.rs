@@ -4,10 +4,7 @@ use crds::v1alpha1::{
     reasons,
     status::{BackupResult, LastBackup},
 };
-use k8s_openapi::{
-    api::batch::v1::{Job, JobCondition},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
 use kube::ResourceExt;
 
 use super::conditions::Finding;
@@ -24,12 +21,7 @@ pub fn last(jobs: &[Job]) -> Option<(LastBackup, Option<String>)> {
 }
 
 fn ended(job: &Job) -> Option<(LastBackup, Option<String>)> {
-    let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    let is = |type_: &'static str| {
-        let is =
-            move |condition: &&JobCondition| condition.type_ == type_ && condition.status == "True";
-        conditions.iter().find(is)
-    };
+    let is = |type_| workload::job_condition(job, type_);
     let (condition, result) = match (is("Complete"), is("Failed")) {
         (Some(complete), _) => (complete, BackupResult::Succeeded),
         (None, Some(failed)) => (failed, BackupResult::Failed),
@@ -77,15 +69,7 @@ fn told(backup: &LastBackup, why: Option<&str>) -> Finding {
 #[must_use]
 pub fn restoring(recovery: &Recovery) -> Finding {
     let name = recovery.job.name_any();
-    let conditions = recovery
-        .job
-        .status
-        .as_ref()
-        .and_then(|s| s.conditions.as_ref());
-    let failed = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Failed" && condition.status == "True");
+    let failed = workload::job_condition(&recovery.job, "Failed").is_some();
     let why = workload::why_job_fails(&recovery.pods);
     if failed {
         let why = why.unwrap_or_else(|| "its pods are gone".to_owned());

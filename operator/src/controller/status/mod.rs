@@ -25,6 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
+    core::Selector,
 };
 use serde_json::json;
 
@@ -406,13 +407,8 @@ fn postgres_version(spec: &Validated) -> Option<String> {
 }
 
 fn selector(spec: &Validated) -> String {
-    let pairs: Vec<String> = spec
-        .names
-        .selector()
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    pairs.join(",")
+    let labels: Selector = spec.names.selector().into_iter().collect();
+    labels.to_string()
 }
 
 /// Why the status could not be written.
