@@ -3,9 +3,11 @@
 pub mod bench;
 pub mod cluster;
 pub mod cnpg;
+pub mod conform;
 pub mod operator;
 pub mod patroni;
 pub mod reports;
 pub mod s3;
+pub mod serving;
 pub mod takeover;
 pub mod witness;

@@ -24,7 +24,7 @@ const WRITERS: usize = 8;
 #[tokio::test]
 async fn old_connections_are_left_without_a_failed_request() {
     let mut setup = Setup::start().await;
-    setup.server_args = vec!["--connection-max-age=1s".to_owned()];
+    setup.options.args = vec!["--connection-max-age=1s".to_owned()];
     setup.switch().await;
     let metrics = direct(&setup).await;
     let list = setup.get(ALL_REPORTS).await.expect(200).json();

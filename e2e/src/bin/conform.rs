@@ -1,0 +1,110 @@
+//! `hack/conform`: the same requests to the CRDs and to our server.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+use e2e::{
+    conform::{
+        self, case, deviations, docs,
+        ground::{Ground, GroundOptions},
+        random,
+        report::Report,
+    },
+    serving::Storage,
+};
+
+/// Compares our server with the CRDs that it replaces: the same requests, the same answers.
+#[derive(Parser)]
+#[command(name = "hack/conform", version)]
+struct Cli {
+    /// Run these cases, or rows (NAME/ROW); a `*` at the end stands for any end.
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
+    /// Write the figures to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// On the kinds of wgpolicyk8s.io alone.
+    #[arg(long)]
+    standard: bool,
+    /// Where our server keeps the reports.
+    #[arg(long, value_enum, default_value_t = Database::Sqlite)]
+    database: Database,
+    /// How many of our servers, 1 to 4; more than one need PostgreSQL.
+    #[arg(long, default_value_t = 1)]
+    servers: usize,
+    /// How many generated operations; by default 20,000, and none where cases are named.
+    #[arg(long, value_name = "N")]
+    operations: Option<usize>,
+    /// Seed of the generated operations; printed when they fail. By default another one each time.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print the page about API compatibility, and do nothing else.
+    #[arg(long)]
+    docs: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Database {
+    Sqlite,
+    Postgres,
+}
+
+fn main() -> ExitCode {
+    match start(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: &Cli) -> anyhow::Result<bool> {
+    if cli.docs {
+        let files = case::load(&case::folder())?;
+        print!("{}", docs::page(&files, &deviations::load(&deviations::file())?)?);
+        return Ok(true);
+    }
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start threads")?
+        .block_on(compare(cli))
+}
+
+async fn compare(cli: &Cli) -> anyhow::Result<bool> {
+    let files = case::load(&case::folder())?;
+    let deviations = deviations::load(&deviations::file())?;
+    let options = GroundOptions {
+        all_groups: !cli.standard,
+        storage: match cli.database {
+            Database::Sqlite => Storage::Sqlite,
+            Database::Postgres => Storage::Postgres,
+        },
+        servers: cli.servers,
+        ..GroundOptions::default()
+    };
+    let ground = Ground::start(&options).await?;
+    let mut report = conform::run(&ground, &files, &cli.cases, &deviations).await?;
+    let usual = if cli.cases.is_empty() { 20_000 } else { 0 };
+    let operations = cli.operations.unwrap_or(usual);
+    if operations > 0 {
+        let seed = cli.seed.unwrap_or_else(rand::random);
+        println!("generated operations with --seed {seed}");
+        let generated = random::run(&ground, operations, seed, &deviations).await?;
+        report.add_generated(generated);
+    }
+    print!("{report}");
+    write(cli, &report)?;
+    Ok(report.good())
+}
+
+fn write(cli: &Cli, report: &Report) -> anyhow::Result<()> {
+    let Some(path) = &cli.json else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(&report.figures())? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

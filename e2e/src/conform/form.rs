@@ -1,0 +1,95 @@
+//! How a JSON text is written, beside what it means: order of keys, repeated keys, numbers.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The keys in their order and the numbers as they are written; texts and the numbers that differ
+/// from run to run are not part of it.
+#[must_use]
+pub fn form(raw: &str) -> String {
+    let mut out = String::new();
+    for value in serde_json::Deserializer::from_str(raw).into_iter::<&RawValue>() {
+        match value {
+            Ok(value) => write(value.get(), &mut out),
+            Err(_) => break,
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn write(raw: &str, out: &mut String) {
+    match raw.trim_start().as_bytes().first() {
+        Some(b'{') => {
+            let Ok(Members(members)) = serde_json::from_str(raw) else {
+                return;
+            };
+            out.push('{');
+            for (key, value) in members {
+                // The order of owners depends on times.
+                if key == "managedFields" {
+                    continue;
+                }
+                out.push_str(&key);
+                out.push(':');
+                write(value.get(), out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Some(b'[') => {
+            let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw) else {
+                return;
+            };
+            out.push('[');
+            for item in items {
+                write(item.get(), out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Some(b'"') => out.push('s'),
+        _ => out.push_str(raw.trim()),
+    }
+}
+
+/// An object's members in the order of the text.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_and_numbers_are_seen() {
+        assert_eq!(form(r#"{"b":1,"a":"x"}"#), "{b:1,a:s,}\n");
+        assert_ne!(form(r#"{"b":1,"a":2}"#), form(r#"{"a":2,"b":1}"#));
+        assert_ne!(form("[1.0]"), form("[1]"));
+        assert_eq!(form(r#"{"a":1,"a":[true]}"#), "{a:1,a:[true,],}\n");
+        assert_eq!(form("{} {}"), "{}\n{}\n");
+    }
+}

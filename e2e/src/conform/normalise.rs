@@ -1,0 +1,453 @@
+//! Makes what two sides did comparable: what must differ from run to run becomes a mark that says
+//! what has to agree of it. Nothing else is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::HeaderMap;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::{
+    form::form,
+    observed::{Document, Observed},
+    protobuf, texts,
+};
+
+/// Headers that differ from run to run, say how the answer travelled, or mark our answers for the
+/// operator.
+const IGNORED_HEADERS: [&str; 7] = [
+    "audit-id",
+    "connection",
+    "content-length",
+    "date",
+    "transfer-encoding",
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
+];
+/// Our own mark on every answer.
+pub const MARK: &str = "x-reports-server";
+/// Clocks of the same machine, rounded to seconds.
+const SLACK: SignedDuration = SignedDuration::from_secs(2);
+
+/// What one side did in one case.
+pub struct Normaliser {
+    /// Versions of the case's own objects.
+    versions: BTreeSet<u64>,
+    uids: BTreeMap<String, usize>,
+    prefixes: Vec<String>,
+    began: Timestamp,
+    ended: Timestamp,
+    ignored: String,
+    group: String,
+}
+
+/// What is compared of one thing that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// As lines.
+    pub text: String,
+    /// How its JSON is written, see [`form`].
+    pub form: String,
+}
+
+impl Normaliser {
+    /// For a case on objects of `group` that ran from `began` to now. Objects called `ignored` are the harness' own;
+    /// `prefixes` are the `generateName`s that were sent.
+    #[must_use]
+    pub fn new(
+        began: Timestamp,
+        group: &str,
+        ignored: &str,
+        prefixes: &BTreeSet<String>,
+    ) -> Self {
+        let mut prefixes: Vec<_> = prefixes.iter().filter(|p| !p.is_empty()).cloned().collect();
+        // Longer ones first: one may begin with another.
+        prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
+        Self {
+            versions: BTreeSet::new(),
+            uids: BTreeMap::new(),
+            prefixes,
+            began: began.saturating_sub(SLACK).unwrap_or(began),
+            ended: Timestamp::now().saturating_add(SLACK).unwrap_or(Timestamp::MAX),
+            ignored: ignored.to_owned(),
+            group: format!("{group}/"),
+        }
+    }
+
+    /// Learns the versions of the objects in it. All that was seen has to be learned before
+    /// anything is shown.
+    pub fn learn(&mut self, seen: &Observed) {
+        for value in seen.values() {
+            self.learn_value(value);
+        }
+    }
+
+    fn learn_value(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.learn_value(item)),
+            Value::Object(map) => {
+                if map.get("type").is_some_and(|kind| kind == "BOOKMARK") {
+                    return;
+                }
+                if !is_list(map)
+                    && self.is_own(map)
+                    && let Some(Value::Object(meta)) = map.get("metadata")
+                    && meta.get("name").is_some_and(|name| *name != *self.ignored)
+                    && let Some(version) = meta.get("resourceVersion").and_then(number)
+                {
+                    self.versions.insert(version);
+                }
+                map.values().for_each(|value| self.learn_value(value));
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows what was seen. Uids are numbered in the order in which things are shown.
+    pub fn show(&mut self, seen: &Observed, only: &[String]) -> Shown {
+        match seen {
+            Observed::Note(text) => Shown {
+                text: self.text(text) + "\n",
+                form: String::new(),
+            },
+            Observed::Events { events, end } => {
+                let mut shown = Shown {
+                    text: String::new(),
+                    form: String::new(),
+                };
+                for event in events {
+                    let one = self.document(event, &[]);
+                    shown.text.push_str(&one.text);
+                    shown.form.push_str(&one.form);
+                }
+                shown.text.push_str(&format!("({end})\n"));
+                shown
+            }
+            Observed::Answer {
+                code,
+                headers,
+                body,
+            } => {
+                let mut text = format!("{code}\n");
+                if only.is_empty() {
+                    text.push_str(&self.headers(headers));
+                }
+                let body = self.document(body, only);
+                Shown {
+                    text: text + &body.text,
+                    form: body.form,
+                }
+            }
+        }
+    }
+
+    fn headers(&mut self, headers: &HeaderMap) -> String {
+        let mut lines = Vec::new();
+        for (name, value) in headers {
+            if IGNORED_HEADERS.contains(&name.as_str()) || name == MARK {
+                continue;
+            }
+            let mut value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            if name == "etag" {
+                "<etag>".clone_into(&mut value);
+            }
+            lines.push(format!("{name}: {}\n", self.text(&value)));
+        }
+        // Stable, so that several of a name stay in their order.
+        lines.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
+        lines.concat()
+    }
+
+    fn document(&mut self, document: &Document, only: &[String]) -> Shown {
+        match document {
+            Document::Json { raw, values } => {
+                let mut text = String::new();
+                for value in values {
+                    let mut value = value.clone();
+                    self.value(&mut value);
+                    if !only.is_empty() {
+                        value = chosen(&value, only);
+                    }
+                    text.push_str(&pretty(&value));
+                }
+                let form = if only.is_empty() { form(raw) } else { String::new() };
+                Shown { text, form }
+            }
+            Document::Protobuf(fields) => {
+                let text = protobuf::show(fields, &mut |text: &str| match text.parse() {
+                    Ok(version) => self.after(version),
+                    Err(_) => self.text(text),
+                });
+                let form = String::new();
+                Shown { text, form }
+            }
+            Document::Text(text) => {
+                let mut text = self.text(text);
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push_str("(no end of line)\n");
+                }
+                let form = String::new();
+                Shown { text, form }
+            }
+        }
+    }
+
+    fn value(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(map) => self.object(map),
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, map: &mut Map<String, Value>) {
+        self.version_of(map);
+        sort_causes(map);
+        for (key, value) in map.iter_mut() {
+            match (key.as_str(), &mut *value) {
+                ("continue", Value::String(token)) if !token.is_empty() => {
+                    "<token>".clone_into(token);
+                }
+                // By time, and so by chance.
+                ("managedFields", Value::Array(entries)) => {
+                    entries.iter_mut().for_each(|entry| self.value(entry));
+                    entries.sort_by_cached_key(ToString::to_string);
+                }
+                ("cells", Value::Array(cells)) => cells.iter_mut().for_each(|cell| {
+                    if cell.as_str().is_some_and(texts::is_age) {
+                        *cell = Value::from("<age>");
+                    } else {
+                        self.value(cell);
+                    }
+                }),
+                _ => self.value(value),
+            }
+        }
+    }
+
+    /// Marks the version in the metadata of an object or a list.
+    fn version_of(&self, map: &mut Map<String, Value>) {
+        let list = is_list(map);
+        let own = self.is_own(map);
+        let bookmark = map.get("type").is_some_and(|kind| kind == "BOOKMARK");
+        if bookmark && let Some(meta) = map.get_mut("object").and_then(|o| o.get_mut("metadata")) {
+            mark(meta, |_| "<rv>".to_owned());
+        }
+        if let Some(meta) = map.get_mut("metadata") {
+            mark(meta, |version| {
+                if !own {
+                    // In the sequence of another server.
+                    "<rv>".to_owned()
+                } else if list {
+                    self.after(version)
+                } else {
+                    self.rank(version)
+                }
+            });
+        }
+    }
+
+    /// Whether an object, or its metadata alone, is of the group.
+    fn is_own(&self, map: &Map<String, Value>) -> bool {
+        match map.get("apiVersion").and_then(Value::as_str) {
+            Some(version) => {
+                version.starts_with(&self.group) || version.starts_with("meta.k8s.io/")
+            }
+            None => true,
+        }
+    }
+
+    /// A version of an object: which one in the order of the case's.
+    fn rank(&self, version: u64) -> String {
+        if self.versions.contains(&version) {
+            format!("<rv {}>", self.versions.range(..=version).count())
+        } else {
+            self.after(version)
+        }
+    }
+
+    /// A version of a list: how many of the case's versions are not newer.
+    fn after(&self, version: u64) -> String {
+        format!("<rv after {}>", self.versions.range(..=version).count())
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let text = texts::uids(text, |uid| {
+            let next = self.uids.len() + 1;
+            let number = *self.uids.entry(uid.to_owned()).or_insert(next);
+            format!("<uid {number}>")
+        });
+        let mut text = texts::times(&text, |time| self.time(time));
+        text = texts::versions(&text, |digits| match digits.parse() {
+            Ok(version) if self.versions.contains(&version) => self.rank(version),
+            _ => "<rv>".to_owned(),
+        });
+        for prefix in &self.prefixes {
+            text = texts::generated(&text, prefix);
+        }
+        texts::parsers(&texts::hashes(&text))
+    }
+
+    /// A time of this run is marked, with whether it has parts of a second; others stay.
+    fn time(&self, text: &str) -> String {
+        match text.parse::<Timestamp>() {
+            Ok(time) if time >= self.began && time <= self.ended => {
+                let fine = if text.contains('.') { " and less" } else { "" };
+                format!("<time in s{fine}>")
+            }
+            _ => text.to_owned(),
+        }
+    }
+}
+
+fn is_list(map: &Map<String, Value>) -> bool {
+    let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default();
+    map.contains_key("items") || map.contains_key("rows") || kind.ends_with("List")
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_str()?.parse().ok()
+}
+
+fn mark(meta: &mut Value, mark: impl Fn(u64) -> String) {
+    if let Some(version) = meta.get_mut("resourceVersion")
+        && let Some(number) = number(version)
+    {
+        *version = Value::from(mark(number));
+    }
+}
+
+/// The kube-apiserver finds errors in the order of a Go map.
+fn sort_causes(map: &mut Map<String, Value>) {
+    let causes = map.get_mut("details").and_then(|details| details.get_mut("causes"));
+    let Some(Value::Array(causes)) = causes else {
+        return;
+    };
+    if causes.len() > 1 {
+        causes.sort_by_cached_key(ToString::to_string);
+        // Says the same once more, in the same order.
+        if let Some(Value::String(message)) = map.get_mut("message") {
+            *message = texts::cut(message, "is invalid: [", "]");
+        }
+    }
+}
+
+fn chosen(value: &Value, only: &[String]) -> Value {
+    let pick = |name: &String| {
+        let found = if name.starts_with('/') {
+            value.pointer(name)
+        } else {
+            value.get(name)
+        };
+        (name.clone(), found.cloned().unwrap_or(Value::from("(absent)")))
+    };
+    Value::Object(only.iter().map(pick).collect())
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn body(value: &Value) -> Observed {
+        Observed::Answer {
+            code: 200,
+            headers: HeaderMap::new(),
+            body: Document::parse(value.to_string().as_bytes()),
+        }
+    }
+
+    fn shown(values: &[Value]) -> Vec<String> {
+        let seen: Vec<_> = values.iter().map(body).collect();
+        let mut normaliser =
+            Normaliser::new(Timestamp::now(), "g", "own", &["gen-".to_owned()].into());
+        seen.iter().for_each(|seen| normaliser.learn(seen));
+        let shown = seen.iter().map(|seen| normaliser.show(seen, &[]).text);
+        shown.collect()
+    }
+
+    fn object(version: &str) -> Value {
+        json!({"kind": "A", "metadata": {"name": "a", "resourceVersion": version}})
+    }
+
+    #[test]
+    fn order_and_equality_of_versions_are_kept() {
+        let first = shown(&[object("7"), object("9"), object("7")]);
+        assert_eq!(first, shown(&[object("100"), object("2000"), object("100")]));
+        assert_ne!(first, shown(&[object("9"), object("7"), object("7")]));
+        assert_ne!(first, shown(&[object("7"), object("9"), object("9")]));
+    }
+
+    #[test]
+    fn a_list_is_placed_between_versions() {
+        let list = |version: &str| json!({"kind": "AList", "items": [],
+            "metadata": {"resourceVersion": version}});
+        let at = |version: &str| shown(&[object("5"), object("8"), list(version)])[2].clone();
+        assert_eq!(at("6"), at("7"));
+        assert_eq!(at("8"), at("10"));
+        assert_ne!(at("7"), at("8"));
+    }
+
+    #[test]
+    fn the_harness_own_objects_do_not_count() {
+        let own = json!({"kind": "A", "metadata": {"name": "own", "resourceVersion": "6"}});
+        assert_eq!(
+            shown(&[object("5"), object("8"), own])[1],
+            shown(&[object("5"), object("8")])[1]
+        );
+    }
+
+    #[test]
+    fn times_of_the_run_only() {
+        let at = |time: String| shown(&[json!({"t": time})]).remove(0);
+        let now = Timestamp::now();
+        let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        assert!(at(seconds).contains("<time in s>"));
+        assert!(at("2000-01-01T00:00:00Z".to_owned()).contains("2000"));
+        let fine = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        assert!(at(fine).contains("<time in s and less>"));
+    }
+
+    #[test]
+    fn uids_and_made_up_names() {
+        let one = json!({"metadata": {"name": "gen-x7k2p",
+            "uid": "11111111-0000-4000-8000-000000000000"}});
+        let other = json!({"metadata": {"name": "gen-bbbbb",
+            "uid": "22222222-0000-4000-8000-000000000000"}});
+        assert_eq!(shown(&[one.clone()]), shown(&[other.clone()]));
+        assert_ne!(shown(&[one.clone(), other]), shown(&[one.clone(), one]));
+    }
+
+    #[test]
+    fn causes_may_come_in_any_order() {
+        let status = |a: &str, b: &str| {
+            json!({"message": format!("x is invalid: [{a}, {b}]"),
+                "details": {"causes": [{"field": a}, {"field": b}]}})
+        };
+        assert_eq!(shown(&[status("p", "q")]), shown(&[status("q", "p")]));
+        assert_ne!(shown(&[status("p", "q")]), shown(&[status("p", "r")]));
+    }
+
+    #[test]
+    fn owners_may_come_in_any_order_but_have_to_be_there() {
+        let object = |entries: Value| json!({"metadata": {"managedFields": entries}});
+        let (a, b) = (json!({"manager": "a"}), json!({"manager": "b"}));
+        assert_eq!(shown(&[object(json!([a, b]))]), shown(&[object(json!([b, a]))]));
+        assert_ne!(shown(&[object(json!([a, b]))]), shown(&[object(json!([a]))]));
+    }
+
+    #[test]
+    fn only_some_of_an_answer() {
+        let mut normaliser = Normaliser::new(Timestamp::now(), "g", "own", &BTreeSet::new());
+        let only = ["reason".to_owned(), "/details/kind".to_owned()];
+        let seen = body(&json!({"reason": "R", "details": {"kind": "k"}, "message": "m"}));
+        let text = normaliser.show(&seen, &only).text;
+        assert!(text.contains("\"R\"") && text.contains("\"k\"") && !text.contains("\"m\""));
+    }
+}

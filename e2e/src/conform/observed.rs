@@ -1,0 +1,189 @@
+//! What a side was seen to do, before anything is normalised.
+
+use std::io::Read as _;
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use http::{HeaderMap, header};
+use serde_json::Value;
+
+use super::{
+    protobuf,
+    step::Pick,
+    variables::{self, Variables},
+};
+use crate::serving::request::Answer;
+
+/// What came of a request or a watch.
+#[derive(Clone, Debug)]
+pub enum Observed {
+    /// An answer.
+    Answer {
+        /// Status.
+        code: u16,
+        /// Headers.
+        headers: HeaderMap,
+        /// Its body.
+        body: Document,
+    },
+    /// Events of a watch.
+    Events {
+        /// Each of them.
+        events: Vec<Document>,
+        /// What came behind them, in words.
+        end: &'static str,
+    },
+    /// What the harness has to say.
+    Note(String),
+}
+
+/// A body or an event.
+#[derive(Clone, Debug)]
+pub enum Document {
+    /// JSON texts one behind the other; usually one.
+    Json {
+        /// As they came.
+        raw: String,
+        /// What they mean.
+        values: Vec<Value>,
+    },
+    /// Protobuf, taken apart.
+    Protobuf(Vec<protobuf::Field>),
+    /// Any other text.
+    Text(String),
+}
+
+impl Observed {
+    /// An answer, its body taken apart.
+    #[must_use]
+    pub fn answer(answer: &Answer) -> Self {
+        let encoding = answer.headers.get(header::CONTENT_ENCODING);
+        let body = if encoding.is_some_and(|encoding| encoding == "gzip") {
+            unzip(&answer.body)
+        } else {
+            answer.body.clone()
+        };
+        Self::Answer {
+            code: answer.code,
+            headers: answer.headers.clone(),
+            body: Document::of_answer(&body, &answer.headers),
+        }
+    }
+
+    /// Only the picked part of an answer.
+    ///
+    /// # Errors
+    /// When there is no such part.
+    pub fn picked(self, pick: &Pick, values: &Variables) -> Result<Self, String> {
+        let Self::Answer {
+            code,
+            headers,
+            body: Document::Json { values: body, .. },
+        } = self
+        else {
+            return Err("there is nothing to pick from".to_owned());
+        };
+        let body = body.first().cloned().unwrap_or_default();
+        let part = pick.part(&body, values).ok_or("nothing was picked")?;
+        let body = Document::Json {
+            raw: part.to_string(),
+            values: vec![part],
+        };
+        Ok(Self::Answer {
+            code,
+            headers,
+            body,
+        })
+    }
+
+    /// All JSON values in it.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        let documents: Vec<&Document> = match self {
+            Self::Answer { body, .. } => vec![body],
+            Self::Events { events, .. } => events.iter().collect(),
+            Self::Note(_) => Vec::new(),
+        };
+        documents.into_iter().flat_map(Document::values)
+    }
+}
+
+impl Pick {
+    fn part(&self, body: &Value, values: &Variables) -> Option<Value> {
+        if let Some(pointer) = &self.at {
+            return body.pointer(&variables::fill_text(pointer, values)).cloned();
+        }
+        let pointer = variables::fill_text(self.r#in.as_deref().unwrap_or_default(), values);
+        let wanted = |item: &&Value| {
+            self.r#where.iter().all(|(pointer, value)| {
+                let mut value = value.clone();
+                variables::fill(&mut value, values);
+                item.pointer(pointer) == Some(&value)
+            })
+        };
+        let items = body.pointer(&pointer)?.as_array()?;
+        let picked: Vec<_> = items.iter().filter(wanted).cloned().collect();
+        (!picked.is_empty()).then_some(Value::from(picked))
+    }
+}
+
+impl Document {
+    /// The body of an answer.
+    fn of_answer(bytes: &[u8], headers: &HeaderMap) -> Self {
+        let kind = headers.get(header::CONTENT_TYPE);
+        let yaml = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/yaml"));
+        if yaml && let Ok(value) = serde_yaml::from_slice(bytes) {
+            return Self::Json {
+                raw: String::new(),
+                values: vec![value],
+            };
+        }
+        Self::parse(bytes)
+    }
+
+    /// Takes bytes apart, by what they are.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Self {
+        if let Some(fields) = protobuf::parse(bytes) {
+            return Self::Protobuf(fields);
+        }
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let values: Result<Vec<Value>, _> =
+            serde_json::Deserializer::from_str(&text).into_iter().collect();
+        match values {
+            Ok(values) if values.iter().any(|v| v.is_object() || v.is_array()) => {
+                Self::Json { raw: text, values }
+            }
+            _ => Self::Text(text),
+        }
+    }
+
+    fn values(&self) -> &[Value] {
+        match self {
+            Self::Json { values, .. } => values,
+            _ => &[],
+        }
+    }
+}
+
+fn unzip(bytes: &Bytes) -> Bytes {
+    let mut plain = Vec::new();
+    match GzDecoder::new(bytes.as_ref()).read_to_end(&mut plain) {
+        Ok(_) => plain.into(),
+        Err(_) => bytes.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_told_apart() {
+        assert!(matches!(Document::parse(b"{\"a\":1}\n{\"b\":2}\n"),
+            Document::Json { values, .. } if values.len() == 2));
+        assert!(matches!(Document::parse(b"404 page not found\n"), Document::Text(_)));
+        assert!(matches!(Document::parse(b"kind: A\n"), Document::Text(_)));
+        assert!(matches!(Document::parse(b""), Document::Text(_)));
+        assert!(matches!(Document::parse(b"k8s\0\x0a\x01a"), Document::Protobuf(_)));
+    }
+}

@@ -1,0 +1,96 @@
+//! Which cases are run, on which kinds and how.
+
+use super::{
+    ConformError,
+    case::{Case, CaseFile, Groups, Row},
+    deviations::matches,
+    run::Variant,
+    target::{RICH, RULED, STANDARD, Target},
+};
+
+/// The rows of all cases that were asked for; of all cases where none was named.
+///
+/// # Errors
+/// When a name stands for no case, or a case is not understood.
+pub fn rows<'a>(
+    files: &'a [CaseFile],
+    asked: &[String],
+) -> Result<Vec<(&'a Case, Row)>, ConformError> {
+    let mut rows = Vec::new();
+    for case in files.iter().flat_map(|file| &file.cases) {
+        for row in case.rows()? {
+            if asked.is_empty() || asked.iter().any(|name| matches(name, &row.name)) {
+                rows.push((case, row));
+            }
+        }
+    }
+    for name in asked {
+        if !rows.iter().any(|(_, row)| matches(name, &row.name)) {
+            return Err(ConformError::Unknown(name.clone()));
+        }
+    }
+    Ok(rows)
+}
+
+/// Every way in which the rows are run on these kinds; unless `all`, those for every kind run on
+/// the standard ones alone.
+#[must_use]
+pub fn variants<'a>(rows: &'a [(&Case, Row)], targets: &'a [Target], all: bool) -> Vec<Variant<'a>> {
+    let mut variants = Vec::new();
+    for (case, row) in rows {
+        for target in targets {
+            let meant = match case.groups {
+                Groups::Standard => target.group == STANDARD,
+                Groups::All => target.group != RULED && (all || target.group == STANDARD),
+                Groups::Rich => target.group == RICH,
+                Groups::Ruled => target.group == RULED,
+            };
+            if !meant || !case.kinds.contains(&target.scope) {
+                continue;
+            }
+            for encoding in &case.encodings {
+                variants.push(Variant {
+                    row,
+                    target,
+                    encoding: *encoding,
+                });
+            }
+        }
+    }
+    variants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conform::target;
+
+    fn file() -> Vec<CaseFile> {
+        let text = "{title: t, about: a, cases: [
+            {name: a, says: s, with: [{row: x}, {row: y}], encodings: [json, yaml], steps: []},
+            {name: b, says: s, kinds: [cluster], groups: all, steps: []}]}";
+        vec![serde_yaml::from_str(text).unwrap()]
+    }
+
+    fn count(asked: &[&str]) -> usize {
+        let files = file();
+        let asked: Vec<_> = asked.iter().map(|name| (*name).to_owned()).collect();
+        let rows = rows(&files, &asked).unwrap();
+        let targets = target::targets(&target::crds(false).unwrap());
+        variants(&rows, &targets, true).len()
+    }
+
+    #[test]
+    fn rows_times_kinds_times_encodings() {
+        assert_eq!(count(&["a"]), 2 * 2 * 2);
+        assert_eq!(count(&["a/x"]), 2 * 2);
+        assert_eq!(count(&["b"]), 1);
+        assert_eq!(count(&[]), 9);
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        let error = rows(&file(), &["c".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("'c'"), "{error}");
+    }
+}

@@ -1,0 +1,208 @@
+//! Generated operations: sequences that nobody wrote are run as cases are, and the first that
+//! differs is made small.
+
+mod objects;
+mod operations;
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use serde_json::{Value, json};
+
+use super::{
+    ConformError,
+    case::{Encoding, Row, Scope},
+    compare::Difference,
+    deviations::Deviation,
+    ground::Ground,
+    run::{Outcome, Sides, Variant},
+    step::Step,
+    target::Target,
+    timing::Timing,
+    variables::Variables,
+};
+
+/// Name of generated cases, for deviations.
+pub const NAME: &str = "generated";
+/// Most operations in a sequence.
+const LENGTH: usize = 14;
+/// Sequences that run beside each other.
+const BESIDE: usize = 4;
+/// Most attempts to make a failing sequence smaller.
+const SHRINKS: usize = 150;
+
+/// What came of generated operations.
+#[derive(Debug, Default)]
+pub struct Generated {
+    /// Requests of sequences.
+    pub operations: usize,
+    /// The first sequence that differed, made small.
+    pub failure: Option<Failure>,
+    /// How long requests took, on the CRD's side and on ours.
+    pub timing: [Timing; 2],
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// A sequence that both sides did not do alike.
+#[derive(Debug)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Its steps, as in a case file.
+    pub steps: Vec<Value>,
+    /// What differs.
+    pub differences: Vec<Difference>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "generated operations differ, with --seed {}:", self.seed)?;
+        for difference in &self.differences {
+            writeln!(out, "{difference}")?;
+        }
+        let steps = serde_yaml::to_string(&json!({"steps": self.steps})).unwrap_or_default();
+        writeln!(out, "The sequence, as small as it could be made:\n{steps}")
+    }
+}
+
+/// One drawn sequence and the kind on which it runs.
+struct Drawn<'a> {
+    tree: Box<dyn ValueTree<Value = Vec<Vec<Value>>>>,
+    target: &'a Target,
+}
+
+/// Runs generated sequences until they have made that many operations, or one differs.
+///
+/// # Errors
+/// When none can be drawn.
+pub async fn run(
+    ground: &Ground,
+    operations: usize,
+    seed: u64,
+    deviations: &[Deviation],
+) -> Result<Generated, ConformError> {
+    let begun = Instant::now();
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng(seed));
+    let targets: Vec<_> = ground
+        .targets
+        .iter()
+        .filter(|target| target.scope == Scope::Namespaced)
+        .collect();
+    let sides = ground.sides();
+    let mut generated = Generated::default();
+    let mut turn = 0;
+    while generated.operations < operations && generated.failure.is_none() {
+        let mut drawn = Vec::new();
+        for _ in 0..BESIDE {
+            let target = targets[turn % targets.len()];
+            turn += 1;
+            drawn.push(draw(target, &mut runner)?);
+        }
+        let outcomes = join_all(drawn.iter().map(|one| attempt(one, &sides))).await;
+        for (one, outcome) in drawn.into_iter().zip(outcomes) {
+            generated.operations += one.tree.current().iter().flatten().count();
+            for (sum, timing) in generated.timing.iter_mut().zip(&outcome.timing) {
+                sum.merge(timing);
+            }
+            let differences = unexplained(outcome, deviations);
+            if !differences.is_empty() && generated.failure.is_none() {
+                generated.failure =
+                    Some(shrink(one, differences, &sides, seed, deviations).await);
+            }
+        }
+    }
+    generated.took = begun.elapsed();
+    Ok(generated)
+}
+
+fn rng(seed: u64) -> TestRng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+}
+
+fn draw<'a>(target: &'a Target, runner: &mut TestRunner) -> Result<Drawn<'a>, ConformError> {
+    let tree = operations::sequences(target, LENGTH)
+        .boxed()
+        .new_tree(runner)
+        .map_err(|reason| ConformError::Case {
+            case: NAME.to_owned(),
+            why: format!("none can be drawn: {reason}"),
+        })?;
+    Ok(Drawn { tree, target })
+}
+
+async fn attempt(drawn: &Drawn<'_>, sides: &Sides) -> Outcome {
+    let row = match row(drawn) {
+        Ok(row) => row,
+        Err(why) => return Outcome::broken(NAME, &drawn.target.name(), &why),
+    };
+    let variant = Variant {
+        row: &row,
+        target: drawn.target,
+        encoding: Encoding::Json,
+    };
+    variant.run(sides).await
+}
+
+fn row(drawn: &Drawn) -> Result<Row, String> {
+    let steps = drawn.tree.current().into_iter().flatten();
+    let steps: Result<Vec<_>, String> = steps.map(Step::parse).collect();
+    let mut values = Variables::new();
+    for item in operations::NAMES {
+        values.insert(format!("object-{item}"), drawn.target.report(item));
+        values.insert(format!("rv-{item}"), json!("1"));
+    }
+    values.insert("token".to_owned(), json!(""));
+    Ok(Row {
+        name: NAME.to_owned(),
+        steps: steps?,
+        text: String::new(),
+        values,
+    })
+}
+
+fn unexplained(outcome: Outcome, deviations: &[Deviation]) -> Vec<Difference> {
+    let known = |difference: &Difference| deviations.iter().any(|d| d.explains(difference));
+    let mut differences = outcome.differences;
+    differences.retain(|difference| !known(difference));
+    differences
+}
+
+/// Makes a failing sequence small: each attempt runs on both sides anew.
+async fn shrink(
+    mut drawn: Drawn<'_>,
+    mut differences: Vec<Difference>,
+    sides: &Sides,
+    seed: u64,
+    deviations: &[Deviation],
+) -> Failure {
+    let mut smallest = drawn.tree.current();
+    let mut more = drawn.tree.simplify();
+    for _ in 0..SHRINKS {
+        if !more {
+            break;
+        }
+        let now = unexplained(attempt(&drawn, sides).await, deviations);
+        more = if now.is_empty() {
+            drawn.tree.complicate()
+        } else {
+            smallest = drawn.tree.current();
+            differences = now;
+            drawn.tree.simplify()
+        };
+    }
+    Failure {
+        seed,
+        steps: smallest.into_iter().flatten().collect(),
+        differences,
+    }
+}

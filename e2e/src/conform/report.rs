@@ -1,0 +1,250 @@
+//! What came of a run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{
+    compare::Difference,
+    deviations::Deviation,
+    random::{Failure, Generated},
+    run::Outcome,
+    timing::Timing,
+};
+
+/// What came of all cases of a run.
+#[derive(Debug, Default)]
+pub struct Report {
+    cases: BTreeMap<String, bool>,
+    variants: usize,
+    /// Differences that nothing explains.
+    pub different: Vec<Difference>,
+    explained: usize,
+    /// Names of deviations that explained a difference.
+    used: BTreeSet<String>,
+    /// Deviations of cases that were run, but explained nothing.
+    pub unused: Vec<String>,
+    forms: Vec<String>,
+    timing: [Timing; 2],
+    /// Generated operations.
+    pub operations: usize,
+    /// Generated operations that differed.
+    pub failure: Option<Failure>,
+    /// How long the run took.
+    pub took: Duration,
+}
+
+/// The figures of a run.
+#[derive(Debug, Serialize)]
+pub struct Figures {
+    /// Cases, each row counted, however often it was run.
+    pub cases: usize,
+    /// Those among them that were the same on both sides.
+    pub equal: usize,
+    /// Those that differed as a deviation says.
+    pub deviations: usize,
+    /// Those that differed without a reason, and deviations that explained nothing.
+    pub different: usize,
+    /// How often cases were run, on each kind and in each encoding.
+    pub runs: usize,
+    /// Generated operations.
+    pub operations: usize,
+    /// How long it took.
+    pub seconds: f64,
+    /// Mean time of a request by verb.
+    pub milliseconds: BTreeMap<String, BothSides>,
+}
+
+/// A figure of both sides.
+#[derive(Debug, Serialize)]
+pub struct BothSides {
+    /// The CRD's.
+    pub crd: f64,
+    /// Ours.
+    pub ours: f64,
+}
+
+impl Report {
+    /// Adds a case in one of its variants.
+    pub fn add(&mut self, case: &str, outcome: Outcome, deviations: &[Deviation]) {
+        self.variants += 1;
+        let equal = self.cases.entry(case.to_owned()).or_insert(true);
+        for difference in outcome.differences {
+            *equal = false;
+            let mut known = false;
+            for deviation in deviations.iter().filter(|d| d.explains(&difference)) {
+                self.used.insert(deviation.name.clone());
+                known = true;
+            }
+            if known {
+                self.explained += 1;
+            } else {
+                self.different.push(difference);
+            }
+        }
+        self.forms.extend(outcome.forms);
+        for (sum, timing) in self.timing.iter_mut().zip(&outcome.timing) {
+            sum.merge(timing);
+        }
+    }
+
+    /// Adds generated operations.
+    pub fn add_generated(&mut self, generated: Generated) {
+        for (sum, timing) in self.timing.iter_mut().zip(&generated.timing) {
+            sum.merge(timing);
+        }
+        self.operations += generated.operations;
+        self.took += generated.took;
+        self.failure = generated.failure;
+    }
+
+    /// Finds the deviations that explained nothing although their cases were run.
+    pub fn close(&mut self, deviations: &[Deviation]) {
+        for deviation in deviations {
+            let ran = self.cases.keys().any(|case| deviation.concerns(case));
+            if ran && !self.used.contains(&deviation.name) {
+                self.unused.push(deviation.name.clone());
+            }
+        }
+    }
+
+    /// The figures.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let different: BTreeSet<_> = self.different.iter().map(|d| &d.case).collect();
+        let equal = self.cases.values().filter(|equal| **equal).count();
+        let [crd, ours] = self.timing.each_ref().map(Timing::milliseconds);
+        let both = |verb: &&'static str| {
+            let sides = BothSides {
+                crd: round(crd.get(verb).copied().unwrap_or_default()),
+                ours: round(ours.get(verb).copied().unwrap_or_default()),
+            };
+            ((*verb).to_owned(), sides)
+        };
+        Figures {
+            cases: self.cases.len(),
+            equal,
+            deviations: self.cases.len() - equal - different.len(),
+            different: different.len() + self.unused.len() + usize::from(self.failure.is_some()),
+            runs: self.variants,
+            operations: self.operations,
+            seconds: round(self.took.as_secs_f64()),
+            milliseconds: crd.keys().map(both).collect(),
+        }
+    }
+
+    /// Whether both sides did the same but for what is known.
+    #[must_use]
+    pub fn good(&self) -> bool {
+        self.different.is_empty() && self.unused.is_empty() && self.failure.is_none()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for difference in &self.different {
+            writeln!(out, "{difference}")?;
+        }
+        for name in &self.unused {
+            writeln!(out, "the deviation '{name}' explained nothing: is it still there?")?;
+        }
+        if let Some(failure) = &self.failure {
+            writeln!(out, "{failure}")?;
+        }
+        if let Some(first) = self.forms.first() {
+            let count = self.forms.len();
+            writeln!(
+                out,
+                "{count} answers are written in another form (order of keys, numbers), the first: {first}"
+            )?;
+        }
+        let figures = self.figures();
+        writeln!(out, "{:<18}{:>10}{:>10}", "ms a request", "CRD", "ours")?;
+        for (verb, time) in &figures.milliseconds {
+            writeln!(out, "{verb:<18}{:>10.2}{:>10.2}", time.crd, time.ours)?;
+        }
+        writeln!(
+            out,
+            "{} cases in {} runs, {} operations: {} equal, {} as their deviations say, {} different; {:.0} s",
+            figures.cases,
+            figures.runs,
+            figures.operations,
+            figures.equal,
+            figures.deviations,
+            figures.different,
+            figures.seconds
+        )
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conform::compare::Place;
+
+    fn outcome(case: &str) -> Outcome {
+        Outcome {
+            differences: vec![Difference {
+                case: case.to_owned(),
+                variant: "v".to_owned(),
+                place: Place::Step(1),
+                asked: "GET /".to_owned(),
+                crd: "504\n".to_owned(),
+                ours: "410\n".to_owned(),
+                diff: "-504\n+410\n".to_owned(),
+            }],
+            ..Outcome::default()
+        }
+    }
+
+    fn known(case: &str) -> Vec<Deviation> {
+        let text = format!("[{{name: n, reason: r, cases: [{case}], crd: '504'}}]");
+        serde_yaml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_difference_without_a_reason_fails() {
+        let mut report = Report::default();
+        report.add("a", outcome("a"), &[]);
+        report.add("b", Outcome::default(), &[]);
+        report.close(&[]);
+        assert!(!report.good());
+        let figures = report.figures();
+        assert_eq!((figures.cases, figures.equal, figures.different), (2, 1, 1));
+        assert!(report.to_string().contains("-504\n+410"));
+    }
+
+    #[test]
+    fn a_deviation_explains_it() {
+        let mut report = Report::default();
+        report.add("a", outcome("a"), &known("a"));
+        report.close(&known("a"));
+        assert!(report.good());
+        assert_eq!(report.figures().deviations, 1);
+    }
+
+    #[test]
+    fn a_deviation_that_is_gone_fails() {
+        let mut report = Report::default();
+        report.add("a", Outcome::default(), &known("a"));
+        report.close(&known("a"));
+        assert!(!report.good());
+        assert_eq!(report.figures().different, 1);
+    }
+
+    #[test]
+    fn a_deviation_of_a_case_that_was_not_run_is_left_alone() {
+        let mut report = Report::default();
+        report.add("a", Outcome::default(), &known("b"));
+        report.close(&known("b"));
+        assert!(report.good());
+    }
+}

@@ -1,0 +1,170 @@
+//! What differs from run to run in texts: Status messages, warnings, YAML.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// `None` never happens: a test compiles them.
+fn regex(pattern: &str) -> Option<Regex> {
+    Regex::new(pattern).ok()
+}
+
+static UID: LazyLock<Option<Regex>> =
+    LazyLock::new(|| regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
+static TIME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)"));
+static YAML_VERSION: LazyLock<Option<Regex>> =
+    LazyLock::new(|| regex(r#"(resourceVersion: ")(\d+)(")"#));
+static HASH: LazyLock<Option<Regex>> = LazyLock::new(|| regex("hash=[0-9A-F]{8,}"));
+static MESSAGE_VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    regex(r"((?i:resource ?version)[^0-9{}]{0,30}?|current: |[Rr]esource version: [^ ]+ \()(\d+)()")
+});
+
+/// Replaces each uid by what `number` says.
+pub fn uids(text: &str, mut number: impl FnMut(&str) -> String) -> String {
+    replace(UID.as_ref(), text, |found| number(&found[0]))
+}
+
+/// Replaces each time by what `mark` says.
+pub fn times(text: &str, mut mark: impl FnMut(&str) -> String) -> String {
+    replace(TIME.as_ref(), text, |found| mark(&found[0]))
+}
+
+/// Leaves out the hashes in the addresses of documents.
+pub fn hashes(text: &str) -> String {
+    replace(HASH.as_ref(), text, |_| "hash=<hash>".to_owned())
+}
+
+/// Replaces each resourceVersion in YAML, and in what messages say of them.
+pub fn versions(text: &str, mark: impl Fn(&str) -> String) -> String {
+    let change = |found: &Captures| format!("{}{}{}", &found[1], mark(&found[2]), &found[3]);
+    let text = replace(YAML_VERSION.as_ref(), text, change);
+    replace(MESSAGE_VERSION.as_ref(), &text, change)
+}
+
+fn replace(
+    regex: Option<&Regex>,
+    text: &str,
+    change: impl FnMut(&Captures) -> String,
+) -> String {
+    match regex {
+        Some(regex) => regex.replace_all(text, change).into_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Replaces the random ends of names that begin with `prefix`.
+#[must_use]
+pub fn generated(text: &str, prefix: &str) -> String {
+    let pattern = format!("{}[bcdfghjklmnpqrstvwxz2456789]{{5}}", regex::escape(prefix));
+    replace(regex(&pattern).as_ref(), text, |_| format!("{prefix}<suffix>"))
+}
+
+/// Leaves out what Go's parsers say of bad syntax, and how Go prints maps, whose order is random.
+#[must_use]
+pub fn parsers(text: &str) -> String {
+    let mut text = text.to_owned();
+    for head in [
+        "json parse error: ",
+        "error decoding patch: ",
+        "error converting YAML to JSON: ",
+        "continue key is not valid: ",
+    ] {
+        if let Some((before, tail)) = text.split_once(head) {
+            // These are Kubernetes' own words.
+            let known = [
+                "json: ",
+                "server does not",
+                "incorrect encoded",
+                "encoded start",
+            ];
+            let keep = known.iter().any(|start| tail.starts_with(start));
+            text = format!("{before}{head}{}", if keep { tail } else { "<syntax>" });
+        }
+    }
+    if let Some((before, _)) = text.split_once(" in scheme") {
+        text = format!("{before} in scheme");
+    }
+    text = cut(&text, "Invalid value: \"{", "}\"");
+    cut(&text, "is missing in '{", "}'")
+}
+
+/// The text without what stands between the first `from` and the last `to` behind it.
+#[must_use]
+pub fn cut(text: &str, from: &str, to: &str) -> String {
+    let Some((head, tail)) = text.split_once(from) else {
+        return text.to_owned();
+    };
+    match tail.rsplit_once(to) {
+        Some((_, end)) => format!("{head}{from}…{to}{end}"),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether a cell of a table is the age of something.
+#[must_use]
+pub fn is_age(cell: &str) -> bool {
+    let mut digits = false;
+    !cell.is_empty()
+        && cell.len() < 8
+        && cell.chars().all(|c| {
+            let unit = digits && matches!(c, 's' | 'm' | 'h' | 'd' | 'y');
+            digits = c.is_ascii_digit();
+            digits || unit
+        })
+        && cell.ends_with(['s', 'm', 'h', 'd', 'y'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_good() {
+        for regex in [&UID, &TIME, &HASH, &YAML_VERSION, &MESSAGE_VERSION] {
+            assert!(regex.is_some());
+        }
+    }
+
+    #[rstest::rstest]
+    #[case("Too large resource version: 99, current: 12", "Too large resource version: N, current: N")]
+    #[case("too old resource version: 1 (1234)", "too old resource version: N (N)")]
+    #[case(
+        "the ResourceVersion in the precondition (5) does not match the ResourceVersion in record (7).",
+        "the ResourceVersion in the precondition (N) does not match the ResourceVersion in record (N)."
+    )]
+    #[case("  resourceVersion: \"77\"\n", "  resourceVersion: \"N\"\n")]
+    #[case("must be no more than 253 characters", "must be no more than 253 characters")]
+    fn versions_in_texts(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(versions(text, |_| "N".to_owned()), expected);
+    }
+
+    #[test]
+    fn names_that_are_made_up() {
+        assert_eq!(generated("a \"r-x7k2p\" b", "r-"), "a \"r-<suffix>\" b");
+        assert_eq!(generated("r-aeiou", "r-"), "r-aeiou");
+    }
+
+    #[rstest::rstest]
+    #[case("5s", true)]
+    #[case("2m10s", true)]
+    #[case("3d", true)]
+    #[case("", false)]
+    #[case("s", false)]
+    #[case("12", false)]
+    #[case("pods", false)]
+    fn ages(#[case] cell: &str, #[case] age: bool) {
+        assert_eq!(is_age(cell), age, "{cell}");
+    }
+
+    #[test]
+    fn parsers_words_are_left_out() {
+        assert_eq!(
+            parsers("json parse error: invalid character 'x'"),
+            "json parse error: <syntax>"
+        );
+        let kept = "error decoding patch: json: cannot unmarshal";
+        assert_eq!(parsers(kept), kept);
+        assert_eq!(parsers("Invalid value: \"{\\\"a\\\"}\": no"), "Invalid value: \"{…}\": no");
+    }
+}
