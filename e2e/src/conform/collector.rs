@@ -14,13 +14,13 @@ use crate::serving::{
 };
 
 const NAMESPACE: &str = "conform-collector";
-/// Two of its rounds, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Many of its rounds: the machine may be busy.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Waits until the garbage collector deletes what an owner of each kind leaves.
 ///
 /// # Errors
-/// When it does not within two minutes.
+/// When it does not within five minutes.
 pub(super) async fn follows(client: &Client, targets: &[Target]) -> Result<(), ConformError> {
     make_namespace(client, NAMESPACE).await?;
     try_join_all(targets.iter().map(|target| follows_kind(client, target))).await?;
