@@ -1,21 +1,97 @@
-//! The same requests to the CRDs and to our server: every case, and generated operations.
-//! `hack/conform` does the same by hand.
+//! The same requests to the CRDs and to our server: every case, generated operations, and what
+//! comes of a server with a behaviour that was broken on purpose. `hack/conform` does it by hand.
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy takes helpers outside #[test] functions for production code"
+)]
 
 use e2e::conform::{
-    self, case, deviations,
+    self, case,
+    deviations::{self, Deviation},
     ground::{Ground, GroundOptions},
+    random,
 };
+use e2e::serving::Storage;
+use reports_server::mutation::Mutation;
+
+/// Generated operations in the usual run, and in a whole one.
+const OPERATIONS: [usize; 2] = [1500, 20_000];
+
+fn whole() -> bool {
+    std::env::var_os("E2E_FULL").is_some()
+}
+
+fn known() -> Vec<Deviation> {
+    deviations::load(&deviations::file()).unwrap()
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_cannot_tell_the_server_from_the_crd() {
-    let files = case::load(&case::folder()).unwrap();
-    let deviations = deviations::load(&deviations::file()).unwrap();
     let options = GroundOptions {
-        all_groups: std::env::var_os("E2E_FULL").is_some(),
+        all_groups: whole(),
+        servers: 1,
         ..GroundOptions::default()
     };
-    let ground = Ground::start(&options).await.unwrap();
-    let report = conform::run(&ground, &files, &[], &deviations).await.unwrap();
+    let mut ground = Ground::start(&options).await.unwrap();
+    compare(&ground).await;
+    broken_behaviours_are_found(&mut ground).await;
+}
+
+/// Two servers on one database, of which the kube-apiserver takes one or the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_two_servers_on_postgresql() {
+    if !whole() {
+        return;
+    }
+    let options = GroundOptions {
+        all_groups: true,
+        storage: Storage::Postgres,
+        servers: 2,
+        mutation: None,
+    };
+    compare(&Ground::start(&options).await.unwrap()).await;
+}
+
+async fn compare(ground: &Ground) {
+    let files = case::load(&case::folder()).unwrap();
+    let mut report = conform::run(ground, &files, &[], &known()).await.unwrap();
+    println!("{}", report.summary());
+    let operations = OPERATIONS[usize::from(whole())];
+    let seed = rand::random();
+    let generated = random::run(ground, operations, seed, &known()).await;
+    report.add_generated(generated.unwrap());
     println!("{report}");
     assert!(report.good(), "what differs is shown above");
+}
+
+/// Cases that have to find that a behaviour is broken.
+fn witnesses(mutation: Mutation) -> &'static [&'static str] {
+    match mutation {
+        Mutation::NoOpWrites => &["update-of-nothing"],
+        Mutation::ConflictUnnoticed => &["update-of-a-former-version"],
+        Mutation::UnknownKept => &["prune-unknown-fields"],
+        Mutation::FinalizerIgnored => &["delete-with-finalizers"],
+        Mutation::LeaveUntold => &["watch-selected-labels"],
+        Mutation::BookmarkMissing => &["watch-list"],
+        Mutation::WarningsDropped => &["field-validation"],
+        Mutation::OwnersLost => &["owned-after-each-write"],
+        Mutation::PagesMixed => &["pages-of-a-state"],
+        Mutation::GenerationStays => &["generation"],
+    }
+}
+
+async fn broken_behaviours_are_found(ground: &mut Ground) {
+    let files = case::load(&case::folder()).unwrap();
+    for mutation in Mutation::ALL {
+        ground.break_ours(Some(mutation)).await.unwrap();
+        let names: Vec<_> = witnesses(mutation)
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect();
+        let report = conform::run(ground, &files, &names, &known())
+            .await
+            .unwrap();
+        println!("{}: {}", mutation.name(), report.summary());
+        assert!(!report.good(), "{} is not found", mutation.name());
+    }
 }

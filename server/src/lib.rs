@@ -15,6 +15,7 @@ pub mod discovery;
 pub mod document;
 pub mod http;
 pub mod model;
+pub mod mutation;
 pub mod openapi;
 pub mod registry;
 pub mod run;

@@ -13,6 +13,7 @@ use e2e::{
     },
     serving::Storage,
 };
+use reports_server::mutation::Mutation;
 
 /// Compares our server with the CRDs that it replaces: the same requests, the same answers.
 #[derive(Parser)]
@@ -39,6 +40,9 @@ struct Cli {
     /// Seed of the generated operations; printed when they fail. By default another one each time.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Break this behaviour of our server, which has to be found.
+    #[arg(long, value_name = "NAME", value_parser = mutation)]
+    mutation: Option<Mutation>,
     /// Print the page about API compatibility, and do nothing else.
     #[arg(long)]
     docs: bool,
@@ -48,6 +52,14 @@ struct Cli {
 enum Database {
     Sqlite,
     Postgres,
+}
+
+fn mutation(name: &str) -> Result<Mutation, String> {
+    let known = || Mutation::ALL.map(Mutation::name).join(", ");
+    Mutation::ALL
+        .into_iter()
+        .find(|mutation| mutation.name() == name)
+        .ok_or_else(|| format!("use one of {}", known()))
 }
 
 fn main() -> ExitCode {
@@ -64,7 +76,10 @@ fn main() -> ExitCode {
 fn start(cli: &Cli) -> anyhow::Result<bool> {
     if cli.docs {
         let files = case::load(&case::folder())?;
-        print!("{}", docs::page(&files, &deviations::load(&deviations::file())?)?);
+        print!(
+            "{}",
+            docs::page(&files, &deviations::load(&deviations::file())?)?
+        );
         return Ok(true);
     }
     tokio::runtime::Builder::new_multi_thread()
@@ -84,10 +99,11 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
             Database::Postgres => Storage::Postgres,
         },
         servers: cli.servers,
-        ..GroundOptions::default()
+        mutation: cli.mutation,
     };
     let ground = Ground::start(&options).await?;
     let mut report = conform::run(&ground, &files, &cli.cases, &deviations).await?;
+    println!("{}", report.summary());
     let usual = if cli.cases.is_empty() { 20_000 } else { 0 };
     let operations = cli.operations.unwrap_or(usual);
     if operations > 0 {

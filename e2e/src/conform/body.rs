@@ -32,12 +32,22 @@ pub fn outgoing(
     ];
     if request.body != Content::None || request.content_type.is_some() {
         let yaml = structured && encoding == Encoding::Yaml;
-        let usual = if yaml { "application/yaml" } else { "application/json" };
+        let usual = if yaml {
+            "application/yaml"
+        } else {
+            "application/json"
+        };
         let content_type = request.content_type.as_deref().unwrap_or(usual);
-        headers.push(("content-type".to_owned(), variables::fill_text(content_type, values)));
+        headers.push((
+            "content-type".to_owned(),
+            variables::fill_text(content_type, values),
+        ));
     }
     if let Some(user) = &request.user {
-        headers.push(("impersonate-user".to_owned(), variables::fill_text(user, values)));
+        headers.push((
+            "impersonate-user".to_owned(),
+            variables::fill_text(user, values),
+        ));
     }
     for (name, value) in &request.headers {
         headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -144,7 +154,10 @@ mod tests {
 
     fn made(step: Value, encoding: Encoding) -> Outgoing {
         let targets = target::targets(&target::crds(false).unwrap());
-        let target = targets.iter().find(|t| t.plural == "policyreports").unwrap();
+        let target = targets
+            .iter()
+            .find(|t| t.plural == "policyreports")
+            .unwrap();
         let Step::Request(request) = Step::parse(step).unwrap() else {
             unreachable!("it has a do");
         };
@@ -159,9 +172,15 @@ mod tests {
             "set": {"/metadata/annotations/a~1b": "x", "/results/0/result": "fail"},
             "unset": ["/scope", "/metadata/labels"]});
         let sent = made(step, Encoding::Yaml);
-        assert_eq!(sent.headers[2], ("content-type".into(), "application/yaml".into()));
+        assert_eq!(
+            sent.headers[2],
+            ("content-type".into(), "application/yaml".into())
+        );
         let body: Value = serde_yaml::from_slice(&sent.body).unwrap();
-        assert_eq!(body["metadata"], json!({"name": "a", "annotations": {"a/b": "x"}}));
+        assert_eq!(
+            body["metadata"],
+            json!({"name": "a", "annotations": {"a/b": "x"}})
+        );
         assert_eq!(body["results"][0]["result"], "fail");
         assert!(body.get("scope").is_none());
     }
@@ -172,7 +191,11 @@ mod tests {
         let sent = made(step, Encoding::Json);
         let body: Value = serde_json::from_slice(&sent.body).unwrap();
         assert_eq!(body, json!({"metadata": {"name": "o"}, "x": 1}));
-        assert!(sent.uri.ends_with("/namespaces/n/policyreports/o"), "{}", sent.uri);
+        assert!(
+            sent.uri.ends_with("/namespaces/n/policyreports/o"),
+            "{}",
+            sent.uri
+        );
     }
 
     #[test]

@@ -241,7 +241,11 @@ mod tests {
         let rows = case.rows().unwrap();
         assert_eq!(rows[0].name, "a/1");
         assert_eq!(rows[1].name, "a/many");
-        assert!(rows[1].text.contains("${collection}?limit=9"), "{}", rows[1].text);
+        assert!(
+            rows[1].text.contains("${collection}?limit=9"),
+            "{}",
+            rows[1].text
+        );
     }
 
     #[test]

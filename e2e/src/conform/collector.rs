@@ -57,5 +57,9 @@ fn good(answer: Answer) -> Result<Answer, ServingError> {
     if matches!(answer.code, 200 | 201) {
         return Ok(answer);
     }
-    Err(ServingError::Body(format!("{} {}", answer.code, answer.text())))
+    Err(ServingError::Body(format!(
+        "{} {}",
+        answer.code,
+        answer.text()
+    )))
 }

@@ -23,8 +23,16 @@ pub fn page(files: &[CaseFile], deviations: &[Deviation]) -> Result<String, Conf
     page.push_str("Each is asserted: `hack/conform` fails when one is gone, too.\n\n");
     page.push_str("| Deviation | Seen by |\n|---|---|\n");
     for deviation in deviations {
-        let reason = deviation.reason.split_whitespace().collect::<Vec<_>>().join(" ");
-        let cases: Vec<_> = deviation.cases.iter().map(|name| format!("`{name}`")).collect();
+        let reason = deviation
+            .reason
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let cases: Vec<_> = deviation
+            .cases
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
         let _ = writeln!(page, "| {} | {} |", cell(&reason), cases.join(", "));
     }
     let count = count(files)?;

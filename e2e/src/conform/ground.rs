@@ -1,6 +1,6 @@
 //! Both sides: a control plane that serves the CRDs, and one on which our servers took over.
 
-use std::collections::BTreeMap;
+use reports_server::mutation::{Mutation, VARIABLE};
 
 use super::{
     ConformError, collector,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cluster::ClusterOptions,
-    serving::{Serving, ServingOptions, Storage},
+    serving::{Serving, ServingError, ServingOptions, Storage, request::Outgoing},
 };
 
 /// What both sides are made of.
@@ -21,8 +21,8 @@ pub struct GroundOptions {
     pub storage: Storage,
     /// How many servers.
     pub servers: usize,
-    /// Environment of our servers.
-    pub env: BTreeMap<String, String>,
+    /// A behaviour of ours that is broken.
+    pub mutation: Option<Mutation>,
 }
 
 /// Both sides, as long as this value lives.
@@ -51,7 +51,10 @@ impl Ground {
         serving.cluster.name = ClusterOptions::default().name;
         serving.storage = options.storage;
         serving.servers = options.servers.max(1);
-        serving.env = options.env.clone().into_iter().collect();
+        let mutation = options
+            .mutation
+            .map(|broken| (VARIABLE.to_owned(), broken.name().to_owned()));
+        serving.env = mutation.into_iter().collect();
         let (crd, mut ours) = tokio::try_join!(crd, Serving::start(serving))?;
         ours.switch().await?;
         let ground = Self {
@@ -66,6 +69,34 @@ impl Ground {
             collector::follows(&sides.ours, &ground.targets)
         )?;
         Ok(ground)
+    }
+
+    /// Starts our servers again with one behaviour broken, or with none.
+    ///
+    /// # Errors
+    /// When they do not serve again.
+    pub async fn break_ours(&mut self, mutation: Option<Mutation>) -> Result<(), ConformError> {
+        self.ours.options.env.retain(|(name, _)| name != VARIABLE);
+        if let Some(mutation) = mutation {
+            let value = mutation.name().to_owned();
+            self.ours.options.env.push((VARIABLE.to_owned(), value));
+        }
+        for server in self.ours.servers() {
+            server.kill().await.map_err(ServingError::from)?;
+        }
+        self.ours.run_servers()?;
+        let target = self
+            .targets
+            .first()
+            .map(|target| target.collection("default"));
+        let request = Outgoing::get(target.unwrap_or_default());
+        self.ours
+            .until("our servers serve again", async || {
+                let answer = self.ours.send(&request).await;
+                answer.is_ok_and(|answer| answer.code == 200)
+            })
+            .await?;
+        Ok(())
     }
 
     /// Clients of both sides.

@@ -54,12 +54,7 @@ impl Normaliser {
     /// For a case on objects of `group` that ran from `began` to now. Objects called `ignored` are the harness' own;
     /// `prefixes` are the `generateName`s that were sent.
     #[must_use]
-    pub fn new(
-        began: Timestamp,
-        group: &str,
-        ignored: &str,
-        prefixes: &BTreeSet<String>,
-    ) -> Self {
+    pub fn new(began: Timestamp, group: &str, ignored: &str, prefixes: &BTreeSet<String>) -> Self {
         let mut prefixes: Vec<_> = prefixes.iter().filter(|p| !p.is_empty()).cloned().collect();
         // Longer ones first: one may begin with another.
         prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
@@ -68,7 +63,9 @@ impl Normaliser {
             uids: BTreeMap::new(),
             prefixes,
             began: began.saturating_sub(SLACK).unwrap_or(began),
-            ended: Timestamp::now().saturating_add(SLACK).unwrap_or(Timestamp::MAX),
+            ended: Timestamp::now()
+                .saturating_add(SLACK)
+                .unwrap_or(Timestamp::MAX),
             ignored: ignored.to_owned(),
             group: format!("{group}/"),
         }
@@ -170,7 +167,11 @@ impl Normaliser {
                     }
                     text.push_str(&pretty(&value));
                 }
-                let form = if only.is_empty() { form(raw) } else { String::new() };
+                let form = if only.is_empty() {
+                    form(raw)
+                } else {
+                    String::new()
+                };
                 Shown { text, form }
             }
             Document::Protobuf(fields) => {
@@ -320,7 +321,9 @@ fn mark(meta: &mut Value, mark: impl Fn(u64) -> String) {
 
 /// The kube-apiserver finds errors in the order of a Go map.
 fn sort_causes(map: &mut Map<String, Value>) {
-    let causes = map.get_mut("details").and_then(|details| details.get_mut("causes"));
+    let causes = map
+        .get_mut("details")
+        .and_then(|details| details.get_mut("causes"));
     let Some(Value::Array(causes)) = causes else {
         return;
     };
@@ -340,7 +343,10 @@ fn chosen(value: &Value, only: &[String]) -> Value {
         } else {
             value.get(name)
         };
-        (name.clone(), found.cloned().unwrap_or(Value::from("(absent)")))
+        (
+            name.clone(),
+            found.cloned().unwrap_or(Value::from("(absent)")),
+        )
     };
     Value::Object(only.iter().map(pick).collect())
 }
@@ -379,15 +385,20 @@ mod tests {
     #[test]
     fn order_and_equality_of_versions_are_kept() {
         let first = shown(&[object("7"), object("9"), object("7")]);
-        assert_eq!(first, shown(&[object("100"), object("2000"), object("100")]));
+        assert_eq!(
+            first,
+            shown(&[object("100"), object("2000"), object("100")])
+        );
         assert_ne!(first, shown(&[object("9"), object("7"), object("7")]));
         assert_ne!(first, shown(&[object("7"), object("9"), object("9")]));
     }
 
     #[test]
     fn a_list_is_placed_between_versions() {
-        let list = |version: &str| json!({"kind": "AList", "items": [],
-            "metadata": {"resourceVersion": version}});
+        let list = |version: &str| {
+            json!({"kind": "AList", "items": [],
+            "metadata": {"resourceVersion": version}})
+        };
         let at = |version: &str| shown(&[object("5"), object("8"), list(version)])[2].clone();
         assert_eq!(at("6"), at("7"));
         assert_eq!(at("8"), at("10"));
@@ -438,8 +449,14 @@ mod tests {
     fn owners_may_come_in_any_order_but_have_to_be_there() {
         let object = |entries: Value| json!({"metadata": {"managedFields": entries}});
         let (a, b) = (json!({"manager": "a"}), json!({"manager": "b"}));
-        assert_eq!(shown(&[object(json!([a, b]))]), shown(&[object(json!([b, a]))]));
-        assert_ne!(shown(&[object(json!([a, b]))]), shown(&[object(json!([a]))]));
+        assert_eq!(
+            shown(&[object(json!([a, b]))]),
+            shown(&[object(json!([b, a]))])
+        );
+        assert_ne!(
+            shown(&[object(json!([a, b]))]),
+            shown(&[object(json!([a]))])
+        );
     }
 
     #[test]

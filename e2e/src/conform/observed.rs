@@ -110,7 +110,9 @@ impl Observed {
 impl Pick {
     fn part(&self, body: &Value, values: &Variables) -> Option<Value> {
         if let Some(pointer) = &self.at {
-            return body.pointer(&variables::fill_text(pointer, values)).cloned();
+            return body
+                .pointer(&variables::fill_text(pointer, values))
+                .cloned();
         }
         let pointer = variables::fill_text(self.r#in.as_deref().unwrap_or_default(), values);
         let wanted = |item: &&Value| {
@@ -147,8 +149,9 @@ impl Document {
             return Self::Protobuf(fields);
         }
         let text = String::from_utf8_lossy(bytes).into_owned();
-        let values: Result<Vec<Value>, _> =
-            serde_json::Deserializer::from_str(&text).into_iter().collect();
+        let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&text)
+            .into_iter()
+            .collect();
         match values {
             Ok(values) if values.iter().any(|v| v.is_object() || v.is_array()) => {
                 Self::Json { raw: text, values }
@@ -181,9 +184,15 @@ mod tests {
     fn bodies_are_told_apart() {
         assert!(matches!(Document::parse(b"{\"a\":1}\n{\"b\":2}\n"),
             Document::Json { values, .. } if values.len() == 2));
-        assert!(matches!(Document::parse(b"404 page not found\n"), Document::Text(_)));
+        assert!(matches!(
+            Document::parse(b"404 page not found\n"),
+            Document::Text(_)
+        ));
         assert!(matches!(Document::parse(b"kind: A\n"), Document::Text(_)));
         assert!(matches!(Document::parse(b""), Document::Text(_)));
-        assert!(matches!(Document::parse(b"k8s\0\x0a\x01a"), Document::Protobuf(_)));
+        assert!(matches!(
+            Document::parse(b"k8s\0\x0a\x01a"),
+            Document::Protobuf(_)
+        ));
     }
 }

@@ -35,7 +35,11 @@ pub fn rows<'a>(
 /// Every way in which the rows are run on these kinds; unless `all`, those for every kind run on
 /// the standard ones alone.
 #[must_use]
-pub fn variants<'a>(rows: &'a [(&Case, Row)], targets: &'a [Target], all: bool) -> Vec<Variant<'a>> {
+pub fn variants<'a>(
+    rows: &'a [(&Case, Row)],
+    targets: &'a [Target],
+    all: bool,
+) -> Vec<Variant<'a>> {
     let mut variants = Vec::new();
     for (case, row) in rows {
         for target in targets {

@@ -38,12 +38,7 @@ pub fn show(fields: &[Field], text: &mut impl FnMut(&str) -> String) -> String {
     out
 }
 
-fn lines(
-    fields: &[Field],
-    depth: usize,
-    text: &mut impl FnMut(&str) -> String,
-    out: &mut String,
-) {
+fn lines(fields: &[Field], depth: usize, text: &mut impl FnMut(&str) -> String, out: &mut String) {
     for field in fields {
         let head = format!("{:depth$}{}:", "", field.number, depth = depth * 2);
         let tail = match &field.value {

@@ -137,6 +137,22 @@ impl Report {
         }
     }
 
+    /// The figures in a sentence.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let figures = self.figures();
+        format!(
+            "{} cases in {} runs, {} operations: {} equal, {} as their deviations say, {} different; {:.0} s",
+            figures.cases,
+            figures.runs,
+            figures.operations,
+            figures.equal,
+            figures.deviations,
+            figures.different,
+            figures.seconds
+        )
+    }
+
     /// Whether both sides did the same but for what is known.
     #[must_use]
     pub fn good(&self) -> bool {
@@ -150,7 +166,10 @@ impl fmt::Display for Report {
             writeln!(out, "{difference}")?;
         }
         for name in &self.unused {
-            writeln!(out, "the deviation '{name}' explained nothing: is it still there?")?;
+            writeln!(
+                out,
+                "the deviation '{name}' explained nothing: is it still there?"
+            )?;
         }
         if let Some(failure) = &self.failure {
             writeln!(out, "{failure}")?;
@@ -162,22 +181,11 @@ impl fmt::Display for Report {
                 "{count} answers are written in another form (order of keys, numbers), the first: {first}"
             )?;
         }
-        let figures = self.figures();
         writeln!(out, "{:<18}{:>10}{:>10}", "ms a request", "CRD", "ours")?;
-        for (verb, time) in &figures.milliseconds {
+        for (verb, time) in &self.figures().milliseconds {
             writeln!(out, "{verb:<18}{:>10.2}{:>10.2}", time.crd, time.ours)?;
         }
-        writeln!(
-            out,
-            "{} cases in {} runs, {} operations: {} equal, {} as their deviations say, {} different; {:.0} s",
-            figures.cases,
-            figures.runs,
-            figures.operations,
-            figures.equal,
-            figures.deviations,
-            figures.different,
-            figures.seconds
-        )
+        writeln!(out, "{}", self.summary())
     }
 }
 

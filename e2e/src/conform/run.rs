@@ -109,7 +109,9 @@ impl Variant<'_> {
     /// difference, too.
     pub async fn run(&self, sides: &Sides) -> Outcome {
         let ran = self.try_run(sides).await;
-        ran.unwrap_or_else(|error| Outcome::broken(&self.row.name, &self.name(), &error.to_string()))
+        ran.unwrap_or_else(|error| {
+            Outcome::broken(&self.row.name, &self.name(), &error.to_string())
+        })
     }
 
     async fn try_run(&self, sides: &Sides) -> Result<Outcome, ConformError> {
@@ -245,9 +247,15 @@ impl Pair<'_> {
             }
             Step::Watch { name, request } => {
                 self.watches.insert(name.clone(), number);
-                let (crd, ours) =
-                    tokio::join!(self.crd.watch(name, request), self.ours.watch(name, request));
-                (format!("watch {name}: {}", request.uri), vec![crd?], vec![ours?])
+                let (crd, ours) = tokio::join!(
+                    self.crd.watch(name, request),
+                    self.ours.watch(name, request)
+                );
+                (
+                    format!("watch {name}: {}", request.uri),
+                    vec![crd?],
+                    vec![ours?],
+                )
             }
             Step::Read { name, count } => {
                 let (crd, ours) = self.read(name, *count).await;
@@ -284,7 +292,9 @@ impl Pair<'_> {
         for (name, pointer) in &request.save {
             let missing = |side: &Session| side.values.get(name).is_some_and(|v| v == "missing");
             if missing(&self.crd) && missing(&self.ours) {
-                return Err(format!("no answer has {pointer}, which was to be ${{{name}}}"));
+                return Err(format!(
+                    "no answer has {pointer}, which was to be ${{{name}}}"
+                ));
             }
         }
         Ok(())
@@ -325,7 +335,12 @@ impl Pair<'_> {
         for (name, step) in std::mem::take(&mut self.watches) {
             if self.crd.is_open(&name) && self.ours.is_open(&name) {
                 let (crd, ours) = self.read(&name, None).await;
-                self.push(Place::Step(step), format!("what watch {name} tells"), crd, ours);
+                self.push(
+                    Place::Step(step),
+                    format!("what watch {name} tells"),
+                    crd,
+                    ours,
+                );
             }
         }
         let ((crd, left), (ours, own_left)) = tokio::join!(self.crd.list(), self.ours.list());
@@ -358,8 +373,7 @@ fn fresh_namespace() -> String {
 }
 
 pub(super) async fn make_namespace(client: &Client, name: &str) -> Result<(), ConformError> {
-    let body: Value =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let body: Value = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let request = Outgoing::new("POST", "/api/v1/namespaces").json(&body);
     let answer = request::send(client, &request).await?;
     if answer.code == 201 {
@@ -367,6 +381,10 @@ pub(super) async fn make_namespace(client: &Client, name: &str) -> Result<(), Co
     }
     Err(ConformError::Case {
         case: name.to_owned(),
-        why: format!("its namespace cannot be made: {} {}", answer.code, answer.text()),
+        why: format!(
+            "its namespace cannot be made: {} {}",
+            answer.code,
+            answer.text()
+        ),
     })
 }

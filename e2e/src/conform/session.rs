@@ -103,7 +103,9 @@ impl<'a> Session<'a> {
         let collection = self.collection();
         let list = Outgoing::get(format!("{collection}?limit=1"));
         let list = request::send(self.client, &list).await?.json()?;
-        let from = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let from = list["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default();
         let uri = format!("{collection}?watch=1&resourceVersion={from}");
         let (code, headers, lines) = request::open(self.client, &Outgoing::get(uri)).await?;
         if code != 200 {
@@ -141,8 +143,10 @@ impl<'a> Session<'a> {
     /// # Errors
     /// As [`Session::request`].
     pub async fn requests(&mut self, requests: &[Request]) -> Result<Vec<Observed>, String> {
-        let outgoing: Result<Vec<_>, String> =
-            requests.iter().map(|request| self.outgoing(request)).collect();
+        let outgoing: Result<Vec<_>, String> = requests
+            .iter()
+            .map(|request| self.outgoing(request))
+            .collect();
         let outgoing = outgoing?;
         let answers = join_all(outgoing.iter().map(|one| request::send(self.client, one))).await;
         let mut seen = Vec::new();
@@ -171,8 +175,17 @@ impl<'a> Session<'a> {
 
     /// Waits until the watch beside has shown what a write made: then every cache has it.
     async fn settle(&mut self, outgoing: &Outgoing, seen: &Observed, body: &Value) {
-        let written = matches!(outgoing.method.as_str(), "POST" | "PUT" | "PATCH" | "DELETE");
-        let done = matches!(seen, Observed::Answer { code: 200..=201, .. });
+        let written = matches!(
+            outgoing.method.as_str(),
+            "POST" | "PUT" | "PATCH" | "DELETE"
+        );
+        let done = matches!(
+            seen,
+            Observed::Answer {
+                code: 200..=201,
+                ..
+            }
+        );
         let dry = outgoing.uri.contains("dryRun") || has(&outgoing.body, b"dryRun");
         let path = outgoing.uri.split('?').next().unwrap_or_default();
         if !written || !done || dry || !path.starts_with(&self.collection()) {
@@ -241,7 +254,8 @@ impl<'a> Session<'a> {
         self.timing.add("watch", begun.elapsed());
         match opened {
             Ok((200, headers, lines)) => {
-                self.watches.insert(name.to_owned(), Stream::new(lines, &headers));
+                self.watches
+                    .insert(name.to_owned(), Stream::new(lines, &headers));
                 Ok(Observed::Answer {
                     code: 200,
                     headers,

@@ -188,7 +188,11 @@ impl Step {
             (Some("present"), _, _) => Until::Status(200),
             (Some("has"), _, Some(pointer)) => Until::Has(pointer.clone()),
             (_, Some(status), _) => Until::Status(u16::try_from(status).unwrap_or_default()),
-            _ => return Err(format!("wait: {condition}; use gone, present, has with at, or a status")),
+            _ => {
+                return Err(format!(
+                    "wait: {condition}; use gone, present, has with at, or a status"
+                ));
+            }
         };
         let within = keys.within.unwrap_or(30);
         let request = if keys.r#do.is_some() {

@@ -208,7 +208,10 @@ mod tests {
         let path = "/apis/wgpolicyk8s.io/v1alpha2/clusterpolicyreports";
         assert_eq!(cluster.collection("n"), path);
         assert_eq!(cluster.variables("n")["all"], path);
-        let spaced = targets.iter().find(|t| t.scope == Scope::Namespaced).unwrap();
+        let spaced = targets
+            .iter()
+            .find(|t| t.scope == Scope::Namespaced)
+            .unwrap();
         assert_eq!(
             spaced.collection("n"),
             "/apis/wgpolicyk8s.io/v1alpha2/namespaces/n/policyreports"

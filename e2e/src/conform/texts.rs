@@ -42,11 +42,7 @@ pub fn versions(text: &str, mark: impl Fn(&str) -> String) -> String {
     replace(MESSAGE_VERSION.as_ref(), &text, change)
 }
 
-fn replace(
-    regex: Option<&Regex>,
-    text: &str,
-    change: impl FnMut(&Captures) -> String,
-) -> String {
+fn replace(regex: Option<&Regex>, text: &str, change: impl FnMut(&Captures) -> String) -> String {
     match regex {
         Some(regex) => regex.replace_all(text, change).into_owned(),
         None => text.to_owned(),
@@ -56,8 +52,13 @@ fn replace(
 /// Replaces the random ends of names that begin with `prefix`.
 #[must_use]
 pub fn generated(text: &str, prefix: &str) -> String {
-    let pattern = format!("{}[bcdfghjklmnpqrstvwxz2456789]{{5}}", regex::escape(prefix));
-    replace(regex(&pattern).as_ref(), text, |_| format!("{prefix}<suffix>"))
+    let pattern = format!(
+        "{}[bcdfghjklmnpqrstvwxz2456789]{{5}}",
+        regex::escape(prefix)
+    );
+    replace(regex(&pattern).as_ref(), text, |_| {
+        format!("{prefix}<suffix>")
+    })
 }
 
 /// Leaves out what Go's parsers say of bad syntax, and how Go prints maps, whose order is random.
@@ -127,14 +128,23 @@ mod tests {
     }
 
     #[rstest::rstest]
-    #[case("Too large resource version: 99, current: 12", "Too large resource version: N, current: N")]
-    #[case("too old resource version: 1 (1234)", "too old resource version: N (N)")]
+    #[case(
+        "Too large resource version: 99, current: 12",
+        "Too large resource version: N, current: N"
+    )]
+    #[case(
+        "too old resource version: 1 (1234)",
+        "too old resource version: N (N)"
+    )]
     #[case(
         "the ResourceVersion in the precondition (5) does not match the ResourceVersion in record (7).",
         "the ResourceVersion in the precondition (N) does not match the ResourceVersion in record (N)."
     )]
     #[case("  resourceVersion: \"77\"\n", "  resourceVersion: \"N\"\n")]
-    #[case("must be no more than 253 characters", "must be no more than 253 characters")]
+    #[case(
+        "must be no more than 253 characters",
+        "must be no more than 253 characters"
+    )]
     fn versions_in_texts(#[case] text: &str, #[case] expected: &str) {
         assert_eq!(versions(text, |_| "N".to_owned()), expected);
     }
@@ -165,6 +175,9 @@ mod tests {
         );
         let kept = "error decoding patch: json: cannot unmarshal";
         assert_eq!(parsers(kept), kept);
-        assert_eq!(parsers("Invalid value: \"{\\\"a\\\"}\": no"), "Invalid value: \"{…}\": no");
+        assert_eq!(
+            parsers("Invalid value: \"{\\\"a\\\"}\": no"),
+            "Invalid value: \"{…}\": no"
+        );
     }
 }

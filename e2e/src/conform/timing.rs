@@ -28,8 +28,12 @@ impl Timing {
     /// Mean milliseconds by verb.
     #[must_use]
     pub fn milliseconds(&self) -> BTreeMap<&'static str, f64> {
-        let mean = |(count, time): &(u32, Duration)| time.as_secs_f64() * 1000.0 / f64::from(*count);
-        self.0.iter().map(|(verb, sum)| (*verb, mean(sum))).collect()
+        let mean =
+            |(count, time): &(u32, Duration)| time.as_secs_f64() * 1000.0 / f64::from(*count);
+        self.0
+            .iter()
+            .map(|(verb, sum)| (*verb, mean(sum)))
+            .collect()
     }
 }
 

@@ -50,7 +50,9 @@ pub fn expand(value: &mut Value) {
 
 fn repeated(repeat: &Value) -> Value {
     let times = repeat["times"].as_u64();
-    let times = times.and_then(|times| usize::try_from(times).ok()).unwrap_or(0);
+    let times = times
+        .and_then(|times| usize::try_from(times).ok())
+        .unwrap_or(0);
     match &repeat["text"] {
         Value::String(text) => Value::from(text.repeat(times)),
         _ => Value::from(vec![repeat["item"].clone(); times]),

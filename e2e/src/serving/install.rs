@@ -113,7 +113,8 @@ impl Serving {
             api.create(&PostParams::default(), &new).await?;
         } else {
             // The kube-apiserver would take a labelled one back for its CRDs.
-            service["metadata"]["labels"] = json!({"kube-aggregator.kubernetes.io/automanaged": null});
+            service["metadata"]["labels"] =
+                json!({"kube-aggregator.kubernetes.io/automanaged": null});
             let patch = Patch::Merge(service);
             api.patch(&name, &PatchParams::default(), &patch).await?;
         }

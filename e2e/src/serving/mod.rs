@@ -180,7 +180,12 @@ impl Serving {
     /// The groups of the CRDs, each once.
     #[must_use]
     pub fn groups(&self) -> Vec<String> {
-        let mut groups: Vec<_> = self.options.crds.iter().map(|c| c.spec.group.clone()).collect();
+        let mut groups: Vec<_> = self
+            .options
+            .crds
+            .iter()
+            .map(|c| c.spec.group.clone())
+            .collect();
         groups.sort();
         groups.dedup();
         groups

@@ -196,7 +196,8 @@ pub async fn open(
     request: &Outgoing,
 ) -> Result<(u16, HeaderMap, Lines), ServingError> {
     let sent = tokio::time::timeout(PATIENCE, client.send(request.request()?)).await;
-    let response = sent.map_err(|_| ServingError::Body("no answer within a minute".to_owned()))??;
+    let response =
+        sent.map_err(|_| ServingError::Body("no answer within a minute".to_owned()))??;
     let (head, body) = response.into_parts();
     let buffer = Vec::new();
     Ok((head.status.as_u16(), head.headers, Lines { body, buffer }))

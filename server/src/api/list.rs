@@ -12,6 +12,7 @@ use super::{Api, failure};
 use crate::cache::{Snapshot, SnapshotError};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
+use crate::mutation::{Mutation, broken};
 
 /// The message of a 410 for a page whose version is gone, with a token that goes on anyway.
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent \
@@ -74,6 +75,9 @@ async fn snapshot(api: &Api, scope: &Scope, plan: &Plan) -> Result<Snapshot, Api
                 .wait_for_rv(resource, rv)
                 .await
                 .map_err(failure::too_large)?;
+            if plan.from.is_some() && broken(Mutation::PagesMixed) {
+                return Ok(resource.snapshot());
+            }
             return resource
                 .snapshot_at(rv)
                 .await

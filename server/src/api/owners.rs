@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::body::into_fields;
 use super::options::WriteOptions;
 use super::scope::Scope;
+use crate::mutation::{Mutation, broken};
 use crate::registry::Object;
 
 /// A new object with the entry of who creates it.
@@ -28,6 +29,9 @@ pub fn of_changed(
 }
 
 fn track(scope: &Scope, options: &WriteOptions, live: Option<&Value>, new: Object) -> Object {
+    if broken(Mutation::OwnersLost) {
+        return new;
+    }
     let manager = match options.field_manager.as_str() {
         "" => name_of_user_agent(scope.ctx.user_agent()),
         name => name.to_owned(),

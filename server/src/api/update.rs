@@ -11,6 +11,7 @@ use super::{Api, body, failure, namespace, owners, warnings, write};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
 use crate::model::StoredObject;
+use crate::mutation::{Mutation, broken};
 use crate::registry::create::{self, Dedup};
 use crate::registry::{Object, RegistryError, lifecycle, meta, update, validate};
 use crate::store::{Write, WriteError};
@@ -122,7 +123,8 @@ pub async fn apply(
         };
         return finish(api, scope, name, (!dry_run).then_some(write), response).await;
     }
-    if dry_run || is_stored(scope, &new, &old, stored)? {
+    let writes_anyway = broken(Mutation::NoOpWrites);
+    if dry_run || !writes_anyway && is_stored(scope, &new, &old, stored)? {
         return view
             .respond_value(StatusCode::OK, Value::Object(new))
             .map(Some);

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::validate::{FOREGROUND, ORPHAN};
 use super::{Object, RegistryError, meta, rfc3339};
+use crate::mutation::{Mutation, broken};
 
 /// What is to become of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Preconditions {
 #[must_use]
 pub fn plan(stored: &Object, propagation: Option<Propagation>, now: jiff::Timestamp) -> Plan {
     let finalizers = finalizers_after(stored, propagation);
-    if finalizers.is_empty() {
+    if finalizers.is_empty() || broken(Mutation::FinalizerIgnored) {
         return Plan::Remove;
     }
     let mut object = stored.clone();

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Object, RegistryError, create, meta};
+use crate::mutation::{Mutation, broken};
 use crate::schema::FieldError;
 
 /// The uid that the sender of an update believes to change. `key` is how storage calls the object.
@@ -53,7 +54,8 @@ pub fn check_version(new: &Object, old: &Object) -> Result<(), RegistryError> {
             "must be specified for an update",
         )));
     }
-    if given.to_string() != meta::text(old, "resourceVersion") {
+    let current = given.to_string() == meta::text(old, "resourceVersion");
+    if !current && !broken(Mutation::ConflictUnnoticed) {
         return Err(RegistryError::modified());
     }
     Ok(())
@@ -72,7 +74,7 @@ const KEPT: &[(&str, bool)] = &[
 /// same served version. Returns a warning for the client.
 pub fn prepare(new: &mut Object, old: &Object) -> Option<String> {
     let warning = create::dedup_owner_references(new, create::Dedup::Patched);
-    let changed = differs_beside_metadata(new, old);
+    let changed = differs_beside_metadata(new, old) && !broken(Mutation::GenerationStays);
     let generation = meta::generation(old) + i64::from(changed);
     let stored = meta::metadata(old);
     meta::edit(new, |metadata| {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::structural::{Additional, Structural};
+use crate::mutation::{Mutation, broken};
 
 /// Most unknown fields outside of metadata that are named; all of them are pruned.
 pub const MAX_UNKNOWN: usize = 1000;
@@ -106,7 +107,7 @@ impl Pruner {
                 (Additional::Unspecified, true) => true,
                 (Additional::Unspecified, false) => {
                     self.record(key);
-                    false
+                    broken(Mutation::UnknownKept)
                 }
             }
         });

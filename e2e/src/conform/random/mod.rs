@@ -64,7 +64,11 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "generated operations differ, with --seed {}:", self.seed)?;
+        writeln!(
+            out,
+            "generated operations differ, with --seed {}:",
+            self.seed
+        )?;
         for difference in &self.differences {
             writeln!(out, "{difference}")?;
         }
@@ -114,8 +118,7 @@ pub async fn run(
             }
             let differences = unexplained(outcome, deviations);
             if !differences.is_empty() && generated.failure.is_none() {
-                generated.failure =
-                    Some(shrink(one, differences, &sides, seed, deviations).await);
+                generated.failure = Some(shrink(one, differences, &sides, seed, deviations).await);
             }
         }
     }

@@ -67,7 +67,10 @@ fn valid(schema: &Value) -> Values {
 }
 
 fn by_type(schema: &Value) -> Values {
-    if let Some(choices) = schema["enum"].as_array().filter(|choices| !choices.is_empty()) {
+    if let Some(choices) = schema["enum"]
+        .as_array()
+        .filter(|choices| !choices.is_empty())
+    {
         return select(choices.clone()).boxed();
     }
     if schema["x-kubernetes-int-or-string"] == true {
@@ -181,7 +184,10 @@ pub fn odd() -> Values {
         json!({"": null}),
         json!({"a": {"b": {"c": [1, "2", null]}}}),
     ];
-    let choices = [select(fixed).boxed(), "[ -~]{0,12}".prop_map(Value::from).boxed()];
+    let choices = [
+        select(fixed).boxed(),
+        "[ -~]{0,12}".prop_map(Value::from).boxed(),
+    ];
     Union::new(choices).boxed()
 }
 
@@ -200,7 +206,10 @@ mod tests {
                 "tags": {"type": "array", "items": {"type": "string"}}}}}});
         let mut runner = TestRunner::deterministic();
         for _ in 0..200 {
-            let value = object(&schema, &["metadata"]).new_tree(&mut runner).unwrap().current();
+            let value = object(&schema, &["metadata"])
+                .new_tree(&mut runner)
+                .unwrap()
+                .current();
             let level = value["spec"]["level"].as_i64().unwrap();
             assert!((2..=4).contains(&level), "{value}");
             assert!(value.get("metadata").is_none());

@@ -12,12 +12,17 @@ const MANAGERS: [&str; 3] = ["one", "two", "three"];
 
 /// Sequences of steps on objects of a kind. A step that was drawn may be several.
 pub fn sequences(target: &Target, length: usize) -> BoxedStrategy<Vec<Vec<Value>>> {
-    vec(operation(target), 2..=length).prop_map(number_watches).boxed()
+    vec(operation(target), 2..=length)
+        .prop_map(number_watches)
+        .boxed()
 }
 
 /// Every watch of a sequence needs a name of its own.
 fn number_watches(mut sequence: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
-    let watches = sequence.iter_mut().flatten().filter(|step| step["watch"].is_string());
+    let watches = sequence
+        .iter_mut()
+        .flatten()
+        .filter(|step| step["watch"].is_string());
     for (number, step) in watches.enumerate() {
         step["watch"] = json!(format!("w{number}"));
     }
@@ -241,7 +246,11 @@ fn json_patch(target: &Target) -> BoxedStrategy<Value> {
     let mut places = Vec::new();
     objects::pointers(&target.report("a"), "", &mut places);
     places.retain(|place| !place.starts_with("/metadata/name"));
-    places.extend(["/nowhere".to_owned(), "/results/-".to_owned(), "/metadata/labels/in".into()]);
+    places.extend([
+        "/nowhere".to_owned(),
+        "/results/-".to_owned(),
+        "/metadata/labels/in".into(),
+    ]);
     let place = || select(places.clone());
     let operation = prop_oneof![
         3 => (place(), odd()).prop_map(|(path, value)| {
@@ -315,7 +324,9 @@ fn finalizers() -> BoxedStrategy<Value> {
 
 fn delete_collection() -> BoxedStrategy<Value> {
     (selector(), select(vec!["", "&dryRun=All"]))
-        .prop_map(|(selector, dry)| json!({"do": format!("DELETE ${{collection}}?{selector}{dry}")}))
+        .prop_map(
+            |(selector, dry)| json!({"do": format!("DELETE ${{collection}}?{selector}{dry}")}),
+        )
         .boxed()
 }
 

@@ -16,6 +16,7 @@ use crate::api::view::View;
 use crate::cache::{Cursor, CursorError, Event};
 use crate::http::ApiError;
 use crate::model::StoredObject;
+use crate::mutation::{Mutation, broken};
 
 /// Most events that are taken at a time.
 const BATCH: usize = 128;
@@ -104,6 +105,7 @@ impl Watch {
         }
         if self.initial.as_slice().is_empty()
             && let Some(rv) = self.initial_end.take()
+            && !broken(Mutation::BookmarkMissing)
         {
             self.bookmark(out, rv, true)?;
         }

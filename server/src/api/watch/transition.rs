@@ -10,6 +10,7 @@ use crate::api::options::ListOptions;
 use crate::api::select;
 use crate::cache::{Event, EventType};
 use crate::model::StoredObject;
+use crate::mutation::{Mutation, broken};
 
 /// An event as one watch sees it.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub fn seen<'a>(
         // Whether the client knows the object is not known: the event's own type is the best guess.
         (None, true) => as_is(event.type_),
         (Some(false), false) => None,
-        (Some(true) | None, false) => Some(gone(event)),
+        (Some(true) | None, false) => (!broken(Mutation::LeaveUntold)).then(|| gone(event)),
     }
 }
 
