@@ -26,23 +26,25 @@ mod texts;
 pub mod timing;
 mod variables;
 
-use std::{collections::HashMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
-use futures::StreamExt as _;
-use tokio::sync::RwLock;
+use futures::{StreamExt as _, future::join_all};
+use tokio::sync::Semaphore;
 
 pub use error::ConformError;
 
 use self::{
-    case::CaseFile,
+    case::{CaseFile, Scope},
     deviations::Deviation,
     ground::Ground,
     report::Report,
-    run::{Outcome, Variant},
+    run::{Outcome, Sides, Variant},
 };
 
 /// Cases that run beside each other.
-const BESIDE: usize = 4;
+const BESIDE: usize = 5;
+/// Cases on kinds in namespaces among them.
+const IN_NAMESPACES: usize = 3;
 
 /// Runs the cases that were asked for, all where none was named, on every kind of the ground that
 /// they are meant for.
@@ -59,39 +61,43 @@ pub async fn run(
     let rows = plan::rows(files, asked)?;
     let variants = plan::variants(&rows, &ground.targets, ground.all_groups);
     let sides = ground.sides();
-    let kinds: HashMap<String, Arc<RwLock<()>>> = ground
-        .targets
-        .iter()
-        .map(|target| (target.plural.clone(), Arc::default()))
-        .collect();
-    let outcomes: Vec<Outcome> = futures::stream::iter(&variants)
-        .map(|variant| guarded(variant, &sides, &kinds))
-        .buffered(BESIDE)
-        .collect()
-        .await;
+    let mut lanes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, variant) in variants.iter().enumerate() {
+        let lane = match variant.target.scope {
+            Scope::Namespaced => "",
+            Scope::Cluster => &variant.target.plural,
+        };
+        lanes.entry(lane).or_default().push(index);
+    }
+    let slots = Semaphore::new(BESIDE);
+    let lanes = lanes.into_iter().map(|(name, lane)| {
+        // Those on a kind of the whole cluster would disturb each other.
+        let width = if name.is_empty() { IN_NAMESPACES } else { 1 };
+        run_lane(&variants, lane, width, &slots, &sides)
+    });
+    let mut outcomes: Vec<_> = join_all(lanes).await.into_iter().flatten().collect();
+    outcomes.sort_by_key(|(index, _)| *index);
     let mut report = Report::default();
-    for (variant, outcome) in variants.iter().zip(outcomes) {
-        report.add(&variant.row.name, outcome, deviations);
+    for (index, outcome) in outcomes {
+        report.add(&variants[index].row.name, outcome, deviations);
     }
     report.close(deviations);
     report.took = begun.elapsed();
     Ok(report)
 }
 
-/// Keeps those apart that would disturb each other.
-async fn guarded(
-    variant: &Variant<'_>,
-    sides: &run::Sides,
-    kinds: &HashMap<String, Arc<RwLock<()>>>,
-) -> Outcome {
-    let Some(lock) = kinds.get(&variant.target.plural) else {
-        return variant.run(sides).await;
+/// Runs some of the variants, `width` beside each other.
+async fn run_lane(
+    variants: &[Variant<'_>],
+    lane: Vec<usize>,
+    width: usize,
+    slots: &Semaphore,
+    sides: &Sides,
+) -> Vec<(usize, Outcome)> {
+    let run = |index: usize| async move {
+        let _slot = slots.acquire().await;
+        (index, variants[index].run(sides).await)
     };
-    if variant.alone() {
-        let _alone = lock.write().await;
-        variant.run(sides).await
-    } else {
-        let _beside = lock.read().await;
-        variant.run(sides).await
-    }
+    let running = futures::stream::iter(lane).map(run);
+    running.buffer_unordered(width).collect().await
 }

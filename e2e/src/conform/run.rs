@@ -99,12 +99,6 @@ impl Variant<'_> {
         format!("{}, {encoding}", self.target.name())
     }
 
-    /// Whether other cases on the same kind would disturb it.
-    #[must_use]
-    pub fn alone(&self) -> bool {
-        self.target.scope == Scope::Cluster
-    }
-
     /// Runs it in a namespace that nobody has used before. What keeps it from being run is a
     /// difference, too.
     pub async fn run(&self, sides: &Sides) -> Outcome {
@@ -116,10 +110,14 @@ impl Variant<'_> {
 
     async fn try_run(&self, sides: &Sides) -> Result<Outcome, ConformError> {
         let namespace = fresh_namespace();
-        tokio::try_join!(
-            make_namespace(&sides.crd, &namespace),
-            make_namespace(&sides.ours, &namespace)
-        )?;
+        let needed =
+            self.target.scope == Scope::Namespaced || self.row.text.contains("${namespace}");
+        if needed {
+            tokio::try_join!(
+                make_namespace(&sides.crd, &namespace),
+                make_namespace(&sides.ours, &namespace)
+            )?;
+        }
         let session = |client| {
             let mut session = Session::new(client, self.target, self.encoding, &namespace);
             session.give(&self.row.values);
