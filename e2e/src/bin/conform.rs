@@ -103,7 +103,7 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
     };
     let ground = Ground::start(&options).await?;
     let mut report = conform::run(&ground, &files, &cli.cases, &deviations).await?;
-    println!("{}", report.summary());
+    print!("{report}");
     let usual = if cli.cases.is_empty() { 20_000 } else { 0 };
     let operations = cli.operations.unwrap_or(usual);
     if operations > 0 {
@@ -111,8 +111,11 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         println!("generated operations with --seed {seed}");
         let generated = random::run(&ground, operations, seed, &deviations).await?;
         report.add_generated(generated);
+        if let Some(failure) = &report.failure {
+            println!("{failure}");
+        }
+        println!("{}", report.summary());
     }
-    print!("{report}");
     write(cli, &report)?;
     Ok(report.good())
 }
