@@ -54,7 +54,9 @@ async fn nor_two_servers_on_postgresql() {
 
 async fn compare(ground: &Ground) {
     let files = case::load(&case::folder()).unwrap();
-    let mut report = conform::run(ground, &files, &[], &known()).await.unwrap();
+    let mut report = conform::run(ground, &files, &[], &known(), &|_| ())
+        .await
+        .unwrap();
     println!("{}", report.summary());
     let operations = OPERATIONS[usize::from(whole())];
     let seed = rand::random();
@@ -88,7 +90,7 @@ async fn broken_behaviours_are_found(ground: &mut Ground) {
             .iter()
             .map(|name| (*name).to_owned())
             .collect();
-        let report = conform::run(ground, &files, &names, &known())
+        let report = conform::run(ground, &files, &names, &known(), &|_| ())
             .await
             .unwrap();
         println!("{}: {}", mutation.name(), report.summary());

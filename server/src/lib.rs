@@ -17,6 +17,7 @@ pub mod http;
 pub mod model;
 pub mod mutation;
 pub mod openapi;
+pub mod protobuf;
 pub mod registry;
 pub mod run;
 pub mod schema;

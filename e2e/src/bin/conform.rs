@@ -10,6 +10,7 @@ use e2e::{
         ground::{Ground, GroundOptions},
         random,
         report::Report,
+        run::Outcome,
     },
     serving::Storage,
 };
@@ -102,7 +103,7 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         mutation: cli.mutation,
     };
     let ground = Ground::start(&options).await?;
-    let mut report = conform::run(&ground, &files, &cli.cases, &deviations).await?;
+    let mut report = conform::run(&ground, &files, &cli.cases, &deviations, &tell).await?;
     print!("{report}");
     let usual = if cli.cases.is_empty() { 20_000 } else { 0 };
     let operations = cli.operations.unwrap_or(usual);
@@ -118,6 +119,13 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
     }
     write(cli, &report)?;
     Ok(report.good())
+}
+
+/// Shows differences while the other cases run, whether they are known or not.
+fn tell(outcome: &Outcome) {
+    for difference in &outcome.differences {
+        eprintln!("{difference}");
+    }
 }
 
 fn write(cli: &Cli, report: &Report) -> anyhow::Result<()> {

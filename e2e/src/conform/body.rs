@@ -1,5 +1,6 @@
 //! Makes the bytes that are sent of what a case says.
 
+use reports_server::http::encoding;
 use serde_json::{Map, Value};
 
 use super::{
@@ -89,7 +90,9 @@ fn bytes(
     let content_type = request.content_type.as_deref().unwrap_or("yaml");
     let yaml = encoding == Encoding::Yaml && content_type.ends_with("yaml");
     let text = if yaml {
-        serde_yaml::to_string(&value).map_err(|error| error.to_string())?
+        // Texts that look like something else have to be quoted for the YAML of Go, too.
+        let text = encoding::to_yaml(&value).map_err(|error| error.to_string())?;
+        String::from_utf8(text).map_err(|error| error.to_string())?
     } else {
         value.to_string()
     };

@@ -47,7 +47,7 @@ const BESIDE: usize = 5;
 const IN_NAMESPACES: usize = 3;
 
 /// Runs the cases that were asked for, all where none was named, on every kind of the ground that
-/// they are meant for.
+/// they are meant for. `told` hears of each run as it ends.
 ///
 /// # Errors
 /// When a case cannot be run, or one does not exist.
@@ -56,6 +56,7 @@ pub async fn run(
     files: &[CaseFile],
     asked: &[String],
     deviations: &[Deviation],
+    told: &(dyn Fn(&Outcome) + Sync),
 ) -> Result<Report, ConformError> {
     let begun = Instant::now();
     let rows = plan::rows(files, asked)?;
@@ -73,7 +74,7 @@ pub async fn run(
     let lanes = lanes.into_iter().map(|(name, lane)| {
         // Those on a kind of the whole cluster would disturb each other.
         let width = if name.is_empty() { IN_NAMESPACES } else { 1 };
-        run_lane(&variants, lane, width, &slots, &sides)
+        run_lane(&variants, lane, width, &slots, &sides, told)
     });
     let mut outcomes: Vec<_> = join_all(lanes).await.into_iter().flatten().collect();
     outcomes.sort_by_key(|(index, _)| *index);
@@ -93,10 +94,13 @@ async fn run_lane(
     width: usize,
     slots: &Semaphore,
     sides: &Sides,
+    told: &(dyn Fn(&Outcome) + Sync),
 ) -> Vec<(usize, Outcome)> {
     let run = |index: usize| async move {
         let _slot = slots.acquire().await;
-        (index, variants[index].run(sides).await)
+        let outcome = variants[index].run(sides).await;
+        told(&outcome);
+        (index, outcome)
     };
     let running = futures::stream::iter(lane).map(run);
     running.buffer_unordered(width).collect().await

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::{
     form::form,
     observed::{Document, Observed},
-    protobuf, texts,
+    protobuf::{self, Plain},
+    texts,
 };
 
 /// Headers that differ from run to run, say how the answer travelled, or mark our answers for the
@@ -24,6 +25,8 @@ const IGNORED_HEADERS: [&str; 7] = [
     "x-kubernetes-pf-flowschema-uid",
     "x-kubernetes-pf-prioritylevel-uid",
 ];
+/// How a continue token begins: `{"v":"meta.k8s.io/v1"` in base 64.
+const TOKEN: &str = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi";
 /// Our own mark on every answer.
 pub const MARK: &str = "x-reports-server";
 /// Clocks of the same machine, rounded to seconds.
@@ -175,9 +178,13 @@ impl Normaliser {
                 Shown { text, form }
             }
             Document::Protobuf(fields) => {
-                let text = protobuf::show(fields, &mut |text: &str| match text.parse() {
-                    Ok(version) => self.after(version),
-                    Err(_) => self.text(text),
+                let text = protobuf::show(fields, &mut |value: Plain| match value {
+                    Plain::Number(number) => self.seconds(number),
+                    Plain::Text(text) if text.starts_with(TOKEN) => "<token>".to_owned(),
+                    Plain::Text(text) => match text.parse() {
+                        Ok(version) => self.after(version),
+                        Err(_) => self.text(text),
+                    },
                 });
                 let form = String::new();
                 Shown { text, form }
@@ -203,6 +210,7 @@ impl Normaliser {
     }
 
     fn object(&mut self, map: &mut Map<String, Value>) {
+        self.keys(map);
         self.version_of(map);
         sort_causes(map);
         for (key, value) in map.iter_mut() {
@@ -227,13 +235,27 @@ impl Normaliser {
         }
     }
 
+    /// Uids stand in keys, too: owned items of lists are named by them.
+    fn keys(&mut self, map: &mut Map<String, Value>) {
+        if map.keys().any(|key| key.starts_with("k:{")) {
+            *map = std::mem::take(map)
+                .into_iter()
+                .map(|(key, value)| (self.text(&key), value))
+                .collect();
+        }
+    }
+
     /// Marks the version in the metadata of an object or a list.
     fn version_of(&self, map: &mut Map<String, Value>) {
         let list = is_list(map);
         let own = self.is_own(map);
         let bookmark = map.get("type").is_some_and(|kind| kind == "BOOKMARK");
-        if bookmark && let Some(meta) = map.get_mut("object").and_then(|o| o.get_mut("metadata")) {
-            mark(meta, |_| "<rv>".to_owned());
+        if bookmark && let Some(object) = map.get_mut("object") {
+            for pointer in ["/metadata", "/rows/0/object/metadata"] {
+                if let Some(meta) = object.pointer_mut(pointer) {
+                    mark(meta, |_| "<rv>".to_owned());
+                }
+            }
         }
         if let Some(meta) = map.get_mut("metadata") {
             mark(meta, |version| {
@@ -288,6 +310,16 @@ impl Normaliser {
             text = texts::generated(&text, prefix);
         }
         texts::parsers(&texts::hashes(&text))
+    }
+
+    /// A number, which may be a time of this run in seconds.
+    fn seconds(&self, number: u64) -> String {
+        let time = i64::try_from(number).ok();
+        let time = time.and_then(|number| Timestamp::from_second(number).ok());
+        match time {
+            Some(time) if time >= self.began && time <= self.ended => "<time in s>".to_owned(),
+            _ => number.to_string(),
+        }
     }
 
     /// A time of this run is marked, with whether it has parts of a second; others stay.

@@ -31,25 +31,39 @@ pub fn parse(bytes: &[u8]) -> Option<Vec<Field>> {
     message(bytes.strip_prefix(MAGIC)?)
 }
 
-/// Shows fields, a line each; `text` may change the texts.
-pub fn show(fields: &[Field], text: &mut impl FnMut(&str) -> String) -> String {
+/// A value that may be shown in another way.
+#[derive(Clone, Copy, Debug)]
+pub enum Plain<'a> {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(&'a str),
+}
+
+/// Shows fields, a line each; `plain` says how.
+pub fn show(fields: &[Field], plain: &mut impl FnMut(Plain) -> String) -> String {
     let mut out = String::new();
-    lines(fields, 0, text, &mut out);
+    lines(fields, 0, plain, &mut out);
     out
 }
 
-fn lines(fields: &[Field], depth: usize, text: &mut impl FnMut(&str) -> String, out: &mut String) {
+fn lines(
+    fields: &[Field],
+    depth: usize,
+    plain: &mut impl FnMut(Plain) -> String,
+    out: &mut String,
+) {
     for field in fields {
         let head = format!("{:depth$}{}:", "", field.number, depth = depth * 2);
         let tail = match &field.value {
-            Wire::Number(number) => format!(" {number}"),
-            Wire::Text(value) => format!(" {:?}", text(value)),
+            Wire::Number(number) => format!(" {}", plain(Plain::Number(*number))),
+            Wire::Text(value) => format!(" {:?}", plain(Plain::Text(value))),
             Wire::Bytes(bytes) => format!(" {bytes:02x?}"),
             Wire::Message(_) => String::new(),
         };
         out.push_str(&format!("{head}{tail}\n"));
         if let Wire::Message(inner) = &field.value {
-            lines(inner, depth + 1, text, out);
+            lines(inner, depth + 1, plain, out);
         }
     }
 }

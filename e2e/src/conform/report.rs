@@ -16,6 +16,9 @@ use super::{
     timing::Timing,
 };
 
+/// How many slow cases are named.
+const SLOWEST: usize = 8;
+
 /// What came of all cases of a run.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -29,6 +32,8 @@ pub struct Report {
     /// Deviations of cases that were run, but explained nothing.
     pub unused: Vec<String>,
     forms: Vec<String>,
+    /// Longest run of each case.
+    slowest: BTreeMap<String, Duration>,
     timing: [Timing; 2],
     /// Generated operations.
     pub operations: usize,
@@ -72,6 +77,8 @@ impl Report {
     /// Adds a case in one of its variants.
     pub fn add(&mut self, case: &str, outcome: Outcome, deviations: &[Deviation]) {
         self.variants += 1;
+        let longest = self.slowest.entry(case.to_owned()).or_default();
+        *longest = outcome.took.max(*longest);
         let equal = self.cases.entry(case.to_owned()).or_insert(true);
         for difference in outcome.differences {
             *equal = false;
@@ -153,6 +160,17 @@ impl Report {
         )
     }
 
+    /// The cases that took longest, in words.
+    fn slow(&self) -> String {
+        let mut slowest: Vec<_> = self.slowest.iter().collect();
+        slowest.sort_by_key(|(_, took)| std::cmp::Reverse(**took));
+        let words = slowest
+            .iter()
+            .take(SLOWEST)
+            .map(|(case, took)| format!("{case} {:.1} s", took.as_secs_f64()));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether both sides did the same but for what is known.
     #[must_use]
     pub fn good(&self) -> bool {
@@ -181,6 +199,7 @@ impl fmt::Display for Report {
                 "{count} answers are written in another form (order of keys, numbers), the first: {first}"
             )?;
         }
+        writeln!(out, "longest: {}", self.slow())?;
         writeln!(out, "{:<18}{:>10}{:>10}", "ms a request", "CRD", "ours")?;
         for (verb, time) in &self.figures().milliseconds {
             writeln!(out, "{verb:<18}{:>10.2}{:>10.2}", time.crd, time.ours)?;

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub forms: Vec<String>,
     /// How long requests took on the CRD's side, and on ours.
     pub timing: [Timing; 2],
+    /// How long the case took.
+    pub took: Duration,
 }
 
 /// What was seen at one place: on the CRD's side, and on ours.
@@ -102,10 +104,13 @@ impl Variant<'_> {
     /// Runs it in a namespace that nobody has used before. What keeps it from being run is a
     /// difference, too.
     pub async fn run(&self, sides: &Sides) -> Outcome {
+        let begun = Instant::now();
         let ran = self.try_run(sides).await;
-        ran.unwrap_or_else(|error| {
+        let mut outcome = ran.unwrap_or_else(|error| {
             Outcome::broken(&self.row.name, &self.name(), &error.to_string())
-        })
+        });
+        outcome.took = begun.elapsed();
+        outcome
     }
 
     async fn try_run(&self, sides: &Sides) -> Result<Outcome, ConformError> {

@@ -283,7 +283,7 @@ impl<'a> Session<'a> {
         let mut end = "and so on";
         while events.len() < count {
             match stream.next(EVENT).await {
-                Some(Some(event)) if event.is_of(SENTINEL) => {}
+                Some(Some(event)) if event.is_of(SENTINEL) || event.is_plain_bookmark() => {}
                 Some(Some(event)) => events.push(event),
                 Some(None) => {
                     end = "the end of the stream";
@@ -316,6 +316,7 @@ impl<'a> Session<'a> {
                         return true;
                     }
                 }
+                Some(Some(event)) if event.is_plain_bookmark() => {}
                 Some(Some(event)) => events.push(event),
                 Some(None) => return true,
                 None => return false,
@@ -340,6 +341,7 @@ impl<'a> Session<'a> {
             let left = deadline.saturating_duration_since(Instant::now());
             match stream.next(left).await {
                 Some(Some(event)) if event.is_of(SENTINEL) => {}
+                Some(Some(event)) if event.follows_a_bookmark(&events) => {}
                 Some(Some(event)) => events.push(event),
                 Some(None) => {
                     let end = "the end of the stream";

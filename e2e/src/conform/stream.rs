@@ -51,6 +51,25 @@ impl Document {
         }
     }
 
+    /// Whether this is a bookmark that comes by the clock. How many of them there are is chance.
+    #[must_use]
+    pub fn is_plain_bookmark(&self) -> bool {
+        let text = match self {
+            Self::Json { values, .. } if values.iter().any(|event| event["type"] == "BOOKMARK") => {
+                values.iter().map(ToString::to_string).collect()
+            }
+            Self::Protobuf(fields) => format!("{fields:?}"),
+            _ => return false,
+        };
+        text.contains("BOOKMARK") && !text.contains("k8s.io/initial-events-end")
+    }
+
+    /// Whether this is a plain bookmark right behind another one.
+    #[must_use]
+    pub fn follows_a_bookmark(&self, events: &[Self]) -> bool {
+        self.is_plain_bookmark() && events.last().is_some_and(Self::is_plain_bookmark)
+    }
+
     /// Whether this event says that an object is gone.
     #[must_use]
     pub fn deletes(&self) -> bool {
@@ -79,6 +98,17 @@ mod tests {
 
     fn event(text: &str) -> Document {
         Document::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn bookmarks_of_the_clock() {
+        let plain = event(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}"#);
+        assert!(plain.is_plain_bookmark());
+        assert!(plain.follows_a_bookmark(&[plain.clone()]));
+        let text = r#"{"type":"BOOKMARK","object":{"metadata":{"annotations":
+            {"k8s.io/initial-events-end":"true"}}}}"#;
+        assert!(!event(text).is_plain_bookmark());
+        assert!(!plain.follows_a_bookmark(&[event(text)]));
     }
 
     #[test]

@@ -16,6 +16,12 @@ static TIME: LazyLock<Option<Regex>> =
 static YAML_VERSION: LazyLock<Option<Regex>> =
     LazyLock::new(|| regex(r#"(resourceVersion: ")(\d+)(")"#));
 static HASH: LazyLock<Option<Regex>> = LazyLock::new(|| regex("hash=[0-9A-F]{8,}"));
+static TOO_OLD: LazyLock<Option<Regex>> =
+    LazyLock::new(|| regex(r"(too old resource version: \d+ \()(\d+)(\))"));
+static SYNTAX: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let words = "yaml: |error converting YAML|json: unsupported value|unsupported map key";
+    regex(&format!(r"(?s)(\(must be of type \w+\): )({words}).*"))
+});
 static MESSAGE_VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     regex(r"((?i:resource ?version)[^0-9{}]{0,30}?|current: |[Rr]esource version: [^ ]+ \()(\d+)()")
 });
@@ -39,6 +45,7 @@ pub fn hashes(text: &str) -> String {
 pub fn versions(text: &str, mark: impl Fn(&str) -> String) -> String {
     let change = |found: &Captures| format!("{}{}{}", &found[1], mark(&found[2]), &found[3]);
     let text = replace(YAML_VERSION.as_ref(), text, change);
+    let text = replace(TOO_OLD.as_ref(), &text, change);
     replace(MESSAGE_VERSION.as_ref(), &text, change)
 }
 
@@ -70,6 +77,7 @@ pub fn parsers(text: &str) -> String {
         "error decoding patch: ",
         "error converting YAML to JSON: ",
         "continue key is not valid: ",
+        "as \"2006-01-02T15:04:05Z07:00\": ",
     ] {
         if let Some((before, tail)) = text.split_once(head) {
             // These are Kubernetes' own words.
@@ -83,6 +91,9 @@ pub fn parsers(text: &str) -> String {
             text = format!("{before}{head}{}", if keep { tail } else { "<syntax>" });
         }
     }
+    text = replace(SYNTAX.as_ref(), &text, |found| {
+        format!("{}<syntax>", &found[1])
+    });
     if let Some((before, _)) = text.split_once(" in scheme") {
         text = format!("{before} in scheme");
     }
@@ -122,7 +133,15 @@ mod tests {
 
     #[test]
     fn patterns_are_good() {
-        for regex in [&UID, &TIME, &HASH, &YAML_VERSION, &MESSAGE_VERSION] {
+        for regex in [
+            &UID,
+            &TIME,
+            &HASH,
+            &YAML_VERSION,
+            &TOO_OLD,
+            &SYNTAX,
+            &MESSAGE_VERSION,
+        ] {
             assert!(regex.is_some());
         }
     }
@@ -172,6 +191,10 @@ mod tests {
         assert_eq!(
             parsers("json parse error: invalid character 'x'"),
             "json parse error: <syntax>"
+        );
+        assert_eq!(
+            parsers("unrecognized (must be of type A): yaml: line 4: no\n x"),
+            "unrecognized (must be of type A): <syntax>"
         );
         let kept = "error decoding patch: json: cannot unmarshal";
         assert_eq!(parsers(kept), kept);

@@ -12,8 +12,6 @@ use e2e::serving::{Serving, ServingOptions};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-pub use e2e::serving::PORT;
-
 pub const GROUP: &str = "wgpolicyk8s.io";
 pub const REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/default/policyreports";
 pub const ALL_REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/policyreports";

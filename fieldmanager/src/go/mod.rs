@@ -9,6 +9,7 @@ mod print;
 mod text;
 
 pub use json::{Flavour, json};
+pub use number::float;
 pub use print::{go_syntax, plain};
 pub use text::{is_print, quote};
 

@@ -61,6 +61,12 @@ impl Numeric {
     }
 }
 
+/// A float in JSON.
+#[must_use]
+pub fn float(value: f64) -> String {
+    Numeric::Float(value).json()
+}
+
 /// `%g` with the shortest digits: with an exponent below 0.0001 and from 1e+06 on.
 fn general(float: f64) -> String {
     let exponent = parts(float).1;

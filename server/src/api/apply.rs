@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::options::{FieldValidation, WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, create, failure, namespace, update, warnings, write};
+use super::{Api, body, create, failure, namespace, update, write};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
 use crate::model::StoredObject;
@@ -34,13 +34,12 @@ pub async fn apply(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
     };
     for _ in 0..write::MAX_ATTEMPTS {
         api.caught_up().await?;
-        let mut notes = request.notes();
+        request.warn();
         let response = match scope.resource.get(&scope.key(name)) {
-            Some(stored) => request.change(&stored, &mut notes).await?,
-            None => request.create(&mut notes).await?,
+            Some(stored) => request.change(&stored).await?,
+            None => request.create().await?,
         };
-        if let Some(mut response) = response {
-            warnings::add(&mut response, notes);
+        if let Some(response) = response {
             return Ok(response);
         }
     }
@@ -84,20 +83,16 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// What the client is to be warned of before anything is done.
-    fn notes(&self) -> Vec<String> {
-        match self.options.field_validation {
-            FieldValidation::Warn => self.repeated.iter().map(ToString::to_string).collect(),
-            FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+    /// Warns the client of what its body repeats.
+    fn warn(&self) {
+        if self.options.field_validation == FieldValidation::Warn {
+            let repeated = self.repeated.iter().map(ToString::to_string);
+            self.scope.notes.add(repeated);
         }
     }
 
     /// Changes what is there; `None` when somebody else has changed it in the meantime.
-    async fn change(
-        &self,
-        stored: &StoredObject,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<Response>, ApiError> {
+    async fn change(&self, stored: &StoredObject) -> Result<Option<Response>, ApiError> {
         let live = Value::Object(write::live_form(self.scope, stored)?);
         let new = self.merged(Some(&live))?;
         self.admit(lifecycle::Write::Update).await?;
@@ -108,23 +103,24 @@ impl Request<'_> {
             dry_run: self.options.dry_run,
             applied: true,
         };
-        update::apply(self.api, self.scope, &self.view, change, notes).await
+        update::apply(self.api, self.scope, &self.view, change).await
     }
 
     /// Makes a new object; `None` when there is one of this name meanwhile.
-    async fn create(&self, notes: &mut Vec<String>) -> Result<Option<Response>, ApiError> {
+    async fn create(&self) -> Result<Option<Response>, ApiError> {
         let (scope, name) = (self.scope, self.name);
         let refuse = |error| failure::registry(scope, name, error);
         let mut object = self.merged(None)?;
         self.admit(lifecycle::Write::Create).await?;
-        notes.extend(dedup_owner_references(&mut object, Dedup::Patched));
+        let deduplicated = dedup_owner_references(&mut object, Dedup::Patched);
+        scope.notes.add(deduplicated);
         registry::update::version(&object).map_err(refuse)?;
         assign(&mut object, jiff::Timestamp::now());
         if !self.options.dry_run {
             // The storage's to do, which a dry run does not reach.
             meta::set_text(&mut object, "resourceVersion", "");
         }
-        notes.extend(validate::finalizer_warnings(&object, None));
+        scope.notes.add(validate::finalizer_warnings(&object, None));
         let object = create::check(scope, object).map_err(refuse)?;
         // The kube-apiserver has asked whether the client may patch.
         scope.ctx.require("create").await?;

@@ -15,15 +15,6 @@ use crate::schema::{self, CoerceError, Decoded, Encoding, FieldError, Malformed}
 /// Characters of a body that are shown in an error.
 const SUMMARY: usize = 30;
 
-/// An object as a client sent it, in the requested version.
-#[derive(Debug)]
-pub struct Received {
-    /// Coerced and with defaults.
-    pub object: Object,
-    /// What the client is to be warned of.
-    pub warnings: Vec<String>,
-}
-
 /// The encoding of a body with an object.
 ///
 /// # Errors
@@ -35,7 +26,8 @@ pub fn encoding(scope: &Scope) -> Result<Encoding, ApiError> {
     })
 }
 
-/// Reads the body of a create or update.
+/// Reads the body of a create or update: coerced and with defaults, in the requested version. The
+/// client is warned of what it did not mean.
 ///
 /// # Errors
 /// 400 for what is no object of the requested group version, for malformed metadata and, where
@@ -45,7 +37,7 @@ pub fn read(
     body: &[u8],
     encoding: Encoding,
     validation: FieldValidation,
-) -> Result<Received, ApiError> {
+) -> Result<Object, ApiError> {
     let kind = &scope.definition.kind;
     let unrecognized = |error: String| {
         ApiError::bad_request(format!(
@@ -53,16 +45,34 @@ pub fn read(
             summary(body)
         ))
     };
+    let decoded = schema::decode(body, encoding);
     let Decoded {
         mut value,
-        duplicates,
-    } = schema::decode(body, encoding).map_err(|error| unrecognized(error.to_string()))?;
+        mut duplicates,
+    } = decoded.map_err(|error| unrecognized(error.to_string()))?;
+    if encoding == Encoding::Yaml && !duplicates.is_empty() {
+        // In the words of Go's parser of YAML.
+        duplicates = schema::repeated_keys(body)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        if validation == FieldValidation::Strict {
+            duplicates = vec![format!(
+                "yaml: unmarshal errors:\n  {}",
+                duplicates.join("\n  ")
+            )];
+        }
+    }
     let (api_version, given_kind) = type_meta(&value).map_err(unrecognized)?;
     if given_kind.is_empty() {
         let text = String::from_utf8_lossy(body);
         return Err(unrecognized(format!(
             "Object 'Kind' is missing in '{text}'"
         )));
+    }
+    if api_version.matches('/').count() > 1 {
+        let error = format!("unexpected GroupVersion string: {api_version}");
+        return Err(unrecognized(error));
     }
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let handled = |error: String| {
@@ -79,17 +89,14 @@ pub fn read(
             .into_iter()
             .map(|path| format!("unknown field \"{path}\"")),
     );
-    let warnings = match validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => strict,
-        FieldValidation::Strict if strict.is_empty() => Vec::new(),
-        FieldValidation::Strict => {
-            return Err(handled(format!(
-                "strict decoding error: {}",
-                strict.join(", ")
-            )));
+    match validation {
+        FieldValidation::Warn => scope.notes.add(strict),
+        FieldValidation::Strict if !strict.is_empty() => {
+            let error = format!("strict decoding error: {}", strict.join(", "));
+            return Err(handled(error));
         }
-    };
+        FieldValidation::Ignore | FieldValidation::Strict => {}
+    }
     let expected = scope.definition.api_version(&scope.version.name);
     if api_version != expected {
         return Err(ApiError::bad_request(format!(
@@ -97,14 +104,12 @@ pub fn read(
              ({expected})"
         )));
     }
-    Ok(Received {
-        object: into_fields(value),
-        warnings,
-    })
+    Ok(into_fields(value))
 }
 
-/// Shapes an object by the schema of the requested version and fills in defaults; returns the
-/// paths of unknown fields. One of another kind has none: it is refused for that.
+/// Shapes an object by the schema of its version and fills in defaults; returns the paths of unknown
+/// fields. In a version that there is not every field is unknown; an object of another kind has
+/// none: it is refused for that.
 ///
 /// # Errors
 /// The first field of the metadata that has the wrong type.
@@ -114,14 +119,31 @@ pub fn coerce(
     api_version: &str,
     kind: &str,
 ) -> Result<Vec<String>, CoerceError> {
-    let schema = &scope.version.schema;
+    let definition = &scope.definition;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let own = group == definition.group && kind == definition.kind;
+    let known = definition.versions.iter().find(|v| v.name == version);
+    let schema = &known.unwrap_or(&scope.version).schema;
     let unknown = schema.coerce(object, Malformed::Refuse)?;
-    let own = scope.definition.api_version(&scope.version.name);
-    if api_version != own || kind != scope.definition.kind {
+    if !own {
         return Ok(Vec::new());
+    }
+    if known.is_none() {
+        return Ok(without_content(object));
     }
     schema.default_values(object);
     Ok(unknown)
+}
+
+/// Takes away what is neither type nor metadata; returns the names of that.
+fn without_content(object: &mut Value) -> Vec<String> {
+    let Value::Object(fields) = object else {
+        return Vec::new();
+    };
+    let own = |name: &str| matches!(name, "apiVersion" | "kind" | "metadata");
+    let unknown: Vec<String> = fields.keys().filter(|name| !own(name)).cloned().collect();
+    fields.retain(|name, _| own(name));
+    unknown
 }
 
 /// What an apply has made, in the shape of its schema: what the kube-apiserver's encoder does with

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::options::{WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, owners, warnings, write};
+use super::{Api, body, failure, namespace, owners, write};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
 use crate::registry::create::{self, Dedup, MAX_NAME_ATTEMPTS};
@@ -23,8 +23,7 @@ pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     let view = View::new(scope, accepted, false)?;
     let encoding = body::encoding(scope)?;
     let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Create)?;
-    let received = body::read(scope, bytes, encoding, options.field_validation)?;
-    let (mut object, mut notes) = (received.object, received.warnings);
+    let mut object = body::read(scope, bytes, encoding, options.field_validation)?;
     create::ensure_namespace(&mut object, scope.namespace())
         .map_err(|error| failure::registry(scope, "", error))?;
     let name = match meta::text(&object, "name") {
@@ -33,18 +32,17 @@ pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     };
     namespace::admit(api, scope, lifecycle::Write::Create, name).await?;
     create::wipe(&mut object);
-    notes.extend(create::dedup_owner_references(&mut object, Dedup::Received));
+    let deduplicated = create::dedup_owner_references(&mut object, Dedup::Received);
+    scope.notes.add(deduplicated);
     let mut object = owners::of_new(scope, &options, object);
     create::assign(&mut object, jiff::Timestamp::now());
-    notes.extend(validate::finalizer_warnings(&object, None));
+    scope.notes.add(validate::finalizer_warnings(&object, None));
     let attempts = if create::needs_name(&object) {
         MAX_NAME_ATTEMPTS
     } else {
         1
     };
-    let mut response = store(api, scope, &view, object, attempts, options.dry_run).await?;
-    warnings::add(&mut response, notes);
-    Ok(response)
+    store(api, scope, &view, object, attempts, options.dry_run).await
 }
 
 /// Stores the object, each time under a new name where it has none of its own.

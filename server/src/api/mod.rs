@@ -34,6 +34,7 @@ use bytes::Bytes;
 
 use self::scope::Scope;
 use crate::cluster::{EffectiveDefinitions, NamespaceLookup};
+use crate::http::negotiation::accept_error;
 use crate::http::{ApiError, ApiHandler, RequestContext};
 use crate::store::Store;
 
@@ -71,7 +72,8 @@ impl Api {
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
         let scope = Scope::resolve(self, ctx)?;
         gate::pass(&scope).await?;
-        let mut response = match scope.ctx.info.verb.as_str() {
+        scope.notes.add(scope.version.deprecation_warning.clone());
+        let answered = match scope.ctx.info.verb.as_str() {
             "get" => get::get(self, &scope).await,
             "list" => list::list(self, &scope).await,
             "watch" => watch::watch(self, &scope).await,
@@ -88,8 +90,17 @@ impl Api {
                     verb,
                 ))
             }
-        }?;
-        warnings::add(&mut response, scope.version.deprecation_warning.clone());
+        };
+        let notes = scope.notes.take();
+        if notes.is_empty() {
+            return answered;
+        }
+        // Who is refused is warned, too.
+        let mut response = answered.unwrap_or_else(|error| {
+            let form = accept_error(&scope.ctx.headers, &scope.ctx.info.query);
+            error.into_response(form)
+        });
+        warnings::add(&mut response, notes);
         Ok(response)
     }
 }

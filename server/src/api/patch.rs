@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::options::{FieldValidation, WriteKind, WriteOptions, causes};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, apply, body, failure, namespace, owners, update, warnings, write};
+use super::{Api, apply, body, failure, namespace, owners, update, write};
 use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, Offer, body_type};
 use crate::registry::patch::Patch;
@@ -47,7 +47,7 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
             Some(request) => request,
             none => none.insert(Request::read(scope, type_, bytes, &options)?),
         };
-        let (new, mut notes) = request.apply(scope, name, &old)?;
+        let new = request.apply(scope, name, &old)?;
         let (old, new) = owners::of_changed(scope, &options, old, new);
         namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
         let change = update::Change {
@@ -57,8 +57,7 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
             dry_run: options.dry_run,
             applied: false,
         };
-        if let Some(mut response) = update::apply(api, scope, &view, change, &mut notes).await? {
-            warnings::add(&mut response, notes);
+        if let Some(response) = update::apply(api, scope, &view, change).await? {
             return Ok(response);
         }
     }
@@ -68,7 +67,8 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
 /// A patch and how strictly its outcome is read.
 struct Request {
     patch: Patch,
-    duplicates: Vec<String>,
+    /// What is wrong with the patch itself where it is read strictly.
+    strict: Vec<String>,
     validation: FieldValidation,
 }
 
@@ -84,47 +84,41 @@ impl Request {
                 let (DecodeError::Json(reason) | DecodeError::Yaml(reason)) = error;
                 ApiError::bad_request(format!("error decoding patch: {reason}"))
             })?;
-        let json_patch = type_ == BodyType::JsonPatch;
-        let patch = if json_patch {
-            Patch::json(value)
+        let refuse = |error| failure::registry(scope, "", error);
+        let mut strict = duplicates;
+        let patch = if type_ == BodyType::JsonPatch {
+            let (patch, unknown) = Patch::json(value).map_err(refuse)?;
+            strict.extend(unknown);
+            strict
+                .iter_mut()
+                .for_each(|text| text.insert_str(0, "json patch "));
+            patch
         } else {
-            Patch::merge(value)
+            Patch::merge(value).map_err(refuse)?
         };
-        let prefix = if json_patch { "json patch " } else { "" };
         Ok(Self {
-            patch: patch.map_err(|error| failure::registry(scope, "", error))?,
-            duplicates: duplicates
-                .into_iter()
-                .map(|text| format!("{prefix}{text}"))
-                .collect(),
+            patch,
+            strict,
             validation: options.field_validation,
         })
     }
 
-    /// The object as the patch makes it, and what the client is to be warned of.
-    fn apply(
-        &self,
-        scope: &Scope,
-        name: &str,
-        old: &Object,
-    ) -> Result<(Object, Vec<String>), ApiError> {
+    /// The object as the patch makes it.
+    fn apply(&self, scope: &Scope, name: &str, old: &Object) -> Result<Object, ApiError> {
         let refuse = |error| failure::registry(scope, name, error);
         let patched = self.patch.apply(old).map_err(refuse)?;
-        let (mut object, mut strict) = self.decode(scope, patched)?;
-        if self.validation == FieldValidation::Ignore {
-            strict.clear();
-        }
+        let mut object = self.decode(scope, patched)?;
         create::ensure_namespace(&mut object, scope.namespace()).map_err(refuse)?;
         body::check_name(scope, &object)?;
         let given = meta::text(&object, "uid");
         if !given.is_empty() && meta::text(old, "uid").is_empty() {
             return Err(refuse(RegistryError::modified()));
         }
-        Ok((object, strict))
+        Ok(object)
     }
 
-    /// Shapes the outcome as the body of an update would be.
-    fn decode(&self, scope: &Scope, patched: Object) -> Result<(Object, Vec<String>), ApiError> {
+    /// Shapes the outcome as the body of an update would be, and warns of what is not meant.
+    fn decode(&self, scope: &Scope, patched: Object) -> Result<Object, ApiError> {
         let mut value = Value::Object(patched);
         let text = || value.to_string();
         let invalid = |text: String, error: String| {
@@ -140,7 +134,12 @@ impl Request {
         let before = text();
         let unknown = body::coerce(scope, &mut value, &api_version, &kind)
             .map_err(|error| invalid(before.clone(), error.to_string()))?;
-        let mut strict = self.duplicates.clone();
+        if api_version.is_empty() {
+            // Found by what gives the object its defaults.
+            let missing = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(ApiError::internal(missing));
+        }
+        let mut strict = self.strict.clone();
         strict.extend(
             unknown
                 .into_iter()
@@ -150,6 +149,9 @@ impl Request {
             let error = format!("strict decoding error: {}", strict.join(", "));
             return Err(invalid(before, error));
         }
-        Ok((body::into_fields(value), strict))
+        if self.validation == FieldValidation::Warn {
+            scope.notes.add(strict);
+        }
+        Ok(body::into_fields(value))
     }
 }

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use fieldmanager::FieldManager;
+use fieldmanager::go::quote;
 use http::Method;
 use tokio::time::Instant;
 
+use super::warnings::Notes;
 use super::{Api, gate};
 use crate::cache::Resource;
 use crate::cluster::Effective;
 use crate::definition::{ResourceDefinition, VersionDefinition};
 use crate::http::{ApiError, RequestContext};
 use crate::model::{GroupResource, ObjectKey};
+use crate::registry::names;
 
 /// A request for objects of a served resource.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct Scope {
     pub resource: Arc<Resource>,
     /// Until when the request may wait for a held gate.
     pub patience: Instant,
+    /// What the client is to be warned of.
+    pub notes: Notes,
 }
 
 /// Verbs that name one object, or that make one, and so need a namespace where objects have one.
@@ -66,6 +71,7 @@ impl Scope {
             field_manager: Arc::clone(field_manager),
             resource,
             patience: gate::patience(),
+            notes: Notes::default(),
             ctx,
         })
     }
@@ -91,12 +97,21 @@ impl Scope {
     /// The name in the path.
     ///
     /// # Errors
-    /// 400 when there is none.
+    /// 400 when there is none, or one that no object can have.
     pub fn object_name(&self) -> Result<&str, ApiError> {
-        match self.ctx.info.name.as_str() {
-            "" => Err(ApiError::bad_request("name must be provided")),
-            name => Ok(name),
+        let name = self.ctx.info.name.as_str();
+        if name.is_empty() {
+            return Err(ApiError::bad_request("name must be provided"));
         }
+        let wrong = names::path_segment_errors(name);
+        if wrong.is_empty() {
+            return Ok(name);
+        }
+        Err(ApiError::bad_request(format!(
+            "Name parameter invalid: {}: {}",
+            quote(name),
+            wrong.join(";")
+        )))
     }
 
     /// 404 about an object.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::options::{WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, owners, warnings, write};
+use super::{Api, body, failure, namespace, owners, write};
 use crate::http::ApiError;
 use crate::http::negotiation::Offer;
 use crate::model::StoredObject;
@@ -26,8 +26,7 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     let view = View::new(scope, accepted, false)?;
     let options = WriteOptions::parse(&scope.ctx.info.query, WriteKind::Update)?;
     let encoding = body::encoding(scope)?;
-    let received = body::read(scope, bytes, encoding, options.field_validation)?;
-    let (mut object, mut notes) = (received.object, received.warnings);
+    let mut object = body::read(scope, bytes, encoding, options.field_validation)?;
     let refuse = |error| failure::registry(scope, name, error);
     create::ensure_namespace(&mut object, scope.namespace()).map_err(refuse)?;
     body::check_name(scope, &object)?;
@@ -38,7 +37,8 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
         .ok_or_else(|| scope.not_found(name))?;
     let old = write::live_form(scope, &stored)?;
     update::check_uid(&object, &old, &storage_key(scope, name)).map_err(refuse)?;
-    notes.extend(create::dedup_owner_references(&mut object, Dedup::Received));
+    let deduplicated = create::dedup_owner_references(&mut object, Dedup::Received);
+    scope.notes.add(deduplicated);
     let (old, new) = owners::of_changed(scope, &options, old, object);
     namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
     let change = Change {
@@ -48,20 +48,15 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
         dry_run: options.dry_run,
         applied: false,
     };
-    match apply(api, scope, &view, change, &mut notes).await? {
-        Some(mut response) => {
-            warnings::add(&mut response, notes);
-            Ok(response)
-        }
-        None => Err(refuse(RegistryError::modified())),
-    }
+    let response = apply(api, scope, &view, change).await?;
+    response.ok_or_else(|| refuse(RegistryError::modified()))
 }
 
 /// What the kube-apiserver's storage calls the object; part of an error text.
 fn storage_key(scope: &Scope, name: &str) -> String {
     let definition = &scope.definition;
     let key = scope.key(name);
-    format!("/{}/{}/{key}", definition.group, definition.plural)
+    format!("/registry/{}/{}/{key}", definition.group, definition.plural)
 }
 
 /// A stored object and what it is to become, both in the requested version.
@@ -89,7 +84,6 @@ pub async fn apply(
     scope: &Scope,
     view: &View,
     change: Change<'_>,
-    notes: &mut Vec<String>,
 ) -> Result<Option<Response>, ApiError> {
     let Change {
         mut new,
@@ -106,8 +100,9 @@ pub async fn apply(
         "resourceVersion",
         meta::text(&old, "resourceVersion"),
     );
-    notes.extend(update::prepare(&mut new, &old));
-    notes.extend(validate::finalizer_warnings(&new, Some(&old)));
+    scope.notes.add(update::prepare(&mut new, &old));
+    let finalizers = validate::finalizer_warnings(&new, Some(&old));
+    scope.notes.add(finalizers);
     let (mut new, old) = check(scope, new, old).map_err(refuse)?;
     if applied {
         new = body::shaped(scope, new)?;

@@ -11,9 +11,11 @@ use serde_json::{Map, Value, json};
 use super::scope::Scope;
 use super::{escape, failure};
 use crate::definition::{ResourceDefinition, VersionDefinition};
+use crate::http::encoding::EncodingError;
 use crate::http::negotiation::{Accepted, MediaType, MetaVersion, Transform};
 use crate::http::{ApiError, Query, encoding, response};
 use crate::model::StoredObject;
+use crate::protobuf::PartialList;
 use crate::schema::{FieldError, Malformed, Structural};
 use crate::table::{self, IncludeObject, Printer, RowOptions};
 
@@ -89,6 +91,12 @@ impl View {
         self.accepted.media_type == MediaType::Json && !self.accepted.pretty
     }
 
+    /// Whether this is the metadata of objects in protobuf.
+    #[must_use]
+    pub fn is_protobuf(&self) -> bool {
+        self.accepted.media_type == MediaType::Protobuf
+    }
+
     /// What tells the encoding of an event in this view from others: empty when encodings differ
     /// from one watch to the next, as ages in Tables do.
     #[must_use]
@@ -97,7 +105,9 @@ impl View {
             Transform::None => Some(self.api_version.clone()),
             Transform::PartialObjectMetadata(version)
             | Transform::PartialObjectMetadataList(version) => {
-                Some(format!("{} {}", version.api_version(), self.api_version))
+                let encoding = self.accepted.media_type.as_str();
+                let version = version.api_version();
+                Some(format!("{encoding} {version} {}", self.api_version))
             }
             Transform::Table(_) => None,
         }
@@ -237,8 +247,36 @@ impl View {
         if self.streams() {
             return super::stream::respond(self, objects, meta);
         }
+        if self.is_protobuf() {
+            return self.respond_protobuf(&objects, meta);
+        }
         let list = self.list_value(&objects, meta)?;
         response::object(StatusCode::OK, self.accepted, &list)
+    }
+
+    /// The metadata of a list, object by object: a list may be large.
+    fn respond_protobuf(
+        &self,
+        objects: &[Arc<StoredObject>],
+        meta: &ListMeta,
+    ) -> Result<axum::response::Response, ApiError> {
+        let (Transform::PartialObjectMetadata(version)
+        | Transform::PartialObjectMetadataList(version)) = self.accepted.transform
+        else {
+            return Err(ApiError::internal(EncodingError::Protobuf));
+        };
+        let mut list = PartialList::new(&self.list_metadata(meta));
+        for object in objects {
+            let mut text = Vec::new();
+            object
+                .append_metadata_json(&mut text)
+                .map_err(ApiError::internal)?;
+            let metadata: Value = serde_json::from_slice(&text).map_err(ApiError::internal)?;
+            list.push(&metadata);
+        }
+        let body = list.document(version.api_version());
+        let content_type = self.accepted.content_type();
+        Ok(response::bytes(StatusCode::OK, content_type, body))
     }
 
     fn list_value(
@@ -274,24 +312,7 @@ impl View {
     /// What stands before and behind the items of a list.
     #[must_use]
     pub fn list_frame(&self, meta: &ListMeta) -> (Vec<u8>, Vec<u8>) {
-        let mut metadata = Map::new();
-        let plain = self.accepted.transform == Transform::None;
-        // Lists of custom resources have the key also when it is empty; those of metadata, which
-        // the kube-apiserver encodes from another type, and Tables leave it out.
-        if plain || !meta.continue_token.is_empty() {
-            metadata.insert(
-                "continue".to_owned(),
-                Value::from(meta.continue_token.as_str()),
-            );
-        }
-        if let Some(remaining) = meta.remaining {
-            metadata.insert("remainingItemCount".to_owned(), Value::from(remaining));
-        }
-        metadata.insert(
-            "resourceVersion".to_owned(),
-            Value::from(meta.rv.to_string()),
-        );
-        let metadata = Value::Object(metadata);
+        let metadata = self.list_metadata(meta);
         if let Some(table) = &self.table {
             let columns = table.table(Value::Null, Vec::new(), true)["columnDefinitions"].take();
             let head = format!(
@@ -311,6 +332,27 @@ impl View {
         let head = format!(r#"{{"apiVersion":"{api_version}","items":["#);
         let tail = format!(r#"],"kind":"{kind}","metadata":{metadata}}}"#);
         (head.into_bytes(), tail.into_bytes())
+    }
+
+    fn list_metadata(&self, meta: &ListMeta) -> Value {
+        let mut metadata = Map::new();
+        let plain = self.accepted.transform == Transform::None;
+        // Lists of custom resources have the key also when it is empty; those of metadata, which
+        // the kube-apiserver encodes from another type, and Tables leave it out.
+        if plain || !meta.continue_token.is_empty() {
+            metadata.insert(
+                "continue".to_owned(),
+                Value::from(meta.continue_token.as_str()),
+            );
+        }
+        if let Some(remaining) = meta.remaining {
+            metadata.insert("remainingItemCount".to_owned(), Value::from(remaining));
+        }
+        metadata.insert(
+            "resourceVersion".to_owned(),
+            Value::from(meta.rv.to_string()),
+        );
+        Value::Object(metadata)
     }
 }
 

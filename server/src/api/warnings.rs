@@ -1,5 +1,7 @@
 //! `Warning` headers.
 
+use std::sync::{Mutex, PoisonError};
+
 use axum::response::Response;
 use http::header::{HeaderName, HeaderValue};
 
@@ -12,38 +14,58 @@ const MAX_ITEM: usize = 256;
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
-/// Adds a header for each text, each once.
-pub fn add(response: &mut Response, warnings: impl IntoIterator<Item = String>) {
+/// What a client is to be warned of, whether or not its request is refused in the end.
+#[derive(Debug, Default)]
+pub struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    /// Adds texts; one that is there already is left out.
+    pub fn add(&self, texts: impl IntoIterator<Item = String>) {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in texts {
+            if !notes.contains(&text) {
+                notes.push(text);
+            }
+        }
+    }
+
+    /// Takes all of them.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Adds a header for each text.
+pub fn add(response: &mut Response, seen: Vec<String>) {
     if broken(Mutation::WarningsDropped) {
         return;
     }
-    let mut seen: Vec<String> = Vec::new();
-    for warning in warnings {
-        if !seen.contains(&warning) {
-            seen.push(warning);
-        }
-    }
     let total: usize = seen.iter().map(|text| text.chars().count()).sum();
-    let mut left = MAX_TOTAL;
+    let mut written = 0;
     for text in seen {
         let text: String = if total > MAX_TOTAL {
             text.chars().take(MAX_ITEM).collect()
         } else {
             text
         };
-        let length = text.chars().count();
-        if length > left {
+        // The last one may go beyond.
+        if written >= MAX_TOTAL {
             break;
         }
-        left -= length;
-        if let Ok(value) = header(&text) {
+        if let Some(value) = header(&text) {
+            written += text.chars().count();
             response.headers_mut().append(WARNING, value);
         }
     }
 }
 
-/// `299 - "text"`, quoted as RFC 7234 wants it; control characters become spaces.
-fn header(text: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+/// `299 - "text"`, quoted as RFC 7234 wants it; none for a text with control characters, which the
+/// kube-apiserver leaves out.
+fn header(text: &str) -> Option<HeaderValue> {
+    if text.chars().any(char::is_control) {
+        return None;
+    }
     let mut quoted = String::with_capacity(text.len() + 8);
     quoted.push_str("299 - \"");
     for c in text.chars() {
@@ -52,12 +74,11 @@ fn header(text: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
                 quoted.push('\\');
                 quoted.push(c);
             }
-            c if c.is_control() => quoted.push(' '),
             c => quoted.push(c),
         }
     }
     quoted.push('"');
-    HeaderValue::from_bytes(quoted.as_bytes())
+    HeaderValue::from_bytes(quoted.as_bytes()).ok()
 }
 
 #[cfg(test)]
@@ -66,7 +87,9 @@ mod tests {
 
     fn added(warnings: &[&str]) -> Vec<String> {
         let mut response = Response::default();
-        add(&mut response, warnings.iter().map(|w| (*w).to_owned()));
+        let notes = Notes::default();
+        notes.add(warnings.iter().map(|w| (*w).to_owned()));
+        add(&mut response, notes.take());
         let values = response.headers().get_all(WARNING).iter();
         values
             .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
@@ -76,8 +99,8 @@ mod tests {
     #[test]
     fn each_once_and_quoted() {
         assert_eq!(
-            added(&["unknown field \"a\"", "x\ny\\", "unknown field \"a\""]),
-            ["299 - \"unknown field \\\"a\\\"\"", "299 - \"x y\\\\\""]
+            added(&["unknown field \"a\"", "x\ny", "y\\", "unknown field \"a\""]),
+            ["299 - \"unknown field \\\"a\\\"\"", "299 - \"y\\\\\""]
         );
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use futures::FutureExt;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http::header::{CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body::Body as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -123,7 +123,9 @@ impl Pipeline {
         refuse_impersonation(&incoming.headers, proof)?;
         let attributes = Attributes::of(&incoming.info, user);
         if !incoming.info.is_resource_request {
-            self.authority(proof).require(&attributes).await?;
+            if let Err(error) = self.authority(proof).require(&attributes).await {
+                return Ok(refused(error, &incoming.headers, &incoming.info));
+            }
             let Incoming {
                 method,
                 headers,
@@ -157,7 +159,9 @@ impl Pipeline {
         deadline: Option<Instant>,
     ) -> Result<Response, ApiError> {
         let authority = self.authority(proof);
-        authority.require(&attributes).await?;
+        if let Err(error) = authority.require(&attributes).await {
+            return Ok(refused(error, &incoming.headers, &incoming.info));
+        }
         let Incoming {
             method,
             headers,
@@ -196,6 +200,18 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
         Some(id) => id.into(),
         None => uuid::Uuid::new_v4().to_string().into(),
     }
+}
+
+/// What the kube-apiserver's authorization answers has one header more than other refusals.
+fn refused(error: ApiError, headers: &HeaderMap, info: &RequestInfo) -> Response {
+    let mut response = error.into_response(accept_error(headers, &info.query));
+    if response.status() == StatusCode::FORBIDDEN {
+        let nosniff = HeaderValue::from_static("nosniff");
+        response
+            .headers_mut()
+            .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    }
+    response
 }
 
 fn unauthenticated(error: AuthenticationError) -> ApiError {

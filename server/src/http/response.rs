@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::encoding::{EncodingError, to_json, to_json_pretty, to_yaml};
 use super::error::ApiError;
 use super::negotiation::{Accepted, MediaType};
+use crate::protobuf;
 
 /// An answer with an object in the agreed form.
 ///
@@ -45,6 +46,10 @@ pub fn text(code: StatusCode, body: impl Into<Body>) -> Response {
 fn encode<T: Serialize + ?Sized>(accepted: Accepted, value: &T) -> Result<Vec<u8>, EncodingError> {
     match (accepted.media_type, accepted.pretty) {
         (MediaType::Yaml, _) => to_yaml(value),
+        (MediaType::Protobuf, _) => {
+            let value = serde_json::to_value(value)?;
+            protobuf::document(&value).ok_or(EncodingError::Protobuf)
+        }
         (MediaType::Json, true) => to_json_pretty(value),
         (MediaType::Json, false) => {
             let mut body = to_json(value)?;
@@ -73,12 +78,6 @@ impl ApiError {
         };
         if let Some(seconds) = status.retry_after_seconds() {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        if code == StatusCode::FORBIDDEN {
-            let nosniff = HeaderValue::from_static("nosniff");
-            response
-                .headers_mut()
-                .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
         }
         response
     }

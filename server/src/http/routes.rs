@@ -7,7 +7,7 @@ use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::error::ApiError;
-use super::negotiation::{self, DiscoveryForm, Offer};
+use super::negotiation::{self, DiscoveryForm, MediaType, Offer};
 use super::request_info::RequestInfo;
 use super::response::{bytes, object, text};
 use crate::cluster::Served;
@@ -28,15 +28,15 @@ pub fn answer(
     let path = info.path.trim_matches('/');
     let parts: Vec<_> = path.split('/').collect();
     let found = match parts.as_slice() {
-        ["apis"] => discovery(headers, served)?,
+        ["apis"] => discovery(headers, info, served)?,
         ["apis", group] => {
             let document = served.discovery.group.get(*group);
-            plain_json(headers, document.ok_or(ApiError::PageNotFound)?)?
+            legacy(headers, info, document.ok_or(ApiError::PageNotFound)?)?
         }
         ["apis", group, version] => {
             let key = ((*group).to_owned(), (*version).to_owned());
             let document = served.discovery.resources.get(&key);
-            plain_json(headers, document.ok_or(ApiError::PageNotFound)?)?
+            legacy(headers, info, document.ok_or(ApiError::PageNotFound)?)?
         }
         ["openapi", "v3"] => {
             accept_json(headers)?;
@@ -90,7 +90,11 @@ enum Caching {
     Immutable,
 }
 
-fn discovery(headers: &HeaderMap, served: &Served) -> Result<Response, ApiError> {
+fn discovery(
+    headers: &HeaderMap,
+    info: &RequestInfo,
+    served: &Served,
+) -> Result<Response, ApiError> {
     let form = negotiation::accept_discovery(headers)?;
     let discovery = &served.discovery;
     Ok(match form {
@@ -106,7 +110,7 @@ fn discovery(headers: &HeaderMap, served: &Served) -> Result<Response, ApiError>
             form.content_type(),
             Caching::Public,
         ),
-        DiscoveryForm::Legacy => plain_json(headers, &discovery.groups)?,
+        DiscoveryForm::Legacy => legacy(headers, info, &discovery.groups)?,
     })
 }
 
@@ -117,13 +121,19 @@ fn accept_json(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// A legacy discovery document, which carries no entity tag.
-fn plain_json(headers: &HeaderMap, document: &Document) -> Result<Response, ApiError> {
-    accept_json(headers)?;
-    Ok(bytes(
-        StatusCode::OK,
-        "application/json",
-        document.body.clone(),
-    ))
+fn legacy(
+    headers: &HeaderMap,
+    info: &RequestInfo,
+    document: &Document,
+) -> Result<Response, ApiError> {
+    let accepted = negotiation::accept(headers, &info.query, Offer::Plain)?;
+    if accepted.media_type == MediaType::Json && !accepted.pretty {
+        let body = document.body.clone();
+        return Ok(bytes(StatusCode::OK, accepted.content_type(), body));
+    }
+    let value: serde_json::Value =
+        serde_json::from_slice(&document.body).map_err(ApiError::internal)?;
+    object(StatusCode::OK, accepted, &value)
 }
 
 fn openapi(

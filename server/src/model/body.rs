@@ -6,6 +6,7 @@ mod layout;
 
 use std::io;
 
+use serde::{Serialize as _, ser::Error as _};
 use serde_json::Value;
 
 use self::{frame::Framed, layout::Layout};
@@ -104,6 +105,15 @@ pub(crate) struct Encoded {
     pub framed: Option<Box<Framed>>,
 }
 
+/// Writes floats as Go does: what is read is copied out of the store as it is.
+struct GoNumbers;
+
+impl serde_json::ser::Formatter for GoNumbers {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        writer.write_all(fieldmanager::go::float(value).as_bytes())
+    }
+}
+
 impl Encoded {
     /// Encodes `object`; a resourceVersion in it is left out.
     pub fn from_value(mut object: Value) -> Result<Self, BodyError> {
@@ -112,7 +122,10 @@ impl Encoded {
         }
         // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so),
         // which makes this text canonical.
-        Self::from_json(serde_json::to_string(&object)?)
+        let mut text = Vec::with_capacity(256);
+        let mut serializer = serde_json::Serializer::with_formatter(&mut text, GoNumbers);
+        object.serialize(&mut serializer)?;
+        Self::from_json(String::from_utf8(text).map_err(serde_json::Error::custom)?)
     }
 
     /// Encodes `object`, with what is projected of it, and its text in two parts.
@@ -248,6 +261,18 @@ mod tests {
         assert_eq!(stored(report(), 1).body, stored(other.clone(), 2).body);
         other["results"] = json!([]);
         assert_ne!(stored(report(), 1).body, stored(other, 1).body);
+    }
+
+    #[test]
+    fn floats_are_written_as_in_go() {
+        for (value, text) in [
+            (9.223_372_036_854_775_808e18, "9223372036854776000"),
+            (0.5, "0.5"),
+        ] {
+            let stored = stored(json!({"metadata": {}, "z": value}), 9);
+            let json = stored.json().unwrap();
+            assert!(json.ends_with(&format!("\"z\":{text}}}")), "{json}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on an object.
 
-use json_patch::jsonptr::Pointer;
-use json_patch::{PatchOperation, patch_unsafe};
+mod operations;
+
 use serde_json::Value;
 
 use super::{Object, RegistryError};
@@ -9,11 +9,8 @@ use crate::schema::FieldError;
 
 /// Most operations in one JSON patch.
 const MAX_OPERATIONS: usize = 10_000;
-/// Most bytes that the `copy` operations of one JSON patch may copy together.
-const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
-/// Deepest nesting that a JSON patch may build. Parsing JSON text stops at 128, so that what is
-/// stored can always be read again, and recursion over a value stays within the stack.
-const MAX_DEPTH: usize = 120;
+/// What an operation consists of.
+const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 
 /// A patch as the client sent it, decoded.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,16 +22,33 @@ pub enum Patch {
 }
 
 impl Patch {
-    /// A JSON patch from its decoded body.
+    /// A JSON patch from its decoded body, and what a strict reader has to say of it.
     ///
     /// # Errors
-    /// 400 unless it is a list of objects; 413 for more than 10 000 operations.
-    pub fn json(body: Value) -> Result<Self, RegistryError> {
-        let Value::Array(operations) = body else {
-            return Err(decoding(&body, "[]handlers.jsonPatchOp"));
+    /// 400 unless it is a list of objects whose members are texts; 413 for more than 10 000
+    /// operations.
+    pub fn json(body: Value) -> Result<(Self, Vec<String>), RegistryError> {
+        let operations = match body {
+            Value::Array(operations) => operations,
+            Value::Null => Vec::new(),
+            other => return Err(decoding(&other, "Go value of type []handlers.jsonPatchOp")),
         };
-        if let Some(other) = operations.iter().find(|operation| !operation.is_object()) {
-            return Err(decoding(other, "handlers.jsonPatchOp"));
+        let mut unknown = Vec::new();
+        for (index, operation) in operations.iter().enumerate() {
+            let members = match operation {
+                Value::Object(members) => members,
+                Value::Null => continue,
+                other => return Err(decoding(other, "Go value of type handlers.jsonPatchOp")),
+            };
+            for name in ["op", "path", "from"] {
+                let value = members.get(name).unwrap_or(&Value::Null);
+                if !(value.is_string() || value.is_null()) {
+                    let field = format!("Go struct field jsonPatchOp.{name} of type string");
+                    return Err(decoding(value, &field));
+                }
+            }
+            let odd = members.keys().filter(|name| !MEMBERS.contains(&&***name));
+            unknown.extend(odd.map(|name| format!("unknown field \"[{index}].{name}\"")));
         }
         if operations.len() > MAX_OPERATIONS {
             return Err(RegistryError::TooLarge(format!(
@@ -42,7 +56,7 @@ impl Patch {
                 operations.len()
             )));
         }
-        Ok(Self::Json(operations))
+        Ok((Self::Json(operations), unknown))
     }
 
     /// A merge patch from its decoded body.
@@ -52,7 +66,8 @@ impl Patch {
     pub fn merge(body: Value) -> Result<Self, RegistryError> {
         match body {
             Value::Object(patch) => Ok(Self::Merge(patch)),
-            other => Err(decoding(&other, "map[string]interface {}")),
+            Value::Null => Err(RegistryError::BadRequest("Invalid JSON Patch".to_owned())),
+            other => Err(decoding(&other, "Go value of type map[string]interface {}")),
         }
     }
 
@@ -63,7 +78,7 @@ impl Patch {
     pub fn apply(&self, object: &Object) -> Result<Object, RegistryError> {
         let mut document = Value::Object(object.clone());
         match self {
-            Self::Json(operations) => apply_operations(&mut document, operations)?,
+            Self::Json(list) => operations::apply(&mut document, list)?,
             Self::Merge(patch) => {
                 json_patch::merge(&mut document, &Value::Object(patch.clone()));
             }
@@ -89,67 +104,8 @@ fn decoding(found: &Value, into: &str) -> RegistryError {
         Value::Object(_) => "object",
     };
     RegistryError::BadRequest(format!(
-        "error decoding patch: json: cannot unmarshal {found} into Go value of type {into}"
+        "error decoding patch: json: cannot unmarshal {found} into {into}"
     ))
-}
-
-fn apply_operations(document: &mut Value, operations: &[Value]) -> Result<(), RegistryError> {
-    let mut copied = 0;
-    for operation in operations {
-        let parsed: PatchOperation = serde_json::from_value(operation.clone())
-            .map_err(|e| RegistryError::PatchFailed(format!("invalid operation: {e}")))?;
-        check_growth(document, &parsed, &mut copied)?;
-        patch_unsafe(document, std::slice::from_ref(&parsed))
-            .map_err(|e| RegistryError::PatchFailed(e.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Refuses an operation that would make the document too deep, or copy too much of it: a few
-/// operations could otherwise double it until memory ends.
-fn check_growth(
-    document: &Value,
-    operation: &PatchOperation,
-    copied: &mut usize,
-) -> Result<(), RegistryError> {
-    let (path, added) = match operation {
-        PatchOperation::Add(add) => (&add.path, depth(&add.value)),
-        PatchOperation::Replace(replace) => (&replace.path, depth(&replace.value)),
-        PatchOperation::Move(mov) => (&mov.path, source(document, &mov.from).map_or(0, depth)),
-        PatchOperation::Copy(copy) => {
-            let source = source(document, &copy.from);
-            *copied += source.map_or(0, |value| value.to_string().len());
-            (&copy.path, source.map_or(0, depth))
-        }
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
-    };
-    if *copied > MAX_COPIED_BYTES {
-        return Err(RegistryError::PatchFailed(format!(
-            "Unable to complete the copy, the accumulated size increase of copy is {copied}, \
-             exceeding the limit {MAX_COPIED_BYTES}"
-        )));
-    }
-    if path.tokens().count() + added > MAX_DEPTH {
-        return Err(RegistryError::PatchFailed(format!(
-            "exceeded the depth of {MAX_DEPTH} levels at path {path}"
-        )));
-    }
-    Ok(())
-}
-
-fn source<'a>(document: &'a Value, from: &Pointer) -> Option<&'a Value> {
-    document.pointer(from.as_str())
-}
-
-/// Levels of a value; 1 for a scalar. Recursion is bounded: by the parser for values of a request,
-/// by [`MAX_DEPTH`] for the document.
-fn depth(value: &Value) -> usize {
-    let below = match value {
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Object(map) => map.values().map(depth).max(),
-        _ => None,
-    };
-    1 + below.unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -164,7 +120,8 @@ mod tests {
 
     fn patched(operations: Value) -> Result<Value, RegistryError> {
         let stored = object(json!({"a": {"b": 1}, "l": [1, 2]}));
-        Patch::json(operations)?.apply(&stored).map(Value::Object)
+        let (patch, _) = Patch::json(operations)?;
+        patch.apply(&stored).map(Value::Object)
     }
 
     #[test]
@@ -185,6 +142,7 @@ mod tests {
             json!({"op": "remove", "path": "/missing"}),
             json!({"op": "nonsense", "path": "/a"}),
             json!({"op": "add", "path": "no-slash", "value": 1}),
+            json!(null),
             json!({"path": "/a"}),
         ] {
             assert!(matches!(
@@ -196,7 +154,7 @@ mod tests {
 
     #[test]
     fn unreadable_patches_are_bad_requests() {
-        for body in [json!({}), json!([1]), json!("x"), json!(null)] {
+        for body in [json!({}), json!([1]), json!("x"), json!([{"op": 1}])] {
             assert!(matches!(
                 Patch::json(body),
                 Err(RegistryError::BadRequest(_))
@@ -208,6 +166,14 @@ mod tests {
                 Err(RegistryError::BadRequest(_))
             ));
         }
+    }
+
+    #[test]
+    fn unknown_members_are_told() {
+        let (_, unknown) = Patch::json(json!([{"op": "remove", "path": "/a", "note": 1}])).unwrap();
+        assert_eq!(unknown, ["unknown field \"[0].note\""]);
+        let nothing = Patch::json(json!(null)).unwrap();
+        assert_eq!(nothing, (Patch::Json(Vec::new()), Vec::new()));
     }
 
     #[test]

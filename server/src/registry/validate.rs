@@ -9,7 +9,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use fieldmanager::NameError;
-use fieldmanager::go::quote;
+use fieldmanager::go::{Flavour, json, quote};
 use serde_json::{Map, Value};
 
 use super::{Object, meta, names};
@@ -259,20 +259,16 @@ fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
         }
         if version == "v1" && kind == "Event" {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid(
-                FIELD,
-                Value::Object(owner.clone()),
-                detail,
-            ));
+            errors.push(FieldError::invalid_as(FIELD, &owner_text(owner), detail));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let this = format!("{kind}/{}", text(owner, "name"));
             match &controller {
                 None => controller = Some(this),
-                Some(first) => errors.push(FieldError::invalid(
+                Some(first) => errors.push(FieldError::invalid_as(
                     FIELD,
-                    Value::Array(owners.clone()),
-                    format!(
+                    &owners_text(owners),
+                    &format!(
                         "Only one reference can have Controller set to true. Found \"true\" in \
                          references for {first} and {this}"
                     ),
@@ -280,6 +276,29 @@ fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
             }
         }
     }
+}
+
+/// An owner as the Go struct is written in JSON.
+fn owner_text(owner: &Map<String, Value>) -> String {
+    let text = |key: &str| json(&Value::from(text(owner, key)), Flavour::Standard);
+    let mut out = String::from("{");
+    for key in ["apiVersion", "kind", "name", "uid"] {
+        let comma = if out.len() > 1 { "," } else { "" };
+        out.push_str(&format!("{comma}\"{key}\":{}", text(key)));
+    }
+    for key in ["controller", "blockOwnerDeletion"] {
+        if let Some(Value::Bool(value)) = owner.get(key) {
+            out.push_str(&format!(",\"{key}\":{value}"));
+        }
+    }
+    out.push('}');
+    out
+}
+
+fn owners_text(owners: &[Value]) -> String {
+    let owners = owners.iter().filter_map(Value::as_object);
+    let texts: Vec<_> = owners.map(owner_text).collect();
+    format!("[{}]", texts.join(","))
 }
 
 fn finalizer_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {

@@ -3,8 +3,13 @@
 use std::fmt::{self, Write as _};
 
 use fieldmanager::go::quote;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
+    Visitor,
+};
 use serde_json::{Map, Value};
+
+use super::repair::repaired;
 
 /// Most duplicates that are named; more are counted as one error too many to tell.
 const MAX_DUPLICATES: usize = 100;
@@ -14,7 +19,7 @@ const MAX_DUPLICATES: usize = 100;
 pub enum Encoding {
     /// `application/json`.
     Json,
-    /// `application/yaml` (1.2); JSON is read as well.
+    /// `application/yaml` (1.2); JSON is read as well. Of several documents the first counts.
     Yaml,
 }
 
@@ -48,21 +53,34 @@ pub enum DecodeError {
 pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     let mut track = Track::default();
     let value = match encoding {
-        Encoding::Json => {
-            let mut deserializer = serde_json::Deserializer::from_slice(body);
-            Seed(&mut track)
-                .deserialize(&mut deserializer)
-                .and_then(|value| deserializer.end().map(|()| value))
-                .map_err(|err| DecodeError::Json(err.to_string()))?
-        }
-        Encoding::Yaml => Seed(&mut track)
-            .deserialize(serde_yaml::Deserializer::from_slice(body))
-            .map_err(|err| DecodeError::Yaml(err.to_string()))?,
+        Encoding::Json => json(body, &mut track)
+            .or_else(|error| match repaired(body) {
+                Some(text) => {
+                    track = Track::default();
+                    json(text.as_bytes(), &mut track)
+                }
+                None => Err(error),
+            })
+            .map_err(|err| DecodeError::Json(err.to_string()))?,
+        // Of several documents the first counts.
+        Encoding::Yaml => match serde_yaml::Deserializer::from_slice(body).next() {
+            Some(document) => Seed(&mut track)
+                .deserialize(document)
+                .map_err(|err| DecodeError::Yaml(err.to_string()))?,
+            None => Value::Null,
+        },
     };
     Ok(Decoded {
         value,
         duplicates: track.duplicates,
     })
+}
+
+fn json(body: &[u8], track: &mut Track) -> Result<Value, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let value = Seed(track).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 /// Where the reader is, and what it has found.
@@ -160,6 +178,12 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_none<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
+    }
+
+    /// A value with a tag of its own, which means nothing here.
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
+        let (_, value) = tagged.variant::<IgnoredAny>()?;
+        value.newtype_variant_seed(self)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
@@ -320,7 +344,6 @@ mod tests {
     #[case("a: .nan")]
     #[case("? ~\n: 1")]
     #[case("? [x]\n: 1")]
-    #[case("a: 1\n---\nb: 2\n")]
     fn broken_yaml_is_refused(#[case] body: &str) {
         let error = decode(body.as_bytes(), Encoding::Yaml).unwrap_err();
         assert!(
@@ -329,6 +352,19 @@ mod tests {
                 .starts_with("error converting YAML to JSON: yaml: "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_first_document_counts_and_tags_do_not() {
+        let decoded = decode(b"a: !mine 1\n---\nb: 2\n", Encoding::Yaml).unwrap();
+        assert_eq!(decoded.value, json!({"a": 1}));
+        assert_eq!(decode(b"", Encoding::Yaml).unwrap().value, Value::Null);
+    }
+
+    #[test]
+    fn what_is_no_unicode_is_replaced() {
+        let decoded = decode(b"{\"a\":\"\xff\\ud800\"}", Encoding::Json).unwrap();
+        assert_eq!(decoded.value, json!({"a": "\u{fffd}\u{fffd}"}));
     }
 
     #[test]

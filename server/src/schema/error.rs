@@ -89,6 +89,12 @@ impl FieldError {
         Self::new(field, FieldErrorKind::Invalid, Some(value.into()), detail)
     }
 
+    /// As [`FieldError::invalid`], with a value that is printed already.
+    pub fn invalid_as(field: impl Into<String>, value: &str, detail: &str) -> Self {
+        let detail = format!("{value}: {detail}");
+        Self::new(field, FieldErrorKind::Invalid, None, detail)
+    }
+
     /// `field: Invalid value: value: detail`, with the reason of a wrong type.
     pub fn type_invalid(
         field: impl Into<String>,

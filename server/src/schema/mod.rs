@@ -13,6 +13,7 @@ mod format;
 mod names;
 mod object_meta;
 mod prune;
+mod repair;
 mod repeated;
 mod structural;
 #[cfg(test)]

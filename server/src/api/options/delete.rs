@@ -8,6 +8,7 @@ use super::{check, param};
 use crate::api::body::type_meta;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::http::{ApiError, RequestContext};
+use crate::protobuf;
 use crate::registry::delete::{Preconditions, Propagation};
 use crate::schema::{self, Encoding, FieldError};
 
@@ -45,28 +46,41 @@ impl DeleteOptions {
         let raw = if body.is_empty() {
             from_query(ctx)?
         } else {
-            let encoding = match body_type(&ctx.headers, &BodyType::OBJECTS)? {
-                BodyType::Yaml => Encoding::Yaml,
-                _ => Encoding::Json,
-            };
-            let decoded = schema::decode(body, encoding)
-                .map_err(|error| ApiError::bad_request(error.to_string()))?;
+            let value = decode(ctx, body)?;
             let own = format!("{}/{}", ctx.info.api_group, ctx.info.version);
-            from_body(&decoded.value, &own).map_err(ApiError::bad_request)?
+            from_body(&value, &own).map_err(ApiError::bad_request)?
         };
         raw.validate()
     }
+}
+
+fn decode(ctx: &RequestContext, body: &[u8]) -> Result<Value, ApiError> {
+    let encoding = match body_type(&ctx.headers, &BodyType::OBJECTS)? {
+        BodyType::Protobuf => {
+            return protobuf::delete_options(body).ok_or_else(|| {
+                ApiError::bad_request("the body of the request is no DeleteOptions in protobuf")
+            });
+        }
+        BodyType::Yaml => Encoding::Yaml,
+        _ => Encoding::Json,
+    };
+    let decoded = schema::decode(body, encoding);
+    Ok(decoded
+        .map_err(|error| ApiError::bad_request(error.to_string()))?
+        .value)
 }
 
 fn from_query(ctx: &RequestContext) -> Result<Raw, ApiError> {
     let query = &ctx.info.query;
     // Reports end at once, so the grace period means nothing, but it must be a number.
     param::int64(query, "gracePeriodSeconds")?;
+    let given = |name: &str| query.get(name).filter(|text| !text.is_empty());
     Ok(Raw {
         dry_run: dry_run_values(query),
+        uid: given("uid").map(str::to_owned),
+        resource_version: given("resourceVersion").map(str::to_owned),
         propagation: query.get("propagationPolicy").map(str::to_owned),
         orphan: param::boolean(query, "orphanDependents"),
-        ..Raw::default()
     })
 }
 
@@ -99,7 +113,7 @@ fn from_body(body: &Value, own_version: &str) -> Result<Raw, String> {
         dry_run: texts(options, "dryRun")?,
         uid: text(preconditions, "uid")?,
         resource_version: text(preconditions, "resourceVersion")?,
-        propagation: text(options, "propagationPolicy")?,
+        propagation: text_of(options, "propagationPolicy", "v1.DeletionPropagation")?,
         orphan: match options.get("orphanDependents") {
             None | Some(Value::Null) => None,
             Some(Value::Bool(orphan)) => Some(*orphan),
@@ -109,10 +123,15 @@ fn from_body(body: &Value, own_version: &str) -> Result<Raw, String> {
 }
 
 fn text(map: &Map<String, Value>, field: &str) -> Result<Option<String>, String> {
+    text_of(map, field, "string")
+}
+
+/// A text, which Go holds in a type of this name.
+fn text_of(map: &Map<String, Value>, field: &str, type_: &str) -> Result<Option<String>, String> {
     match map.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(mismatch(other, "string", &format!(".{field}"))),
+        Some(other) => Err(mismatch(other, type_, &format!(".{field}"))),
     }
 }
 

@@ -11,7 +11,7 @@ mod write;
 
 pub use delete::DeleteOptions;
 pub use list::{ListOptions, VersionMatch, get_version};
-pub use param::{int64, parse_uint};
+pub use param::{boolean, int64, parse_uint};
 pub use write::{FieldValidation, WriteKind, WriteOptions};
 
 use crate::http::{ApiError, StatusCause};

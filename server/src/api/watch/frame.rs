@@ -1,4 +1,4 @@
-//! The lines of a watch: `{"type":…,"object":…}`.
+//! The events of a watch: lines `{"type":…,"object":…}`, or frames in protobuf.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -8,6 +8,7 @@ use crate::api::view::View;
 use crate::cache::{Event, EventType};
 use crate::http::{ApiError, encoding};
 use crate::model::StoredObject;
+use crate::protobuf;
 
 fn type_name(type_: EventType) -> &'static str {
     match type_ {
@@ -27,10 +28,33 @@ fn line(
     Ok(out.into())
 }
 
-fn value_line(type_: &str, object: &impl Serialize) -> Result<Bytes, ApiError> {
+/// An object that is there already, in a view.
+fn stored(
+    view: &View,
+    type_: &str,
+    object: &StoredObject,
+    headers: bool,
+) -> Result<Bytes, ApiError> {
+    if view.is_protobuf() {
+        return protobuf_frame(type_, &view.transform(view.value(object)?, headers));
+    }
+    line(type_, |out| view.append(out, object, headers))
+}
+
+fn value_line(view: &View, type_: &str, object: &impl Serialize) -> Result<Bytes, ApiError> {
+    if view.is_protobuf() {
+        let value = serde_json::to_value(object).map_err(ApiError::internal)?;
+        return protobuf_frame(type_, &value);
+    }
     line(type_, |out| {
         encoding::write_json(out, object).map_err(ApiError::internal)
     })
+}
+
+fn protobuf_frame(type_: &str, object: &serde_json::Value) -> Result<Bytes, ApiError> {
+    let document = protobuf::document(object)
+        .ok_or_else(|| ApiError::internal(encoding::EncodingError::Protobuf))?;
+    Ok(protobuf::event(type_, &document).into())
 }
 
 /// The line of an event. What many watches see in the same way is encoded once.
@@ -44,7 +68,7 @@ pub fn event(
     headers: bool,
 ) -> Result<Bytes, ApiError> {
     let type_ = type_name(seen.type_);
-    let encode = || line(type_, |out| view.append(out, &seen.object, headers));
+    let encode = || stored(view, type_, &seen.object, headers);
     let shared = matches!(seen.object, std::borrow::Cow::Borrowed(_));
     match view.frame_name().filter(|_| shared) {
         Some(form) => event.frame(&format!("{type_} {form}"), encode),
@@ -57,7 +81,7 @@ pub fn event(
 /// # Errors
 /// When its text cannot be read.
 pub fn initial(view: &View, object: &StoredObject, headers: bool) -> Result<Bytes, ApiError> {
-    line("ADDED", |out| view.append(out, object, headers))
+    stored(view, "ADDED", object, headers)
 }
 
 /// The line of a bookmark.
@@ -70,13 +94,14 @@ pub fn bookmark(
     initial_events_end: bool,
     headers: bool,
 ) -> Result<Bytes, ApiError> {
-    value_line("BOOKMARK", &view.bookmark(rv, initial_events_end, headers))
+    let bookmark = view.bookmark(rv, initial_events_end, headers);
+    value_line(view, "BOOKMARK", &bookmark)
 }
 
 /// The line of an error, after which the stream ends.
 ///
 /// # Errors
 /// Never in practice: a Status is made of texts and numbers.
-pub fn error(error: &ApiError) -> Result<Bytes, ApiError> {
-    value_line("ERROR", &error.to_status())
+pub fn error(view: &View, error: &ApiError) -> Result<Bytes, ApiError> {
+    value_line(view, "ERROR", &error.to_status())
 }

@@ -17,7 +17,7 @@ use super::scope::Scope;
 use super::view::View;
 use super::{Api, failure, select};
 use crate::cache::{Cursor, Snapshot};
-use crate::http::negotiation::Offer;
+use crate::http::negotiation::{Offer, Transform};
 use crate::http::{ApiError, response};
 use crate::schema::FieldError;
 
@@ -37,13 +37,18 @@ enum Start {
 pub async fn watch(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     let accepted = scope.ctx.accept(Offer::Watch)?;
     let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
+    if let Transform::PartialObjectMetadataList(_) = accepted.transform {
+        // No event is a list: as at a kube-apiserver the stream ends where the first would be.
+        let content_type = accepted.content_type();
+        return Ok(response::bytes(StatusCode::OK, content_type, Body::empty()));
+    }
     let view = View::new(scope, accepted, false)?;
     let start = start(&options)?;
     let content_type = accepted.content_type();
     let body = match begin(api, scope, start).await {
         Ok(begun) => Body::from_stream(begun.into_watch(scope, options, view).into_stream()),
         Err(error) if error.code() == 503 || error.code() == 429 => return Err(error),
-        Err(error) => Body::from(frame::error(&error)?),
+        Err(error) => Body::from(frame::error(&view, &error)?),
     };
     Ok(response::bytes(StatusCode::OK, content_type, body))
 }

@@ -84,7 +84,7 @@ impl Watch {
                     self.next_bookmark = self.schedule.next_bookmark(Instant::now());
                 }
                 Next::Fail(error) => {
-                    out.extend_from_slice(&frame::error(&error)?);
+                    out.extend_from_slice(&frame::error(&self.view, &error)?);
                     return Ok(false);
                 }
                 Next::End => return Ok(false),

@@ -16,6 +16,9 @@ pub enum EncodingError {
     /// A value has no JSON form.
     #[error("cannot encode as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The object has no form in protobuf.
+    #[error("cannot encode as protobuf: the object has no such form")]
+    Protobuf,
 }
 
 /// Compact JSON without the final line feed.

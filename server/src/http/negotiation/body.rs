@@ -12,6 +12,8 @@ pub enum BodyType {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
     /// `application/json-patch+json`
     JsonPatch,
     /// `application/merge-patch+json`
@@ -27,14 +29,32 @@ impl BodyType {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
             Self::JsonPatch => "application/json-patch+json",
             Self::MergePatch => "application/merge-patch+json",
             Self::ApplyYaml => "application/apply-patch+yaml",
         }
     }
 
-    /// What a create or an update can carry.
-    pub const OBJECTS: [Self; 2] = [Self::Json, Self::Yaml];
+    /// Whether it is a kind of patch.
+    const fn is_patch(self) -> bool {
+        matches!(self, Self::JsonPatch | Self::MergePatch | Self::ApplyYaml)
+    }
+
+    /// What a create or an update can carry. Protobuf is among them in name: there is no custom
+    /// resource that could be written in it.
+    pub const OBJECTS: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+}
+
+/// Whether all parameters of a media type are `name=value`, but for a semicolon at the end.
+fn well_formed(parameters: &str) -> bool {
+    let parameters = parameters.trim();
+    let parameters = parameters.strip_suffix(';').unwrap_or(parameters);
+    parameters.is_empty()
+        || parameters.split(';').all(|parameter| {
+            let pair = parameter.split_once('=');
+            pair.is_some_and(|(name, _)| !name.trim().is_empty())
+        })
 }
 
 /// Whether the body is an apply patch.
@@ -53,16 +73,21 @@ pub fn body_type(headers: &HeaderMap, allowed: &[BodyType]) -> Result<BodyType, 
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let value = value.split(';').next().unwrap_or_default().trim();
     if value.is_empty() && allowed.contains(&BodyType::Json) {
         return Ok(BodyType::Json);
     }
-    allowed
-        .iter()
-        .find(|candidate| candidate.as_str().eq_ignore_ascii_case(value))
-        .copied()
-        .ok_or_else(|| {
-            let names: Vec<_> = allowed.iter().map(|candidate| candidate.as_str()).collect();
-            ApiError::unsupported_media_type(&names)
-        })
+    let (name, parameters) = value.split_once(';').unwrap_or((value, ""));
+    let fits = |candidate: &&BodyType| {
+        if candidate.is_patch() {
+            // The kube-apiserver cuts the header of a patch at the semicolon, and reads others as
+            // media types.
+            candidate.as_str() == name
+        } else {
+            well_formed(parameters) && candidate.as_str().eq_ignore_ascii_case(name.trim())
+        }
+    };
+    allowed.iter().find(fits).copied().ok_or_else(|| {
+        let names: Vec<_> = allowed.iter().map(|candidate| candidate.as_str()).collect();
+        ApiError::unsupported_media_type(&names)
+    })
 }

@@ -23,6 +23,20 @@ pub(super) fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
+/// Whether there is such a form of what is offered.
+fn fits(media_type: MediaType, transform: Transform, offer: Offer) -> bool {
+    let metadata = matches!(
+        transform,
+        Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_)
+    );
+    match offer {
+        Offer::Objects | Offer::Watch => media_type != MediaType::Protobuf || metadata,
+        // These are never transformed.
+        Offer::Status => transform == Transform::None,
+        Offer::Plain => transform == Transform::None && media_type != MediaType::Protobuf,
+    }
+}
+
 impl<'a> Clause<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut pieces = text.split(';').map(str::trim);
@@ -69,24 +83,17 @@ impl<'a> Clause<'a> {
         if !self.matches(media_type) {
             return None;
         }
-        let stream = match self.param("stream") {
-            "" => false,
-            "watch" if offer == Offer::Watch => true,
+        match self.param("stream") {
+            "" => {}
+            "watch" if matches!(offer, Offer::Objects | Offer::Watch) => {}
             _ => return None,
-        };
-        let transform = self.transform()?;
-        if offer == Offer::Plain && transform != Transform::None {
-            // An error is never transformed; the clause still names an encoding.
-            return Some(Accepted {
-                media_type,
-                ..Accepted::default()
-            });
         }
-        Some(Accepted {
+        let transform = self.transform()?;
+        fits(media_type, transform, offer).then(|| Accepted {
             media_type,
             transform,
             pretty: self.param("pretty") == "1",
-            stream,
+            stream: false,
         })
     }
 

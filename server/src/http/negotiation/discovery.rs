@@ -54,5 +54,5 @@ pub fn accept_discovery(headers: &HeaderMap) -> Result<DiscoveryForm, ApiError> 
                 _ => None,
             },
         )
-        .ok_or_else(|| ApiError::not_acceptable(&[MediaType::Json.as_str()]))
+        .ok_or_else(|| ApiError::not_acceptable(&MediaType::ALL.map(MediaType::as_str)))
 }

@@ -28,11 +28,14 @@ pub enum MediaType {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`: of metadata and `Status` alone, as for every custom
+    /// resource.
+    Protobuf,
 }
 
 impl MediaType {
     /// Every encoding, preferred first.
-    pub const ALL: [Self; 2] = [Self::Json, Self::Yaml];
+    pub const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// The name in `Content-Type`.
     #[must_use]
@@ -40,6 +43,7 @@ impl MediaType {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
     }
 }
@@ -81,11 +85,13 @@ pub enum Transform {
 /// What an endpoint can answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Objects and lists: JSON or YAML, whole or transformed.
+    /// Objects and lists: JSON or YAML, whole or transformed; metadata in protobuf, too.
     Objects,
-    /// A watch: JSON only, because YAML has no framing; whole or transformed.
+    /// A watch: as objects, but not in YAML, which has no framing.
     Watch,
-    /// `Status` and other objects without transformation: JSON or YAML.
+    /// A `Status`: in any encoding.
+    Status,
+    /// Other objects without transformation: JSON or YAML.
     Plain,
 }
 
@@ -98,7 +104,7 @@ pub struct Accepted {
     pub transform: Transform,
     /// Indent JSON.
     pub pretty: bool,
-    /// The client asked for the media type with `stream=watch`; a watch says it back.
+    /// The answer is a watch.
     pub stream: bool,
 }
 
@@ -107,7 +113,7 @@ impl Accepted {
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match (self.media_type, self.stream) {
-            (MediaType::Json, true) => "application/json;stream=watch",
+            (MediaType::Protobuf, true) => "application/vnd.kubernetes.protobuf;stream=watch",
             (media_type, _) => media_type.as_str(),
         }
     }
@@ -116,23 +122,29 @@ impl Accepted {
 /// Agrees on the form of an answer.
 ///
 /// # Errors
-/// 406 with the offered media types when nothing that the client accepts is offered.
+/// 406 with all media types when nothing that the client accepts is offered.
 pub fn accept(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Accepted, ApiError> {
-    let offered = match offer {
-        Offer::Objects | Offer::Plain => &MediaType::ALL[..],
-        Offer::Watch => &[MediaType::Json][..],
-    };
     let header = joined(headers, &ACCEPT);
     let mut accepted = if header.is_empty() {
         Accepted::default()
     } else {
         clauses(&header)
             .iter()
-            .find_map(|clause| offered.iter().find_map(|mt| clause.agree(*mt, offer)))
-            .ok_or_else(|| {
-                ApiError::not_acceptable(&offered.iter().map(|mt| mt.as_str()).collect::<Vec<_>>())
-            })?
+            .find_map(|clause| {
+                let mut offered = MediaType::ALL.iter();
+                offered.find_map(|media_type| clause.agree(*media_type, offer))
+            })
+            .ok_or_else(|| ApiError::not_acceptable(&MediaType::ALL.map(MediaType::as_str)))?
     };
+    if offer == Offer::Watch {
+        if accepted.media_type == MediaType::Yaml {
+            return Err(ApiError::not_acceptable(&[
+                "application/json;stream=watch",
+                "application/vnd.kubernetes.protobuf;stream=watch",
+            ]));
+        }
+        accepted.stream = true;
+    }
     accepted.pretty = accepted.pretty || wants_pretty(headers, query);
     Ok(accepted)
 }
@@ -140,7 +152,7 @@ pub fn accept(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Accept
 /// The form of an error: what the client accepts, else JSON.
 #[must_use]
 pub fn accept_error(headers: &HeaderMap, query: &Query) -> Accepted {
-    accept(headers, query, Offer::Plain).unwrap_or_default()
+    accept(headers, query, Offer::Status).unwrap_or_default()
 }
 
 /// Whether JSON shall be indented: `?pretty=`, else for browsers and command line tools.
