@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use e2e::{
     conform::{
-        self, case, deviations, docs,
+        self, Selection, case, deviations, docs,
         ground::{Ground, GroundOptions},
         random,
         report::Report,
@@ -29,6 +29,9 @@ struct Cli {
     /// On the kinds of wgpolicyk8s.io alone.
     #[arg(long)]
     standard: bool,
+    /// Each case on one kind in one encoding alone, by turns.
+    #[arg(long)]
+    share: bool,
     /// Where our server keeps the reports.
     #[arg(long, value_enum, default_value_t = Database::Sqlite)]
     database: Database,
@@ -103,7 +106,13 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         mutation: cli.mutation,
     };
     let ground = Ground::start(&options).await?;
-    let mut report = conform::run(&ground, &files, &cli.cases, &deviations, &tell).await?;
+    let selection = Selection {
+        files: &files,
+        asked: &cli.cases,
+        thin: cli.share,
+        deviations: &deviations,
+    };
+    let mut report = conform::run(&ground, selection, &tell).await?;
     print!("{report}");
     let usual = if cli.cases.is_empty() { 20_000 } else { 0 };
     let operations = cli.operations.unwrap_or(usual);

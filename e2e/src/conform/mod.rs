@@ -46,21 +46,36 @@ const BESIDE: usize = 5;
 /// Cases on kinds in namespaces among them.
 const IN_NAMESPACES: usize = 3;
 
-/// Runs the cases that were asked for, all where none was named, on every kind of the ground that
-/// they are meant for. `told` hears of each run as it ends.
+/// What is run.
+#[derive(Clone, Copy)]
+pub struct Selection<'a> {
+    /// All cases that there are.
+    pub files: &'a [CaseFile],
+    /// Names of those to run; all where none is named.
+    pub asked: &'a [String],
+    /// Each case in one of its variants alone, by turns.
+    pub thin: bool,
+    /// What is known.
+    pub deviations: &'a [Deviation],
+}
+
+/// Runs cases on every kind of the ground that they are meant for. `told` hears of each run as it
+/// ends.
 ///
 /// # Errors
 /// When a case cannot be run, or one does not exist.
 pub async fn run(
     ground: &Ground,
-    files: &[CaseFile],
-    asked: &[String],
-    deviations: &[Deviation],
+    selection: Selection<'_>,
     told: &(dyn Fn(&Outcome) + Sync),
 ) -> Result<Report, ConformError> {
     let begun = Instant::now();
-    let rows = plan::rows(files, asked)?;
-    let variants = plan::variants(&rows, &ground.targets, ground.all_groups);
+    let deviations = selection.deviations;
+    let rows = plan::rows(selection.files, selection.asked)?;
+    let mut variants = plan::variants(&rows, &ground.targets, ground.all_groups);
+    if selection.thin {
+        variants = plan::thinned(variants);
+    }
     let sides = ground.sides();
     let mut lanes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, variant) in variants.iter().enumerate() {

@@ -129,8 +129,18 @@ impl Pick {
 }
 
 impl Document {
-    /// The body of an answer.
-    fn of_answer(bytes: &[u8], headers: &HeaderMap) -> Self {
+    /// A message in protobuf without Kubernetes' mark in front, as in watches.
+    #[must_use]
+    pub fn parse_message(bytes: &[u8]) -> Self {
+        match protobuf::message(bytes) {
+            Some(fields) => Self::Protobuf(fields),
+            None => Self::parse(bytes),
+        }
+    }
+
+    /// The body of an answer with these headers.
+    #[must_use]
+    pub fn of_answer(bytes: &[u8], headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE);
         let yaml = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/yaml"));
         if yaml && let Ok(value) = serde_yaml::from_slice(bytes) {

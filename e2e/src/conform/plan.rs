@@ -64,6 +64,16 @@ pub fn variants<'a>(
     variants
 }
 
+/// One variant of each row: the first of the first row, the second of the second, and so on.
+#[must_use]
+pub fn thinned(variants: Vec<Variant>) -> Vec<Variant> {
+    let of_a_row = variants.chunk_by(|a, b| a.row.name == b.row.name);
+    let chosen = of_a_row.enumerate();
+    chosen
+        .map(|(index, variants)| variants[index % variants.len()].clone())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +100,17 @@ mod tests {
         assert_eq!(count(&["a/x"]), 2 * 2);
         assert_eq!(count(&["b"]), 1);
         assert_eq!(count(&[]), 9);
+    }
+
+    #[test]
+    fn a_share_has_each_row_once_and_every_kind() {
+        let files = file();
+        let rows = rows(&files, &[]).unwrap();
+        let targets = target::targets(&target::crds(false).unwrap());
+        let share = thinned(variants(&rows, &targets, true));
+        let names: Vec<_> = share.iter().map(|v| v.row.name.as_str()).collect();
+        assert_eq!(names, ["a/x", "a/y", "b"]);
+        assert_ne!(share[0].name(), share[1].name());
     }
 
     #[test]

@@ -68,7 +68,9 @@ fn lines(
     }
 }
 
-fn message(mut bytes: &[u8]) -> Option<Vec<Field>> {
+/// The fields of a message; `None` where it is something else.
+#[must_use]
+pub fn message(mut bytes: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
         let key = number(&mut bytes)?;

@@ -265,8 +265,8 @@ impl<'a> Session<'a> {
             Ok((code, headers, lines)) => Ok(match lines.rest().await {
                 Ok(body) => Observed::Answer {
                     code,
+                    body: Document::of_answer(&body, &headers),
                     headers,
-                    body: Document::parse(&body),
                 },
                 Err(error) => Observed::Note(error.to_string()),
             }),

@@ -30,12 +30,12 @@ impl Stream {
     /// The next event. The outer is none when nothing comes within `patience`, the inner at the end
     /// of the stream.
     pub async fn next(&mut self, patience: Duration) -> Option<Option<Document>> {
-        let bytes = if self.lengths {
-            self.lines.frame_within(patience).await?
-        } else {
-            self.lines.line_within(patience).await?
-        };
-        Some(bytes.map(|bytes| Document::parse(&bytes)))
+        if self.lengths {
+            let frame = self.lines.frame_within(patience).await?;
+            return Some(frame.map(|frame| Document::parse_message(&frame)));
+        }
+        let line = self.lines.line_within(patience).await?;
+        Some(line.map(|line| Document::parse(&line)))
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
             assert!(event(text).deletes());
             assert!(!event(text).is_of("b"), "{text}");
         }
-        let protobuf = b"k8s\0\x0a\x07DELETED\x12\x01a";
-        assert!(Document::parse(protobuf).deletes());
+        let protobuf = Document::parse_message(b"\x0a\x07DELETED\x12\x01a");
+        assert!(protobuf.deletes() && protobuf.is_of("a"));
     }
 }

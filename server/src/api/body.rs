@@ -124,14 +124,19 @@ pub fn coerce(
     let own = group == definition.group && kind == definition.kind;
     let known = definition.versions.iter().find(|v| v.name == version);
     let schema = &known.unwrap_or(&scope.version).schema;
-    let unknown = schema.coerce(object, Malformed::Refuse)?;
+    let content = if own && known.is_none() {
+        without_content(object)
+    } else {
+        Vec::new()
+    };
+    let mut unknown = schema.coerce(object, Malformed::Refuse)?;
     if !own {
         return Ok(Vec::new());
     }
-    if known.is_none() {
-        return Ok(without_content(object));
+    if known.is_some() {
+        schema.default_values(object);
     }
-    schema.default_values(object);
+    unknown.extend(content);
     Ok(unknown)
 }
 

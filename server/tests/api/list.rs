@@ -305,13 +305,21 @@ async fn a_token_of_a_forgotten_version_goes_on_with_the_newest() {
 #[tokio::test]
 async fn metadata_lists_as_the_controllers_ask_for_them() {
     let server = with_reports(&["a", "b"]).await;
-    let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
-        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-    let answer = server
-        .request("GET", ALL_REPORTS)
-        .header("accept", accept)
-        .send()
-        .await;
+    let ask = |accept: &'static str| {
+        let request = server.request("GET", ALL_REPORTS).header("accept", accept);
+        async move { request.send().await.expect(200) }
+    };
+    let protobuf = ask(
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+    )
+    .await;
+    let kind = protobuf.header("content-type");
+    assert_eq!(kind, "application/vnd.kubernetes.protobuf");
+    assert!(protobuf.body.starts_with(b"k8s\0"));
+    let answer =
+        ask("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+            .await;
     let list = answer.expect(200).json();
     assert_eq!(list["kind"], "PartialObjectMetadataList");
     assert_eq!(list["apiVersion"], "meta.k8s.io/v1");

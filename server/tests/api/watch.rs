@@ -251,8 +251,7 @@ async fn metadata_and_tables() {
     };
     // As the garbage collector asks for it.
     let mut partial = open(
-        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
-         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
         "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
     )
     .await;

@@ -10,6 +10,7 @@ fn with(name: http::HeaderName, value: &str) -> HeaderMap {
 
 const JSON: (MediaType, Transform) = (MediaType::Json, Transform::None);
 const YAML: (MediaType, Transform) = (MediaType::Yaml, Transform::None);
+const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const KUBECTL: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,\
     application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
@@ -25,6 +26,7 @@ const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
 #[case("text/html, application/yaml;q=0.9, */*;q=0.8", YAML)]
 #[case("application/vnd.kubernetes.protobuf, application/json", JSON)]
 #[case("application/vnd.kubernetes.protobuf,application/json;q=0.9", JSON)]
+#[case("application/json;stream=watch", JSON)]
 #[case(
     "application/json;as=Unknown;g=meta.k8s.io;v=v1, application/yaml",
     YAML
@@ -36,30 +38,28 @@ const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
     "application/yaml;as=Table;g=meta.k8s.io;v=v1beta1",
     (MediaType::Yaml, Transform::Table(MetaVersion::V1Beta1))
 )]
-#[case(METADATA, (MediaType::Json, Transform::PartialObjectMetadataList(MetaVersion::V1)))]
+#[case(METADATA, (MediaType::Protobuf, Transform::PartialObjectMetadataList(MetaVersion::V1)))]
 fn agrees_on_objects(#[case] header: &str, #[case] expected: (MediaType, Transform)) {
     let got = accept(&with(ACCEPT, header), &Query::default(), Offer::Objects).unwrap();
     assert_eq!((got.media_type, got.transform), expected);
 }
 
 #[rstest]
-#[case(Offer::Objects, "text/html", "application/json, application/yaml")]
+#[case(Offer::Objects, "text/html", ALL)]
+#[case(Offer::Objects, "application/vnd.kubernetes.protobuf", ALL)]
+#[case(Offer::Objects, "application/json;as=Nothing;g=meta.k8s.io;v=v1", ALL)]
 #[case(
     Offer::Objects,
-    "application/vnd.kubernetes.protobuf",
-    "application/json, application/yaml"
+    "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
+    ALL
 )]
+#[case(Offer::Watch, "text/html", ALL)]
 #[case(
-    Offer::Objects,
-    "application/json;as=Nothing;g=meta.k8s.io;v=v1",
-    "application/json, application/yaml"
+    Offer::Watch,
+    "application/yaml",
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 )]
-#[case(Offer::Watch, "application/yaml", "application/json")]
-#[case(
-    Offer::Objects,
-    "application/json;stream=watch",
-    "application/json, application/yaml"
-)]
+#[case(Offer::Plain, "application/vnd.kubernetes.protobuf", ALL)]
 fn refuses_the_rest(#[case] offer: Offer, #[case] header: &str, #[case] offered: &str) {
     let error = accept(&with(ACCEPT, header), &Query::default(), offer).unwrap_err();
     assert_eq!((error.code(), error.reason()), (406, "NotAcceptable"));
@@ -70,17 +70,18 @@ fn refuses_the_rest(#[case] offer: Offer, #[case] header: &str, #[case] offered:
 }
 
 #[test]
-fn a_watch_says_the_stream_parameter_back() {
+fn a_watch_in_protobuf_says_that_it_is_one() {
     let ask = |header: &str| {
         accept(&with(ACCEPT, header), &Query::default(), Offer::Watch)
             .unwrap()
             .content_type()
     };
-    assert_eq!(
-        ask("application/json;stream=watch"),
-        "application/json;stream=watch"
-    );
+    assert_eq!(ask("application/json;stream=watch"), "application/json");
     assert_eq!(ask("application/json"), "application/json");
+    assert_eq!(
+        ask("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    );
 }
 
 #[rstest]
@@ -102,6 +103,13 @@ fn errors_are_never_tables_and_always_have_a_form() {
     assert_eq!(form(KUBECTL).transform, Transform::None);
     assert_eq!(form("application/yaml").media_type, MediaType::Yaml);
     assert_eq!(form("image/png").media_type, MediaType::Json);
+    assert_eq!(
+        form("application/vnd.kubernetes.protobuf,application/json").media_type,
+        MediaType::Protobuf
+    );
+    let transformed = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;\
+        g=meta.k8s.io;v=v1,application/json";
+    assert_eq!(form(transformed).media_type, MediaType::Json);
 }
 
 #[rstest]
@@ -129,7 +137,9 @@ fn agrees_on_discovery(#[case] header: &str, #[case] expected: DiscoveryForm) {
 #[case("application/json; charset=utf-8", Some(BodyType::Json))]
 #[case("", Some(BodyType::Json))]
 #[case("application/yaml", Some(BodyType::Yaml))]
-#[case("application/vnd.kubernetes.protobuf", None)]
+#[case("application/vnd.kubernetes.protobuf", Some(BodyType::Protobuf))]
+#[case("Application/JSON;", Some(BodyType::Json))]
+#[case("application/json;;=", None)]
 #[case("text/plain", None)]
 fn knows_request_bodies(#[case] header: &str, #[case] expected: Option<BodyType>) {
     let got = body_type(&with(CONTENT_TYPE, header), &BodyType::OBJECTS);
@@ -145,7 +155,7 @@ fn knows_request_bodies(#[case] header: &str, #[case] expected: Option<BodyType>
     assert_eq!(
         error.to_string(),
         "the body of the request was in an unknown format - accepted media types include: \
-         application/json, application/yaml"
+         application/json, application/yaml, application/vnd.kubernetes.protobuf"
     );
 }
 
@@ -153,6 +163,8 @@ fn knows_request_bodies(#[case] header: &str, #[case] expected: Option<BodyType>
 fn a_strategic_merge_patch_is_refused_with_the_types_that_work() {
     let patches = [BodyType::JsonPatch, BodyType::MergePatch];
     let headers = with(CONTENT_TYPE, "application/strategic-merge-patch+json");
+    assert_eq!(body_type(&headers, &patches).unwrap_err().code(), 415);
+    let headers = with(CONTENT_TYPE, "Application/Merge-Patch+JSON");
     assert_eq!(body_type(&headers, &patches).unwrap_err().code(), 415);
     assert_eq!(
         body_type(&HeaderMap::new(), &patches).unwrap_err().code(),
