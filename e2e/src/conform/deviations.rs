@@ -73,13 +73,11 @@ impl Deviation {
 /// Whether a name with a star at its end, or of a case with rows, covers `name`.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => {
-            let case = name.split_once('/').map_or(name, |(case, _)| case);
-            pattern == name || pattern == case
-        }
+    if let Some(start) = pattern.strip_suffix('*') {
+        return name.starts_with(start);
     }
+    let case = name.split_once('/').map_or(name, |(case, _)| case);
+    pattern == name || pattern == case
 }
 
 /// Where the deviations of this repository are.

@@ -74,7 +74,7 @@ pub async fn run(
     let rows = plan::rows(selection.files, selection.asked)?;
     let mut variants = plan::variants(&rows, &ground.targets, ground.all_groups);
     if selection.thin {
-        variants = plan::thinned(variants);
+        variants = plan::thinned(&variants);
     }
     let sides = ground.sides();
     let mut lanes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

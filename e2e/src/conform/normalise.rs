@@ -123,7 +123,7 @@ impl Normaliser {
                     shown.text.push_str(&one.text);
                     shown.form.push_str(&one.form);
                 }
-                shown.text.push_str(&format!("({end})\n"));
+                shown.text.extend(["(", end, ")\n"]);
                 shown
             }
             Observed::Answer {
@@ -151,8 +151,8 @@ impl Normaliser {
                 continue;
             }
             let mut value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            if name == "etag" {
-                "<etag>".clone_into(&mut value);
+            if ["etag", "last-modified", "expires"].contains(&name.as_str()) {
+                "<some>".clone_into(&mut value);
             }
             lines.push(format!("{name}: {}\n", self.text(&value)));
         }
@@ -223,7 +223,9 @@ impl Normaliser {
                 }
                 // By time, and so by chance.
                 ("managedFields", Value::Array(entries)) => {
-                    entries.iter_mut().for_each(|entry| self.value(entry));
+                    for entry in entries.iter_mut() {
+                        self.value(entry);
+                    }
                     entries.sort_by_cached_key(ToString::to_string);
                 }
                 ("cells", Value::Array(cells)) => cells.iter_mut().for_each(|cell| {

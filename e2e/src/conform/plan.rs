@@ -66,7 +66,7 @@ pub fn variants<'a>(
 
 /// One variant of each row: the first of the first row, the second of the second, and so on.
 #[must_use]
-pub fn thinned(variants: Vec<Variant>) -> Vec<Variant> {
+pub fn thinned<'a>(variants: &[Variant<'a>]) -> Vec<Variant<'a>> {
     let of_a_row = variants.chunk_by(|a, b| a.row.name == b.row.name);
     let chosen = of_a_row.enumerate();
     chosen
@@ -107,7 +107,7 @@ mod tests {
         let files = file();
         let rows = rows(&files, &[]).unwrap();
         let targets = target::targets(&target::crds(false).unwrap());
-        let share = thinned(variants(&rows, &targets, true));
+        let share = thinned(&variants(&rows, &targets, true));
         let names: Vec<_> = share.iter().map(|v| v.row.name.as_str()).collect();
         assert_eq!(names, ["a/x", "a/y", "b"]);
         assert_ne!(share[0].name(), share[1].name());

@@ -61,7 +61,7 @@ fn lines(
             Wire::Bytes(bytes) => format!(" {bytes:02x?}"),
             Wire::Message(_) => String::new(),
         };
-        out.push_str(&format!("{head}{tail}\n"));
+        out.extend([head.as_str(), &tail, "\n"]);
         if let Wire::Message(inner) = &field.value {
             lines(inner, depth + 1, plain, out);
         }

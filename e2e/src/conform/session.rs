@@ -341,7 +341,7 @@ impl<'a> Session<'a> {
             let left = deadline.saturating_duration_since(Instant::now());
             match stream.next(left).await {
                 Some(Some(event)) if event.is_of(SENTINEL) => {}
-                Some(Some(event)) if event.follows_a_bookmark(&events) => {}
+                Some(Some(event)) if event.is_plain_bookmark() => {}
                 Some(Some(event)) => events.push(event),
                 Some(None) => {
                     let end = "the end of the stream";

@@ -64,12 +64,6 @@ impl Document {
         text.contains("BOOKMARK") && !text.contains("k8s.io/initial-events-end")
     }
 
-    /// Whether this is a plain bookmark right behind another one.
-    #[must_use]
-    pub fn follows_a_bookmark(&self, events: &[Self]) -> bool {
-        self.is_plain_bookmark() && events.last().is_some_and(Self::is_plain_bookmark)
-    }
-
     /// Whether this event says that an object is gone.
     #[must_use]
     pub fn deletes(&self) -> bool {
@@ -104,11 +98,9 @@ mod tests {
     fn bookmarks_of_the_clock() {
         let plain = event(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}"#);
         assert!(plain.is_plain_bookmark());
-        assert!(plain.follows_a_bookmark(&[plain.clone()]));
         let text = r#"{"type":"BOOKMARK","object":{"metadata":{"annotations":
             {"k8s.io/initial-events-end":"true"}}}}"#;
         assert!(!event(text).is_plain_bookmark());
-        assert!(!plain.follows_a_bookmark(&[event(text)]));
     }
 
     #[test]

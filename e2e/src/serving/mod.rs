@@ -162,7 +162,7 @@ impl Serving {
             }
         }
         args.extend(self.options.args.iter().cloned());
-        let mut spec = ProcessSpec::new(&format!("{SERVICE}-{index}"), program()?).args(args);
+        let mut spec = ProcessSpec::new(format!("{SERVICE}-{index}"), program()?).args(args);
         spec.env.extend(self.options.env.iter().cloned());
         Ok(spec)
     }

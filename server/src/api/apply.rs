@@ -120,8 +120,8 @@ impl Request<'_> {
             // The storage's to do, which a dry run does not reach.
             meta::set_text(&mut object, "resourceVersion", "");
         }
-        scope.notes.add(validate::finalizer_warnings(&object, None));
         let object = create::check(scope, object).map_err(refuse)?;
+        scope.notes.add(validate::finalizer_warnings(&object, None));
         // The kube-apiserver has asked whether the client may patch.
         scope.ctx.require("create").await?;
         let object = body::shaped(scope, object)?;

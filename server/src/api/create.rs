@@ -36,7 +36,6 @@ pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     scope.notes.add(deduplicated);
     let mut object = owners::of_new(scope, &options, object);
     create::assign(&mut object, jiff::Timestamp::now());
-    scope.notes.add(validate::finalizer_warnings(&object, None));
     let attempts = if create::needs_name(&object) {
         MAX_NAME_ATTEMPTS
     } else {
@@ -63,6 +62,7 @@ async fn store(
         }
         let name = meta::text(&object, "name").to_owned();
         let object = check(scope, object).map_err(|e| failure::registry(scope, &name, e))?;
+        scope.notes.add(validate::finalizer_warnings(&object, None));
         match once(api, scope, view, &name, object, dry_run).await? {
             Some(response) => return Ok(response),
             None if attempt < attempts => attempt += 1,

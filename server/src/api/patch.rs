@@ -89,9 +89,9 @@ impl Request {
         let patch = if type_ == BodyType::JsonPatch {
             let (patch, unknown) = Patch::json(value).map_err(refuse)?;
             strict.extend(unknown);
-            strict
-                .iter_mut()
-                .for_each(|text| text.insert_str(0, "json patch "));
+            for text in &mut strict {
+                text.insert_str(0, "json patch ");
+            }
             patch
         } else {
             Patch::merge(value).map_err(refuse)?

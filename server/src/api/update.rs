@@ -101,9 +101,9 @@ pub async fn apply(
         meta::text(&old, "resourceVersion"),
     );
     scope.notes.add(update::prepare(&mut new, &old));
+    let (mut new, old) = check(scope, new, old).map_err(refuse)?;
     let finalizers = validate::finalizer_warnings(&new, Some(&old));
     scope.notes.add(finalizers);
-    let (mut new, old) = check(scope, new, old).map_err(refuse)?;
     if applied {
         new = body::shaped(scope, new)?;
     }

@@ -271,7 +271,8 @@ mod tests {
         ] {
             let stored = stored(json!({"metadata": {}, "z": value}), 9);
             let json = stored.json().unwrap();
-            assert!(json.ends_with(&format!("\"z\":{text}}}")), "{json}");
+            let end = format!("\"z\":{text}}}");
+            assert!(json.ends_with(end.as_bytes()), "{json:?}");
         }
     }
 

@@ -281,18 +281,17 @@ fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
 /// An owner as the Go struct is written in JSON.
 fn owner_text(owner: &Map<String, Value>) -> String {
     let text = |key: &str| json(&Value::from(text(owner, key)), Flavour::Standard);
-    let mut out = String::from("{");
-    for key in ["apiVersion", "kind", "name", "uid"] {
-        let comma = if out.len() > 1 { "," } else { "" };
-        out.push_str(&format!("{comma}\"{key}\":{}", text(key)));
-    }
+    let texts = ["apiVersion", "kind", "name", "uid"];
+    let mut members: Vec<_> = texts
+        .iter()
+        .map(|key| format!("\"{key}\":{}", text(key)))
+        .collect();
     for key in ["controller", "blockOwnerDeletion"] {
         if let Some(Value::Bool(value)) = owner.get(key) {
-            out.push_str(&format!(",\"{key}\":{value}"));
+            members.push(format!("\"{key}\":{value}"));
         }
     }
-    out.push('}');
-    out
+    format!("{{{}}}", members.join(","))
 }
 
 fn owners_text(owners: &[Value]) -> String {

@@ -16,6 +16,7 @@ pub fn int64(query: &Query, name: &str) -> Result<Option<i64>, ApiError> {
 }
 
 /// A boolean; `None` when the parameter is absent.
+#[must_use]
 pub fn boolean(query: &Query, name: &str) -> Option<bool> {
     query
         .get(name)
