@@ -1,5 +1,5 @@
-//! The same requests to the CRDs and to our server: every case, generated operations, and what
-//! comes of a server with a behaviour that was broken on purpose. `hack/conform` does it by hand.
+//! The same requests to the CRDs and to our server: every case, and what comes of a server with a
+//! behaviour that was broken on purpose. `hack/conform` does it by hand, and generates operations.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy takes helpers outside #[test] functions for production code"
@@ -9,15 +9,9 @@ use e2e::conform::{
     self, Selection, case,
     deviations::{self, Deviation},
     ground::{Ground, GroundOptions},
-    random,
 };
 use e2e::serving::Storage;
 use reports_server::mutation::Mutation;
-
-/// Of the generated operations in the usual run.
-const SEED: u64 = 1;
-/// Generated operations in the usual run, and in a whole one.
-const OPERATIONS: [usize; 2] = [600, 20_000];
 
 fn whole() -> bool {
     std::env::var_os("E2E_FULL").is_some()
@@ -61,13 +55,7 @@ async fn compare(ground: &Ground) {
         deviations: &known(),
     };
     let report = conform::run(ground, selection, &|_| ()).await;
-    let mut report = report.unwrap();
-    println!("{}", report.summary());
-    let operations = OPERATIONS[usize::from(whole())];
-    // The usual run does the same each time; whole ones find something new.
-    let seed = if whole() { rand::random() } else { SEED };
-    let generated = random::run(ground, operations, seed, &known()).await;
-    report.add_generated(generated.unwrap());
+    let report = report.unwrap();
     println!("{report}");
     assert!(report.good(), "what differs is shown above");
 }

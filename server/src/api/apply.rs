@@ -53,6 +53,10 @@ fn read(bytes: &[u8]) -> Result<(Value, Vec<Repeated>), ApiError> {
     if bytes.trim_ascii().is_empty() {
         return Ok((Value::Null, Vec::new()));
     }
+    if !std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_yaml)) {
+        let why = "error converting YAML to JSON: yaml: control characters are not allowed";
+        return Err(refuse(why.to_owned()));
+    }
     // Most clients send JSON, which is YAML too, and much quicker to read as what it is.
     let decoded = schema::decode(bytes, Encoding::Json)
         .or_else(|_| schema::decode(bytes, Encoding::Yaml))
@@ -70,6 +74,12 @@ fn read(bytes: &[u8]) -> Result<(Value, Vec<Repeated>), ApiError> {
             body::json_type(&other)
         ))),
     }
+}
+
+/// Whether YAML allows a character as it is. JSON allows more.
+const fn is_yaml(character: char) -> bool {
+    matches!(character, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}'
+        | '\u{10000}'..)
 }
 
 struct Request<'a> {
