@@ -138,7 +138,10 @@ mod tests {
         // An Unknown with TypeMeta {"v1", "Status"} and a raw message with one field.
         let bytes = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x06\x08\x05\x1a\x02ok";
         let fields = parse(bytes).unwrap();
-        let shown = show(&fields, &mut str::to_uppercase);
+        let shown = show(&fields, &mut |value: Plain| match value {
+            Plain::Number(number) => number.to_string(),
+            Plain::Text(text) => text.to_uppercase(),
+        });
         assert_eq!(
             shown,
             "1:\n  1: \"V1\"\n  2: \"STATUS\"\n2:\n  1: 5\n  3: \"OK\"\n"
