@@ -314,7 +314,7 @@ async fn metadata_lists_as_the_controllers_ask_for_them() {
         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
     )
     .await;
-    let kind = protobuf.header("content-type");
+    let kind = &protobuf.headers["content-type"];
     assert_eq!(kind, "application/vnd.kubernetes.protobuf");
     assert!(protobuf.body.starts_with(b"k8s\0"));
     let answer =
