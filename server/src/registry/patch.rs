@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn outcome_must_be_an_object() {
-        let result = patched(json!([{"op": "replace", "path": "", "value": 1}]));
+        let result = patched(json!([{"op": "replace", "path": "", "value": [1]}]));
         assert!(matches!(result, Err(RegistryError::PatchResult(_))));
     }
 
