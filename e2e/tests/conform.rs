@@ -72,7 +72,7 @@ fn witnesses(mutation: Mutation) -> &'static [&'static str] {
         Mutation::WarningsDropped => &["field-validation"],
         Mutation::OwnersLost => &["owned-after-each-write"],
         Mutation::PagesMixed => &["pages-of-a-state"],
-        Mutation::GenerationStays => &["generation"],
+        Mutation::GenerationStays => &["generation-of-content"],
     }
 }
 
