@@ -28,7 +28,7 @@ async fn clients_cannot_tell_the_server_from_the_crd() {
         servers: 1,
         ..GroundOptions::default()
     };
-    compare(&Ground::start(&options).await.unwrap()).await;
+    compare(&started(&options).await).await;
 }
 
 /// Two servers on one database, of which the kube-apiserver takes one or the other.
@@ -43,7 +43,11 @@ async fn nor_two_servers_on_postgresql() {
         servers: 2,
         mutation: None,
     };
-    compare(&Ground::start(&options).await.unwrap()).await;
+    compare(&started(&options).await).await;
+}
+
+async fn started(options: &GroundOptions) -> Ground {
+    Box::pin(Ground::start(options)).await.unwrap()
 }
 
 async fn compare(ground: &Ground) {
@@ -78,7 +82,7 @@ fn witnesses(mutation: Mutation) -> &'static [&'static str] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn broken_behaviours_are_found() {
-    let mut ground = Ground::start(&GroundOptions::default()).await.unwrap();
+    let mut ground = started(&GroundOptions::default()).await;
     let all = Mutation::ALL.map(witnesses).concat();
     assert!(is_equal(&ground, &all).await, "it differs unbroken");
     let mut unseen = Vec::new();
