@@ -47,7 +47,7 @@ async fn nor_two_servers_on_postgresql() {
 }
 
 async fn started(options: &GroundOptions) -> Ground {
-    Box::pin(Ground::start(options)).await.unwrap()
+    Ground::start(options).await.unwrap()
 }
 
 async fn compare(ground: &Ground) {

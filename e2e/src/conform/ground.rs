@@ -41,6 +41,11 @@ impl Ground {
     /// # Errors
     /// When a part does not get ready.
     pub async fn start(options: &GroundOptions) -> Result<Self, ConformError> {
+        // Two clusters make a large future.
+        Box::pin(Self::start_both(options)).await
+    }
+
+    async fn start_both(options: &GroundOptions) -> Result<Self, ConformError> {
         let crds = target::crds(options.all_groups)?;
         let targets = target::targets(&crds);
         let mut serving = ServingOptions::new(crds);
