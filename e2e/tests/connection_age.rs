@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use api_support::*;
 use e2e::cluster::network;
+use e2e::serving::PORT;
 use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};

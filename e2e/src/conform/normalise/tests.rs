@@ -13,7 +13,9 @@ fn body(value: &Value) -> Observed {
 fn shown(values: &[Value]) -> Vec<String> {
     let seen: Vec<_> = values.iter().map(body).collect();
     let mut normaliser = Normaliser::new(Timestamp::now(), "g", "own", &["gen-".to_owned()].into());
-    seen.iter().for_each(|seen| normaliser.learn(seen));
+    for seen in &seen {
+        normaliser.learn(seen);
+    }
     let shown = seen.iter().map(|seen| normaliser.show(seen, &[]).text);
     shown.collect()
 }
@@ -71,7 +73,10 @@ fn uids_and_made_up_names() {
         "uid": "11111111-0000-4000-8000-000000000000"}});
     let other = json!({"metadata": {"name": "gen-bbbbb",
         "uid": "22222222-0000-4000-8000-000000000000"}});
-    assert_eq!(shown(&[one.clone()]), shown(&[other.clone()]));
+    assert_eq!(
+        shown(std::slice::from_ref(&one)),
+        shown(std::slice::from_ref(&other))
+    );
     assert_ne!(shown(&[one.clone(), other]), shown(&[one.clone(), one]));
 }
 
