@@ -36,7 +36,7 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
         .get(&scope.key(name))
         .ok_or_else(|| scope.not_found(name))?;
     let old = write::live_form(scope, &stored)?;
-    update::check_uid(&object, &old, &storage_key(scope, name)).map_err(refuse)?;
+    update::check_uid(&object, &old, &storage_key(scope, name, options.dry_run)).map_err(refuse)?;
     let deduplicated = create::dedup_owner_references(&mut object, Dedup::Received);
     scope.notes.add(deduplicated);
     let (old, new) = owners::of_changed(scope, &options, old, object);
@@ -52,11 +52,13 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     response.ok_or_else(|| refuse(RegistryError::modified()))
 }
 
-/// What the kube-apiserver's storage calls the object; part of an error text.
-fn storage_key(scope: &Scope, name: &str) -> String {
+/// What the kube-apiserver's storage calls the object; part of an error text. A dry run does not get
+/// as far as etcd, where keys have a prefix.
+fn storage_key(scope: &Scope, name: &str, dry_run: bool) -> String {
     let definition = &scope.definition;
     let key = scope.key(name);
-    format!("/registry/{}/{}/{key}", definition.group, definition.plural)
+    let prefix = if dry_run { "" } else { "/registry" };
+    format!("{prefix}/{}/{}/{key}", definition.group, definition.plural)
 }
 
 /// A stored object and what it is to become, both in the requested version.
