@@ -162,7 +162,8 @@ fn row(drawn: &Drawn) -> Result<Row, String> {
     let mut values = Variables::new();
     for item in operations::NAMES {
         values.insert(format!("object-{item}"), drawn.target.report(item));
-        values.insert(format!("rv-{item}"), json!("1"));
+        // Not an old one: how far the history goes back is not the same.
+        values.insert(format!("rv-{item}"), json!("0"));
     }
     values.insert("token".to_owned(), json!(""));
     Ok(Row {
