@@ -1,5 +1,6 @@
 //! The same requests to the CRDs and to our server: every case, and what comes of a server with a
-//! behaviour that was broken on purpose. `hack/conform` does it by hand, and generates operations.
+//! behaviour that was broken on purpose, and operations that nobody wrote. `hack/conform` does it by
+//! hand.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy takes helpers outside #[test] functions for production code"
@@ -9,9 +10,13 @@ use e2e::conform::{
     self, Selection, case,
     deviations::{self, Deviation},
     ground::{Ground, GroundOptions},
+    random,
 };
 use e2e::serving::Storage;
 use reports_server::mutation::Mutation;
+
+/// Of the operations that nobody wrote.
+const SEED: u64 = 1;
 
 fn whole() -> bool {
     std::env::var_os("E2E_FULL").is_some()
@@ -28,7 +33,9 @@ async fn clients_cannot_tell_the_server_from_the_crd() {
         servers: 1,
         ..GroundOptions::default()
     };
-    compare(&started(&options).await).await;
+    let ground = started(&options).await;
+    compare(&ground).await;
+    generate(&ground, if whole() { 20_000 } else { 500 }).await;
 }
 
 /// Two servers on one database, of which the kube-apiserver takes one or the other.
@@ -41,9 +48,11 @@ async fn nor_two_servers_on_postgresql() {
         all_groups: true,
         storage: Storage::Postgres,
         servers: 2,
-        mutation: None,
+        ..GroundOptions::default()
     };
-    compare(&started(&options).await).await;
+    let ground = started(&options).await;
+    compare(&ground).await;
+    generate(&ground, 1_000).await;
 }
 
 async fn started(options: &GroundOptions) -> Ground {
@@ -62,6 +71,24 @@ async fn compare(ground: &Ground) {
     let report = report.unwrap();
     println!("{report}");
     assert!(report.good(), "what differs is shown above");
+}
+
+/// Does operations that nobody wrote, the same ones each time.
+async fn generate(ground: &Ground, operations: usize) {
+    let generated = random::run(ground, operations, SEED, &known()).await;
+    let generated = generated.unwrap();
+    for failure in &generated.failures {
+        println!("{failure}");
+    }
+    println!(
+        "{} generated operations, {:.0} s",
+        generated.operations,
+        generated.took.as_secs_f64()
+    );
+    assert!(
+        generated.failures.is_empty(),
+        "what differs is shown above; hack/conform --seed {SEED} repeats it"
+    );
 }
 
 /// Cases that have to find that a behaviour is broken.

@@ -47,6 +47,9 @@ struct Cli {
     /// Break this behaviour of our server, which has to be found.
     #[arg(long, value_name = "NAME", value_parser = mutation)]
     mutation: Option<Mutation>,
+    /// One request at a time, on one side after the other, for the times of both to be their own.
+    #[arg(long)]
+    apart: bool,
     /// Print the page about API compatibility, and do nothing else.
     #[arg(long)]
     docs: bool,
@@ -104,6 +107,7 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         },
         servers: cli.servers,
         mutation: cli.mutation,
+        apart: cli.apart,
     };
     let ground = Ground::start(&options).await?;
     let selection = Selection {
@@ -120,10 +124,10 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         let seed = cli.seed.unwrap_or_else(rand::random);
         println!("generated operations with --seed {seed}");
         let generated = random::run(&ground, operations, seed, &deviations).await?;
-        report.add_generated(generated);
-        if let Some(failure) = &report.failure {
+        for failure in &generated.failures {
             println!("{failure}");
         }
+        report.add_generated(generated);
         println!("{}", report.summary());
     }
     write(cli, &report)?;

@@ -34,6 +34,14 @@ pub enum ConformError {
     /// No case has the name that was asked for.
     #[error("no case is called '{0}'; e2e/conform/cases/*.yaml has their names")]
     Unknown(String),
+    /// CRDs of others could not be had.
+    #[error("{} gives no CRDs: {why}", script.display())]
+    Foreign {
+        /// What fetches them.
+        script: PathBuf,
+        /// What it said.
+        why: String,
+    },
     /// CRDs could not be had.
     #[error(transparent)]
     Input(#[from] InputError),

@@ -3,7 +3,7 @@
 use reports_server::mutation::{Mutation, VARIABLE};
 
 use super::{
-    ConformError, collector,
+    ConformError, collector, foreign,
     run::Sides,
     target::{self, Target},
 };
@@ -23,6 +23,8 @@ pub struct GroundOptions {
     pub servers: usize,
     /// A behaviour of ours that is broken.
     pub mutation: Option<Mutation>,
+    /// Whether one request is sent at a time, for its time to be the side's own.
+    pub apart: bool,
 }
 
 /// Both sides, as long as this value lives.
@@ -33,6 +35,8 @@ pub struct Ground {
     pub targets: Vec<Target>,
     /// Whether every group takes part in what is for all.
     pub all_groups: bool,
+    /// Whether one request is sent at a time.
+    pub apart: bool,
 }
 
 impl Ground {
@@ -46,7 +50,10 @@ impl Ground {
     }
 
     async fn start_both(options: &GroundOptions) -> Result<Self, ConformError> {
-        let crds = target::crds(options.all_groups)?;
+        let mut crds = target::crds(options.all_groups)?;
+        if options.all_groups {
+            crds.extend(foreign::crds().await?);
+        }
         let targets = target::targets(&crds);
         let mut serving = ServingOptions::new(crds);
         // It writes into every new namespace, of which there are thousands.
@@ -67,6 +74,7 @@ impl Ground {
             ours,
             targets,
             all_groups: options.all_groups,
+            apart: options.apart,
         };
         let sides = ground.sides();
         tokio::try_join!(
@@ -110,6 +118,7 @@ impl Ground {
         Sides {
             crd: self.crd.client.clone(),
             ours: self.ours.client.clone(),
+            apart: self.apart,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod deviations;
 pub mod docs;
 mod error;
+mod foreign;
 mod form;
 pub mod ground;
 pub mod normalise;
@@ -85,7 +86,7 @@ pub async fn run(
         };
         lanes.entry(lane).or_default().push(index);
     }
-    let slots = Semaphore::new(BESIDE);
+    let slots = Semaphore::new(if ground.apart { 1 } else { BESIDE });
     let lanes = lanes.into_iter().map(|(name, lane)| {
         // Those on a kind of the whole cluster would disturb each other.
         let width = if name.is_empty() { IN_NAMESPACES } else { 1 };

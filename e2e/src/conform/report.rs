@@ -37,8 +37,8 @@ pub struct Report {
     timing: [Timing; 2],
     /// Generated operations.
     pub operations: usize,
-    /// Generated operations that differed.
-    pub failure: Option<Failure>,
+    /// Sequences of generated operations that differed.
+    pub failures: Vec<Failure>,
     /// How long the run took.
     pub took: Duration,
 }
@@ -52,7 +52,8 @@ pub struct Figures {
     pub equal: usize,
     /// Those that differed as a deviation says.
     pub deviations: usize,
-    /// Those that differed without a reason, and deviations that explained nothing.
+    /// Those that differed without a reason, deviations that explained nothing, and sequences of
+    /// generated operations that differed.
     pub different: usize,
     /// How often cases were run, on each kind and in each encoding.
     pub runs: usize,
@@ -62,6 +63,8 @@ pub struct Figures {
     pub seconds: f64,
     /// Mean time of a request by verb.
     pub milliseconds: BTreeMap<String, BothSides>,
+    /// Median time of a request by verb.
+    pub median_milliseconds: BTreeMap<String, BothSides>,
 }
 
 /// A figure of both sides.
@@ -106,7 +109,7 @@ impl Report {
         }
         self.operations += generated.operations;
         self.took += generated.took;
-        self.failure = generated.failure;
+        self.failures.extend(generated.failures);
     }
 
     /// Finds the deviations that explained nothing although their cases were run.
@@ -124,23 +127,16 @@ impl Report {
     pub fn figures(&self) -> Figures {
         let different: BTreeSet<_> = self.different.iter().map(|d| &d.case).collect();
         let equal = self.cases.values().filter(|equal| **equal).count();
-        let [crd, ours] = self.timing.each_ref().map(Timing::milliseconds);
-        let both = |verb: &&'static str| {
-            let sides = BothSides {
-                crd: round(crd.get(verb).copied().unwrap_or_default()),
-                ours: round(ours.get(verb).copied().unwrap_or_default()),
-            };
-            ((*verb).to_owned(), sides)
-        };
         Figures {
             cases: self.cases.len(),
             equal,
             deviations: self.cases.len() - equal - different.len(),
-            different: different.len() + self.unused.len() + usize::from(self.failure.is_some()),
+            different: different.len() + self.unused.len() + self.failures.len(),
             runs: self.variants,
             operations: self.operations,
             seconds: round(self.took.as_secs_f64()),
-            milliseconds: crd.keys().map(both).collect(),
+            milliseconds: both(self.timing.each_ref().map(Timing::mean)),
+            median_milliseconds: both(self.timing.each_ref().map(Timing::median)),
         }
     }
 
@@ -174,7 +170,7 @@ impl Report {
     /// Whether both sides did the same but for what is known.
     #[must_use]
     pub fn good(&self) -> bool {
-        self.different.is_empty() && self.unused.is_empty() && self.failure.is_none()
+        self.different.is_empty() && self.unused.is_empty() && self.failures.is_empty()
     }
 }
 
@@ -189,7 +185,7 @@ impl fmt::Display for Report {
                 "the deviation '{name}' explained nothing: is it still there?"
             )?;
         }
-        if let Some(failure) = &self.failure {
+        for failure in &self.failures {
             writeln!(out, "{failure}")?;
         }
         if let Some(first) = self.forms.first() {
@@ -200,12 +196,35 @@ impl fmt::Display for Report {
             )?;
         }
         writeln!(out, "longest: {}", self.slow())?;
-        writeln!(out, "{:<18}{:>10}{:>10}", "ms a request", "CRD", "ours")?;
-        for (verb, time) in &self.figures().milliseconds {
-            writeln!(out, "{verb:<18}{:>10.2}{:>10.2}", time.crd, time.ours)?;
+        let figures = self.figures();
+        writeln!(
+            out,
+            "{:<18}{:>12}{:>12}{:>12}{:>12}",
+            "ms a request", "CRD mean", "ours mean", "CRD median", "ours median"
+        )?;
+        for (verb, mean) in &figures.milliseconds {
+            let (crd, ours) = (mean.crd, mean.ours);
+            let median = &figures.median_milliseconds[verb];
+            let (crd_median, ours_median) = (median.crd, median.ours);
+            writeln!(
+                out,
+                "{verb:<18}{crd:>12.2}{ours:>12.2}{crd_median:>12.2}{ours_median:>12.2}"
+            )?;
         }
         writeln!(out, "{}", self.summary())
     }
+}
+
+/// Times of both sides by verb.
+fn both([crd, ours]: [BTreeMap<&'static str, f64>; 2]) -> BTreeMap<String, BothSides> {
+    let both = |(verb, time): (&&'static str, &f64)| {
+        let sides = BothSides {
+            crd: round(*time),
+            ours: round(ours.get(verb).copied().unwrap_or_default()),
+        };
+        ((*verb).to_owned(), sides)
+    };
+    crd.iter().map(both).collect()
 }
 
 fn round(value: f64) -> f64 {

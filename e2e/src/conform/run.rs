@@ -35,6 +35,8 @@ pub struct Sides {
     pub crd: Client,
     /// Ours.
     pub ours: Client,
+    /// Whether one gets its requests after the other, so that none is slowed down by the other.
+    pub apart: bool,
 }
 
 /// A case in one of the ways in which it is run.
@@ -131,6 +133,7 @@ impl Variant<'_> {
         let mut pair = Pair {
             crd: session(&sides.crd),
             ours: session(&sides.ours),
+            apart: sides.apart,
             watches: BTreeMap::new(),
             seen: Vec::new(),
         };
@@ -221,6 +224,7 @@ fn rough(seen: &Observed) -> String {
 struct Pair<'a> {
     crd: Session<'a>,
     ours: Session<'a>,
+    apart: bool,
     /// Watches by name, with the steps that opened them.
     watches: BTreeMap<String, usize>,
     seen: Vec<Seen>,
@@ -233,8 +237,7 @@ impl Pair<'_> {
         let (asked, crd, ours) = match step {
             Step::Request(request) => {
                 only.clone_from(&request.only);
-                let (crd, ours) =
-                    tokio::join!(self.crd.request(request), self.ours.request(request));
+                let (crd, ours) = self.request(request).await;
                 let (crd, ours) = (crd?, ours?);
                 self.check_saved(request)?;
                 let asked = format!("{} {}", request.method, request.uri);
@@ -288,6 +291,17 @@ impl Pair<'_> {
             ours,
         });
         Ok(())
+    }
+
+    async fn request(
+        &mut self,
+        request: &Request,
+    ) -> (Result<Observed, String>, Result<Observed, String>) {
+        if self.apart {
+            let crd = self.crd.request(request).await;
+            return (crd, self.ours.request(request).await);
+        }
+        tokio::join!(self.crd.request(request), self.ours.request(request))
     }
 
     /// What neither answer has cannot be saved: the case is wrong.

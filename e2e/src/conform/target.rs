@@ -6,7 +6,7 @@ use crds::catalog;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Map, Value, json};
 
-use super::{ConformError, case::Scope, case::read_yaml, variables::Variables};
+use super::{ConformError, case::Scope, case::read_yaml, foreign, variables::Variables};
 use crate::reports::Input;
 
 /// Group on whose kinds most cases run.
@@ -134,6 +134,14 @@ fn content(group: &str, name: &str) -> Map<String, Value> {
         "reports.kyverno.io" | "kyverno.io" => json!({"spec": {
             "owner": {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"},
             "results": [result], "summary": summary}}),
+        foreign::GROUP => {
+            let scanner = json!({"name": "s", "vendor": "v", "version": "1"});
+            let counts = ["critical", "high", "medium", "low", "unknown"];
+            let counts = counts.map(|level| (format!("{level}Count"), json!(0)));
+            json!({"report": {"artifact": {"repository": name}, "os": {}, "scanner": scanner,
+                "summary": Map::from_iter(counts), "updateTimestamp": "2001-02-03T04:05:06Z",
+                "vulnerabilities": []}})
+        }
         "openreports.io" => json!({"source": "s", "scope": scope, "results": [result],
             "summary": summary}),
         _ => json!({"scope": scope, "results": [result], "summary": summary}),

@@ -4,36 +4,47 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::serving::request::Outgoing;
 
-/// Sums by verb.
+/// Times by verb.
 #[derive(Clone, Debug, Default)]
-pub struct Timing(BTreeMap<&'static str, (u32, Duration)>);
+pub struct Timing(BTreeMap<&'static str, Vec<Duration>>);
 
 impl Timing {
     /// Adds one request.
     pub fn add(&mut self, verb: &'static str, time: Duration) {
-        let sum = self.0.entry(verb).or_default();
-        sum.0 += 1;
-        sum.1 += time;
+        self.0.entry(verb).or_default().push(time);
     }
 
     /// Adds all of another.
     pub fn merge(&mut self, other: &Self) {
-        for (verb, (count, time)) in &other.0 {
-            let sum = self.0.entry(verb).or_default();
-            sum.0 += count;
-            sum.1 += *time;
+        for (verb, times) in &other.0 {
+            self.0.entry(verb).or_default().extend(times);
         }
     }
 
     /// Mean milliseconds by verb.
     #[must_use]
-    pub fn milliseconds(&self) -> BTreeMap<&'static str, f64> {
-        let mean =
-            |(count, time): &(u32, Duration)| time.as_secs_f64() * 1000.0 / f64::from(*count);
-        self.0
-            .iter()
-            .map(|(verb, sum)| (*verb, mean(sum)))
-            .collect()
+    pub fn mean(&self) -> BTreeMap<&'static str, f64> {
+        self.each(|times| {
+            let count = u32::try_from(times.len()).unwrap_or(u32::MAX);
+            times.iter().sum::<Duration>() / count.max(1)
+        })
+    }
+
+    /// Median milliseconds by verb: a few requests that are slow on purpose do not count.
+    #[must_use]
+    pub fn median(&self) -> BTreeMap<&'static str, f64> {
+        self.each(|times| {
+            let mut times = times.to_vec();
+            times.sort_unstable();
+            times.get(times.len() / 2).copied().unwrap_or_default()
+        })
+    }
+
+    fn each(&self, figure: impl Fn(&[Duration]) -> Duration) -> BTreeMap<&'static str, f64> {
+        let figure = |(verb, times): (&&'static str, &Vec<Duration>)| {
+            (*verb, figure(times).as_secs_f64() * 1000.0)
+        };
+        self.0.iter().map(figure).collect()
     }
 }
 
@@ -81,12 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_means() {
+    fn means_and_medians() {
         let mut timing = Timing::default();
-        timing.add("get", Duration::from_millis(2));
-        timing.add("get", Duration::from_millis(4));
+        for milliseconds in [2, 12, 4] {
+            timing.add("get", Duration::from_millis(milliseconds));
+        }
         let mut all = Timing::default();
         all.merge(&timing);
-        assert!((all.milliseconds()["get"] - 3.0).abs() < 1e-9);
+        assert!((all.mean()["get"] - 6.0).abs() < 1e-9);
+        assert!((all.median()["get"] - 4.0).abs() < 1e-9);
     }
 }

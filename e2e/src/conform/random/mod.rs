@@ -1,15 +1,17 @@
-//! Generated operations: sequences that nobody wrote are run as cases are, and the first that
-//! differs is made small.
+//! Generated operations: sequences that nobody wrote are run as cases are, and those that differ are
+//! made small.
 
 mod objects;
 mod operations;
+mod raw;
 
 use std::{
-    fmt,
+    cell::Cell,
+    fmt, iter,
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 use proptest::{
     strategy::{Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -18,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     ConformError,
-    case::{Encoding, Row, Scope},
+    case::{Encoding, Row},
     compare::Difference,
     deviations::Deviation,
     ground::Ground,
@@ -35,6 +37,8 @@ pub const NAME: &str = "generated";
 const LENGTH: usize = 14;
 /// Sequences that run beside each other.
 const BESIDE: usize = 4;
+/// Most sequences that differ: a run ends with them.
+const FAILURES: usize = 6;
 /// Most attempts to make a failing sequence smaller.
 const SHRINKS: usize = 150;
 
@@ -43,8 +47,8 @@ const SHRINKS: usize = 150;
 pub struct Generated {
     /// Requests of sequences.
     pub operations: usize,
-    /// The first sequence that differed, made small.
-    pub failure: Option<Failure>,
+    /// Sequences that differed, made small.
+    pub failures: Vec<Failure>,
     /// How long requests took, on the CRD's side and on ours.
     pub timing: [Timing; 2],
     /// How long it took.
@@ -56,6 +60,8 @@ pub struct Generated {
 pub struct Failure {
     /// The seed of the run.
     pub seed: u64,
+    /// Whether it differed again when it was repeated.
+    pub again: bool,
     /// Its steps, as in a case file.
     pub steps: Vec<Value>,
     /// What differs.
@@ -72,8 +78,13 @@ impl fmt::Display for Failure {
         for difference in &self.differences {
             writeln!(out, "{difference}")?;
         }
+        let size = if self.again {
+            "The sequence, as small as it could be made"
+        } else {
+            "The sequence; repeated, it did not differ"
+        };
         let steps = serde_yaml::to_string(&json!({"steps": self.steps})).unwrap_or_default();
-        writeln!(out, "The sequence, as small as it could be made:\n{steps}")
+        writeln!(out, "{size}:\n{steps}")
     }
 }
 
@@ -83,7 +94,14 @@ struct Drawn<'a> {
     target: &'a Target,
 }
 
-/// Runs generated sequences until they have made that many operations, or one differs.
+impl Drawn<'_> {
+    /// How many requests it has.
+    fn length(&self) -> usize {
+        self.tree.current().iter().flatten().count()
+    }
+}
+
+/// Runs generated sequences until they have made that many operations, or several differ.
 ///
 /// # Errors
 /// When none can be drawn.
@@ -95,32 +113,46 @@ pub async fn run(
 ) -> Result<Generated, ConformError> {
     let begun = Instant::now();
     let mut runner = TestRunner::new_with_rng(Config::default(), rng(seed));
-    let targets: Vec<_> = ground
-        .targets
-        .iter()
-        .filter(|target| target.scope == Scope::Namespaced)
-        .collect();
+    let mut targets = ground.targets.iter().cycle();
     let sides = ground.sides();
+    let failed = Cell::new(0);
+    let mut planned = 0;
+    let drawn = iter::from_fn(|| {
+        if planned >= operations || failed.get() >= FAILURES {
+            return None;
+        }
+        let one = draw(targets.next()?, &mut runner);
+        planned += one.as_ref().map_or(0, Drawn::length);
+        Some(one)
+    });
+    // The next on the same kind begins after this one, as those on kinds of the whole cluster
+    // would disturb each other.
+    let width = BESIDE.min(ground.targets.len()).max(1);
+    let mut running = stream::iter(drawn)
+        .map(|one| async {
+            let one = one?;
+            let outcome = attempt(&one, &sides).await;
+            Ok::<_, ConformError>((one, outcome))
+        })
+        .buffered(width);
     let mut generated = Generated::default();
-    let mut turn = 0;
-    while generated.operations < operations && generated.failure.is_none() {
-        let mut drawn = Vec::new();
-        for _ in 0..BESIDE {
-            let target = targets[turn % targets.len()];
-            turn += 1;
-            drawn.push(draw(target, &mut runner)?);
+    let mut different = Vec::new();
+    while let Some(ran) = running.next().await {
+        let (one, outcome) = ran?;
+        generated.operations += one.length();
+        for (sum, timing) in generated.timing.iter_mut().zip(&outcome.timing) {
+            sum.merge(timing);
         }
-        let outcomes = join_all(drawn.iter().map(|one| attempt(one, &sides))).await;
-        for (one, outcome) in drawn.into_iter().zip(outcomes) {
-            generated.operations += one.tree.current().iter().flatten().count();
-            for (sum, timing) in generated.timing.iter_mut().zip(&outcome.timing) {
-                sum.merge(timing);
-            }
-            let differences = unexplained(outcome, deviations);
-            if !differences.is_empty() && generated.failure.is_none() {
-                generated.failure = Some(shrink(one, differences, &sides, seed, deviations).await);
-            }
+        let differences = unexplained(outcome, deviations);
+        if !differences.is_empty() {
+            failed.set(failed.get() + 1);
+            different.push((one, differences));
         }
+    }
+    drop(running);
+    for (one, differences) in different {
+        let failure = shrink(one, differences, &sides, seed, deviations).await;
+        generated.failures.push(failure);
     }
     generated.took = begun.elapsed();
     Ok(generated)
@@ -190,7 +222,8 @@ async fn shrink(
     deviations: &[Deviation],
 ) -> Failure {
     let mut smallest = drawn.tree.current();
-    let mut more = drawn.tree.simplify();
+    let again = !unexplained(attempt(&drawn, sides).await, deviations).is_empty();
+    let mut more = again && drawn.tree.simplify();
     for _ in 0..SHRINKS {
         if !more {
             break;
@@ -206,6 +239,7 @@ async fn shrink(
     }
     Failure {
         seed,
+        again,
         steps: smallest.into_iter().flatten().collect(),
         differences,
     }

@@ -3,7 +3,10 @@
 use proptest::{collection::vec, option, prelude::*, sample::Index, sample::select};
 use serde_json::{Value, json};
 
-use super::objects::{self, Values, contents, name, odd};
+use super::{
+    objects::{self, Values, contents, name, odd},
+    raw,
+};
 use crate::conform::target::Target;
 
 /// Names of the objects in a sequence: few, so that operations meet.
@@ -41,6 +44,7 @@ fn operation(target: &Target) -> BoxedStrategy<Vec<Value>> {
         4 => single(merge_patch(&contents)),
         2 => single(json_patch(target)),
         4 => single(apply(target, &contents)),
+        2 => single(raw_write(target, &contents)),
         3 => single(delete()),
         1 => single(finalizers()),
         1 => single(delete_collection()),
@@ -90,8 +94,12 @@ fn metadata() -> Values {
         json!({"app": "b c"}),
     ]);
     let annotations = (name(), odd());
-    (option::of(labels), option::weighted(0.2, annotations))
-        .prop_map(|(labels, annotation)| {
+    (
+        option::of(labels),
+        option::weighted(0.2, annotations),
+        option::weighted(0.1, odd_field()),
+    )
+        .prop_map(|(labels, annotation, field)| {
             let mut metadata = json!({});
             if let Some(labels) = labels {
                 metadata["labels"] = labels;
@@ -99,9 +107,41 @@ fn metadata() -> Values {
             if let Some((name, value)) = annotation {
                 metadata["annotations"] = json!({name: value});
             }
+            if let Some((field, value)) = field {
+                metadata[field] = value;
+            }
             metadata
         })
         .boxed()
+}
+
+/// A field of metadata with a value that it may not have, or that is ignored.
+fn odd_field() -> BoxedStrategy<(&'static str, Value)> {
+    let field = select(vec![
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+        "unknown",
+    ]);
+    // The garbage collector cannot find out whether there is such an owner, and leaves it alone.
+    let owner = json!([{"apiVersion": "example.org/v1", "kind": "Owner", "name": "a", "uid": "a"}]);
+    prop_oneof![
+        4 => (field, odd()),
+        1 => Just(("ownerReferences", owner)),
+    ]
+    .boxed()
 }
 
 /// Parameters of writes.
@@ -290,6 +330,29 @@ fn apply(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
                 "type": "application/apply-patch+yaml"})
         })
         .boxed()
+}
+
+/// A write of a body that no client library would make.
+fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
+    let made = target.clone();
+    let whole = (item(), contents.clone(), metadata())
+        .prop_map(move |(item, content, metadata)| object(&made, item, content, metadata));
+    let create = raw::bytes(whole.clone().boxed())
+        .prop_map(|bytes| json!({"do": "POST ${collection}", "bytes": bytes}));
+    let change = |method: &'static str, query: &'static str, kind: &'static str| {
+        let bytes = raw::bytes(whole.clone().boxed());
+        (item(), bytes).prop_map(move |(item, bytes)| {
+            json!({"do": format!("{method} ${{item {item}}}{query}"), "bytes": bytes, "type": kind})
+        })
+    };
+    prop_oneof![
+        3 => create,
+        2 => change("PUT", "", "application/json"),
+        1 => change("PUT", "?fieldValidation=Strict", "application/json"),
+        2 => change("PATCH", "", "application/merge-patch+json"),
+        1 => change("PATCH", "?fieldManager=one&force=true", "application/apply-patch+yaml"),
+    ]
+    .boxed()
 }
 
 fn delete() -> BoxedStrategy<Value> {
