@@ -75,7 +75,7 @@ async fn compare(ground: &Ground) {
 
 /// Does operations that nobody wrote, the same ones each time.
 async fn generate(ground: &Ground, operations: usize) {
-    let generated = random::run(ground, operations, SEED, &known()).await;
+    let generated = random::run(ground, operations, SEED, &known(), &|_| ()).await;
     let generated = generated.unwrap();
     for failure in &generated.failures {
         println!("{failure}");

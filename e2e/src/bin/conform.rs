@@ -6,7 +6,9 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use e2e::{
     conform::{
-        self, Selection, case, deviations, docs,
+        self, Selection, case,
+        compare::Difference,
+        deviations, docs,
         ground::{Ground, GroundOptions},
         random,
         report::Report,
@@ -19,6 +21,7 @@ use reports_server::mutation::Mutation;
 /// Compares our server with the CRDs that it replaces: the same requests, the same answers.
 #[derive(Parser)]
 #[command(name = "hack/conform", version)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are bools")]
 struct Cli {
     /// Run these cases, or rows (NAME/ROW); a `*` at the end stands for any end.
     #[arg(long = "case", value_name = "NAME")]
@@ -123,7 +126,7 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
     if operations > 0 {
         let seed = cli.seed.unwrap_or_else(rand::random);
         println!("generated operations with --seed {seed}");
-        let generated = random::run(&ground, operations, seed, &deviations).await?;
+        let generated = random::run(&ground, operations, seed, &deviations, &show).await?;
         for failure in &generated.failures {
             println!("{failure}");
         }
@@ -132,6 +135,11 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
     }
     write(cli, &report)?;
     Ok(report.good())
+}
+
+/// Shows a difference of generated operations while others run.
+fn show(difference: &Difference) {
+    eprintln!("{difference}");
 }
 
 /// Shows differences while the other cases run, whether they are known or not.

@@ -314,7 +314,7 @@ impl Normaliser {
         for prefix in &self.prefixes {
             text = texts::generated(&text, prefix);
         }
-        texts::parsers(&texts::hashes(&text))
+        texts::shape_errors(&texts::parsers(&texts::hashes(&text)))
     }
 
     /// A number, which may be a time of this run in seconds.

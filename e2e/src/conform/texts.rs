@@ -68,6 +68,21 @@ pub fn generated(text: &str, prefix: &str) -> String {
     })
 }
 
+/// Sorts the errors of an object that has not the shape of its schema, which the kube-apiserver
+/// finds in the order of a Go map.
+#[must_use]
+pub fn shape_errors(text: &str) -> String {
+    const HEAD: &str = ": errors:\n";
+    match text.split_once(HEAD) {
+        Some((before, errors)) if errors.starts_with("  .") => {
+            let mut errors: Vec<_> = errors.split('\n').collect();
+            errors.sort_unstable();
+            format!("{before}{HEAD}{}", errors.join("\n"))
+        }
+        _ => text.to_owned(),
+    }
+}
+
 /// Leaves out what Go's parsers say of bad syntax, and how Go prints maps, whose order is random.
 #[must_use]
 pub fn parsers(text: &str) -> String {

@@ -34,7 +34,6 @@ pub async fn apply(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
     };
     for _ in 0..write::MAX_ATTEMPTS {
         api.caught_up().await?;
-        request.warn();
         let response = match scope.resource.get(&scope.key(name)) {
             Some(stored) => request.change(&stored).await?,
             None => request.create().await?,
@@ -93,14 +92,6 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Warns the client of what its body repeats.
-    fn warn(&self) {
-        if self.options.field_validation == FieldValidation::Warn {
-            let repeated = self.repeated.iter().map(ToString::to_string);
-            self.scope.notes.add(repeated);
-        }
-    }
-
     /// Changes what is there; `None` when somebody else has changed it in the meantime.
     async fn change(&self, stored: &StoredObject) -> Result<Option<Response>, ApiError> {
         let live = Value::Object(write::live_form(self.scope, stored)?);
@@ -148,7 +139,7 @@ impl Request<'_> {
             .field_manager
             .apply(live, &self.config, manager, options.force, now);
         let mut value = applied.map_err(failure::apply)?;
-        self.check_strictly()?;
+        self.check_repeated()?;
         scope.version.schema.default_values(&mut value);
         let mut object = body::into_fields(value);
         if live.is_none() {
@@ -160,15 +151,25 @@ impl Request<'_> {
         Ok(object)
     }
 
-    fn check_strictly(&self) -> Result<(), ApiError> {
-        if self.options.field_validation != FieldValidation::Strict || self.repeated.is_empty() {
-            return Ok(());
+    /// Refuses a body that repeats keys, or warns the client. What cannot be applied is refused
+    /// before.
+    fn check_repeated(&self) -> Result<(), ApiError> {
+        match self.options.field_validation {
+            FieldValidation::Strict if !self.repeated.is_empty() => {
+                let lines = self.repeated.iter().map(|key| format!("\n  {key}"));
+                Err(ApiError::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal \
+                     errors:{}",
+                    lines.collect::<String>()
+                )))
+            }
+            FieldValidation::Warn => {
+                let repeated = self.repeated.iter().map(ToString::to_string);
+                self.scope.notes.add(repeated);
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        let lines = self.repeated.iter().map(|key| format!("\n  {key}"));
-        Err(ApiError::bad_request(format!(
-            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{}",
-            lines.collect::<String>()
-        )))
     }
 
     /// Who names a uid means an object that is there.

@@ -101,7 +101,8 @@ impl Drawn<'_> {
     }
 }
 
-/// Runs generated sequences until they have made that many operations, or several differ.
+/// Runs generated sequences until they have made that many operations, or several differ. `told`
+/// hears of differences as they are found, before sequences are made small.
 ///
 /// # Errors
 /// When none can be drawn.
@@ -110,6 +111,7 @@ pub async fn run(
     operations: usize,
     seed: u64,
     deviations: &[Deviation],
+    told: &dyn Fn(&Difference),
 ) -> Result<Generated, ConformError> {
     let begun = Instant::now();
     let mut runner = TestRunner::new_with_rng(Config::default(), rng(seed));
@@ -144,6 +146,7 @@ pub async fn run(
             sum.merge(timing);
         }
         let differences = unexplained(outcome, deviations);
+        differences.iter().for_each(told);
         if !differences.is_empty() {
             failed.set(failed.get() + 1);
             different.push((one, differences));

@@ -83,7 +83,7 @@ fn by_type(schema: &Value) -> Values {
     match schema["type"].as_str() {
         Some("string") => formatted(schema),
         Some("integer") => integer(schema),
-        Some("number") => select(vec![json!(0.5), json!(1), json!(2.5), json!(1e3)]).boxed(),
+        Some("number") => select(vec![json!(0.5), json!(1), json!(2.5), json!(1000)]).boxed(),
         Some("boolean") => any::<bool>().prop_map(Value::from).boxed(),
         Some("array") => vec(valid(&schema["items"]), 0..3)
             .prop_map(Value::from)
@@ -157,7 +157,7 @@ pub fn name() -> BoxedStrategy<String> {
         .boxed()
 }
 
-/// Values that nobody expects.
+/// Values that nobody expects. No whole numbers with a fraction: see the deviation of that name.
 pub fn odd() -> Values {
     let fixed = vec![
         Value::Null,
@@ -165,7 +165,6 @@ pub fn odd() -> Values {
         json!(0),
         json!(-1),
         json!(1.5),
-        json!(1.0),
         json!(1e300),
         json!(i64::MAX),
         json!(i64::MIN),

@@ -323,7 +323,8 @@ fn apply(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     let manager = select(MANAGERS.to_vec());
     let force = select(vec!["", "&force=true", "&force=true", "&dryRun=All"]);
     (item(), contents.clone(), metadata(), manager, force)
-        .prop_map(move |(item, content, metadata, manager, force)| {
+        .prop_map(move |(item, content, mut metadata, manager, force)| {
+            without_empty(&mut metadata);
             let query = format!("?fieldManager={manager}{force}");
             json!({"do": format!("PATCH ${{item {item}}}{query}"),
                 "body": object(&target, item, content, metadata),
@@ -353,6 +354,13 @@ fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
         1 => change("PATCH", "?fieldManager=one&force=true", "application/apply-patch+yaml"),
     ]
     .boxed()
+}
+
+/// Takes away the empty maps: see the deviation about what is applied as nothing.
+fn without_empty(metadata: &mut Value) {
+    if let Value::Object(fields) = metadata {
+        fields.retain(|_, value| !value.as_object().is_some_and(serde_json::Map::is_empty));
+    }
 }
 
 fn delete() -> BoxedStrategy<Value> {

@@ -23,9 +23,7 @@ enum Twist {
 
 /// Ways to write numbers and texts, values of unexpected types, and what is no JSON.
 const WAYS: &[&str] = &[
-    "1.0",
     "-0",
-    "1E2",
     "0.10",
     "1e-7",
     "1e21",
@@ -62,11 +60,11 @@ pub fn bytes(value: BoxedStrategy<Value>) -> BoxedStrategy<String> {
         1 => Just(Twist::End),
     ];
     (value, any::<Index>(), twist)
-        .prop_map(|(value, at, twist)| twisted(value, at, &twist))
+        .prop_map(|(value, at, twist)| twisted(value, |places| at.index(places), &twist))
         .boxed()
 }
 
-fn twisted(mut value: Value, at: Index, twist: &Twist) -> String {
+fn twisted(mut value: Value, at: impl Fn(usize) -> usize, twist: &Twist) -> String {
     let mut places = Vec::new();
     pointers(&value, "", &mut places);
     // Names stay, so that it is known what is written.
@@ -74,7 +72,7 @@ fn twisted(mut value: Value, at: Index, twist: &Twist) -> String {
     if places.is_empty() {
         return value.to_string();
     }
-    let place = &places[at.index(places.len())];
+    let place = &places[at(places.len())];
     let key = place.rsplit('/').next().unwrap_or_default();
     let key = Value::from(key.replace("~1", "/").replace("~0", "~"));
     let former = value.pointer(place).cloned().unwrap_or_default();
@@ -105,7 +103,7 @@ mod tests {
 
     fn made(twist: &Twist) -> String {
         let value = json!({"metadata": {"name": "a"}, "x": 1});
-        twisted(value, Index::default(), twist)
+        twisted(value, |_| 0, twist)
     }
 
     #[test]
