@@ -2,6 +2,7 @@
 //! behind the aggregator.
 
 mod certificates;
+mod database;
 mod error;
 mod install;
 pub mod request;
@@ -14,12 +15,14 @@ use std::{
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use pgtest::{Postgres, PostgresOptions};
 use tempfile::TempDir;
 
 pub use error::ServingError;
 
-use self::request::{Answer, Outgoing};
+use self::{
+    database::Database,
+    request::{Answer, Outgoing},
+};
 use crate::cluster::{Cluster, ClusterOptions, Process, ProcessSpec, network};
 
 /// Namespace of the Service in front of the servers.
@@ -84,7 +87,7 @@ pub struct Serving {
     /// The administrator's client.
     pub client: Client,
     files: TempDir,
-    postgres: Option<Postgres>,
+    database: Option<Database>,
     servers: Vec<Process>,
 }
 
@@ -105,7 +108,7 @@ impl Serving {
             cluster,
             client,
             files,
-            postgres: None,
+            database: None,
             servers: Vec::new(),
         };
         for crd in &serving.options.crds {
@@ -121,8 +124,7 @@ impl Serving {
     pub async fn switch(&mut self) -> Result<(), ServingError> {
         let ca = certificates::write(self.files.path(), &format!("{SERVICE}.{NAMESPACE}.svc"))?;
         if self.options.storage == Storage::Postgres {
-            let started = Postgres::start(PostgresOptions::default()).await;
-            self.postgres = Some(started.map_err(|e| ServingError::Postgres(format!("{e:#}")))?);
+            self.database = Some(Database::start(&self.cluster, self.files.path()).await?);
         }
         self.run_servers()?;
         self.take_over(&ca).await
@@ -151,13 +153,10 @@ impl Serving {
             format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
             "--shutdown-delay=0s".to_owned(),
         ];
-        match &self.postgres {
+        match &self.database {
             None => args.push(format!("--database={}", self.file("reports.db"))),
-            Some(postgres) => {
-                let params = postgres
-                    .params_dir()
-                    .map_err(|error| ServingError::Postgres(format!("{error:#}")))?;
-                args.push(format!("--database-dir={}", params.display()));
+            Some(database) => {
+                args.push(format!("--database-dir={}", database.params().display()));
                 args.push("--cluster-identity=serving".to_owned());
             }
         }
