@@ -3,14 +3,14 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use database::{ConnectOptions, ConnectionTask, ParametersReader, Session};
 use tokio::{
-    sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, watch},
+    sync::{Notify, OwnedMutexGuard, Semaphore, SemaphorePermit, watch},
     time::timeout,
 };
 use tokio_postgres::{
@@ -260,6 +260,10 @@ pub(super) struct Readers {
     connector: Arc<Connector>,
     permits: Semaphore,
     idle: Mutex<Vec<Link>>,
+    /// Connections that are in somebody's hands.
+    in_use: AtomicUsize,
+    /// Somebody is done with a connection.
+    returned: Notify,
     /// Whether a connection was opened since [`Readers::take_opened`].
     opened: AtomicBool,
 }
@@ -270,32 +274,68 @@ impl Readers {
             connector,
             permits: Semaphore::new(max.max(1)),
             idle: Mutex::default(),
+            in_use: AtomicUsize::new(0),
+            returned: Notify::new(),
             opened: AtomicBool::new(false),
         }
     }
 
-    /// A connection, as soon as one is free.
+    /// A connection, as soon as one is free. Where no further one can be had (the database has none
+    /// left, or has a certificate that is not known here yet), one that is in use is waited for.
     pub async fn get(&self) -> Result<Reader<'_>, PostgresError> {
         // The semaphore is never closed.
         let Ok(Ok(permit)) = timeout(STATEMENT, self.permits.acquire()).await else {
             return Err(PostgresError::Timeout(STATEMENT));
         };
-        loop {
-            let idle = self.lock().pop();
-            let link = match idle {
-                Some(link) if self.connector.is_current(&link) => link,
-                Some(_) => continue,
-                None => {
-                    let link = self.connector.connect().await?;
+        let link = match self.take_idle() {
+            Some(link) => link,
+            None => match self.connector.connect().await {
+                Ok(link) => {
                     self.opened.store(true, Ordering::Relaxed);
                     link
                 }
-            };
-            return Ok(Reader {
-                link,
+                Err(error) => match timeout(STATEMENT, self.next_returned()).await {
+                    Ok(Some(link)) => link,
+                    Ok(None) | Err(_) => return Err(error),
+                },
+            },
+        };
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+        Ok(Reader {
+            link,
+            hand: Hand {
                 readers: self,
                 _permit: permit,
-            });
+            },
+        })
+    }
+
+    /// An idle connection with the parameters that are in force.
+    fn take_idle(&self) -> Option<Link> {
+        let mut idle = self.lock();
+        while let Some(link) = idle.pop() {
+            if self.connector.is_current(&link) {
+                return Some(link);
+            }
+        }
+        None
+    }
+
+    /// A connection that somebody else is done with; `None` once nobody has one.
+    async fn next_returned(&self) -> Option<Link> {
+        loop {
+            let returned = self.returned.notified();
+            if let Some(link) = self.take_idle() {
+                // Of several that came back, the others are for others who wait.
+                self.returned.notify_one();
+                return Some(link);
+            }
+            // Those who wait here hold permits, too, but none of them will give back a connection.
+            if self.in_use.load(Ordering::Relaxed) == 0 {
+                self.returned.notify_one();
+                return None;
+            }
+            returned.await;
         }
     }
 
@@ -323,15 +363,14 @@ impl Readers {
 /// A connection that reads. Dropped without [`Reader::keep`] it is closed.
 pub(super) struct Reader<'a> {
     link: Link,
-    readers: &'a Readers,
-    _permit: SemaphorePermit<'a>,
+    hand: Hand<'a>,
 }
 
 impl Reader<'_> {
     /// Leaves the connection to the next one.
     pub fn keep(self) {
-        let Self { link, readers, .. } = self;
-        readers.lock().push(link);
+        let Self { link, hand } = self;
+        hand.readers.lock().push(link);
     }
 }
 
@@ -342,3 +381,19 @@ impl std::ops::Deref for Reader<'_> {
         &self.link
     }
 }
+
+/// The right to use one of the connections.
+struct Hand<'a> {
+    readers: &'a Readers,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.readers.in_use.fetch_sub(1, Ordering::Relaxed);
+        self.readers.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;
