@@ -13,7 +13,7 @@ use std::{
 use crds::control::{DatabaseEngine, GateState, ImportMode, ImportType, MovePhase, move_file};
 use pgtest::{Params, Postgres, PostgresOptions, Proxy};
 use rstest::rstest;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio::runtime::Runtime;
 
 use super::{Bed, Fixture, RING, Seen, def, item, key, reports, seen, suite};
@@ -66,8 +66,11 @@ impl Home {
         self.tell(move_file::CLUSTER_IDENTITY, &self.identity);
     }
 
+    /// Puts a file in its place at once, as the kubelet does: it is looked at all the time.
     fn tell(&self, name: &str, text: &str) {
-        std::fs::write(self.orders().join(name), text).unwrap();
+        let file = NamedTempFile::new_in(&self.directory).unwrap();
+        std::fs::write(&file, text).unwrap();
+        file.persist(self.orders().join(name)).unwrap();
     }
 
     fn options(&self) -> StoreOptions {
