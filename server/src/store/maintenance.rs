@@ -10,8 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Store, StoreError, committer::unavailable, handle::WeakStore};
 
-/// Rows dropped in one transaction: few enough that writes do not wait for long.
+/// Changes whose horizons are raised in one transaction.
 const CHUNK: usize = 1000;
+/// Rows dropped in one transaction, texts of reports among them: few enough that writes that come
+/// meanwhile hardly wait longer than for other writes.
+const ROWS: usize = 200;
 /// Bounds of the pause between rounds.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(20));
 
@@ -90,7 +93,7 @@ impl Store {
     async fn collect_chunk(&self) -> Result<bool, StoreError> {
         self.order(|committer| {
             async move {
-                let dropped = committer.engine.collect_garbage(CHUNK).await;
+                let dropped = committer.engine.collect_garbage(ROWS).await;
                 dropped.map(|n| n > 0).map_err(unavailable)
             }
             .boxed()

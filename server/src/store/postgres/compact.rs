@@ -17,8 +17,8 @@ use crate::{
     store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL},
 };
 
-/// Texts of projections that are looked at in a round, behind the lock of all writers: a few
-/// milliseconds.
+/// Texts of projections that are looked at at a time, behind the lock of all writers: a few
+/// milliseconds, and so only once nothing else is left to drop.
 const UNREFERRED: i32 = 500;
 
 /// The commits that were made by `before`, and as many as make the log too large.
@@ -167,13 +167,15 @@ pub(super) async fn collect_garbage(engine: &Postgres, max: usize) -> Result<usi
     for row in &ids {
         dropped += drop_rows(engine, &link, column(row, "id")?, max).await?;
     }
-    let rows = link
-        .query(
-            "SELECT reports_server.drop_projections_v1($1, $2) AS dropped",
-            &[(&engine.cluster, Type::INT4), (&UNREFERRED, Type::INT4)],
-        )
-        .await?;
-    dropped += rows.first().map_or(Ok(0), |row| number(row, "dropped"))?;
+    if dropped == 0 {
+        let rows = link
+            .query(
+                "SELECT reports_server.drop_projections_v1($1, $2) AS dropped",
+                &[(&engine.cluster, Type::INT4), (&UNREFERRED, Type::INT4)],
+            )
+            .await?;
+        dropped = rows.first().map_or(Ok(0), |row| number(row, "dropped"))?;
+    }
     slot.put(link);
     Ok(usize::try_from(dropped).unwrap_or(usize::MAX))
 }
