@@ -139,7 +139,7 @@ impl Alone {
                     let mut latency = histogram()?;
                     for write in hand {
                         let at = Instant::now();
-                        let written = store.write(&resource, write).await;
+                        let written = store.write(&resource, &write).await;
                         written.map_err(|error| anyhow!("{}: {error}", verb.name()))?;
                         latency.saturating_record(u64::try_from(at.elapsed().as_micros())?);
                     }

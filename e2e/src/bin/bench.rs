@@ -10,6 +10,10 @@ use e2e::{
 };
 use serde_json::{Value, json};
 
+/// The server's, whose store is measured in this process, too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How fast and how large the server is, beside the CRD, plain SQL and a server that costs nothing.
 #[derive(Parser, Debug)]
 #[command(name = "hack/bench")]

@@ -226,7 +226,7 @@ impl Walk {
         self.path.push(element);
         let below = self.visit(pair, of);
         if let Some(element) = self.path.pop() {
-            findings.add_below(&element, below);
+            findings.add_below(|| element, below);
         }
     }
 }

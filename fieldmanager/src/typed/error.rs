@@ -50,12 +50,12 @@ impl Findings {
         });
     }
 
-    /// Takes over what a child found.
-    pub fn add_below(&mut self, element: &impl fmt::Display, below: Self) {
+    /// Takes over what a child found; `element` is asked only where there is something.
+    pub fn add_below<E: fmt::Display>(&mut self, element: impl FnOnce() -> E, below: Self) {
         if below.0.is_empty() {
             return;
         }
-        let prefix = element.to_string();
+        let prefix = element().to_string();
         self.0
             .extend(below.0.into_iter().map(|error| ValidationError {
                 path: format!("{prefix}{}", error.path),

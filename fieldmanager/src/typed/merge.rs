@@ -98,7 +98,7 @@ fn visit_map(map: &MapType, sides: Sides<'_>, findings: &mut Findings) -> Option
         };
         let mut found = Findings::default();
         let value = visit(below, map.type_of(key), &mut found);
-        findings.add_below(&PathElement::field(key.as_str()), found);
+        findings.add_below(|| PathElement::field(key.as_str()), found);
         merged.extend(value.map(|value| (key.clone(), value)));
     }
     (!merged.is_empty()).then_some(Value::Object(merged))

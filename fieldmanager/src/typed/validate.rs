@@ -50,22 +50,24 @@ fn walk_list(list: &List, items: &[Value], duplicates: Duplicates) -> Findings {
     let mut findings = Findings::default();
     let mut seen = BTreeSet::new();
     for (index, item) in (0..).zip(items) {
-        let element = if list.relation == ListRelation::Atomic {
-            PathElement::Index(index)
-        } else {
-            let element = match path_element(list, item) {
-                Ok(element) => element,
-                Err(message) => {
-                    findings.add(format!("element {index}: {message}"));
-                    return findings;
-                }
-            };
-            if !seen.insert(element.clone()) && duplicates == Duplicates::Refused {
-                findings.add(format!("duplicate entries for key {element}"));
+        if list.relation == ListRelation::Atomic {
+            let below = walk(item, &list.items, duplicates);
+            findings.add_below(|| PathElement::Index(index), below);
+            continue;
+        }
+        let element = match path_element(list, item) {
+            Ok(element) => element,
+            Err(message) => {
+                findings.add(format!("element {index}: {message}"));
+                return findings;
             }
-            element
         };
-        findings.add_below(&element, walk(item, &list.items, duplicates));
+        if duplicates == Duplicates::Refused && seen.contains(&element) {
+            findings.add(format!("duplicate entries for key {element}"));
+        }
+        let below = walk(item, &list.items, duplicates);
+        findings.add_below(|| &element, below);
+        seen.insert(element);
     }
     findings
 }
@@ -73,15 +75,15 @@ fn walk_list(list: &List, items: &[Value], duplicates: Duplicates) -> Findings {
 fn walk_map(map: &MapType, entries: &Map<String, Value>, duplicates: Duplicates) -> Findings {
     let mut findings = Findings::default();
     for (key, entry) in entries {
-        let element = PathElement::field(key.as_str());
+        let element = || PathElement::field(key.as_str());
         let of = map.type_of(key);
         if of.is_undeclared() {
             let mut below = Findings::default();
             below.add("field not declared in schema");
-            findings.add_below(&element, below);
+            findings.add_below(element, below);
             break;
         }
-        findings.add_below(&element, walk(entry, of, duplicates));
+        findings.add_below(element, walk(entry, of, duplicates));
     }
     findings
 }

@@ -49,14 +49,19 @@ async fn store(
     api: &Api,
     scope: &Scope,
     view: &View,
-    template: Object,
+    mut template: Object,
     attempts: usize,
     dry_run: bool,
 ) -> Result<Response, ApiError> {
     let generated = create::needs_name(&template);
+    let has_generate_name = !meta::text(&template, "generateName").is_empty();
     let mut attempt = 1;
     loop {
-        let mut object = template.clone();
+        let mut object = if attempt < attempts {
+            template.clone()
+        } else {
+            std::mem::take(&mut template)
+        };
         if generated {
             create::generate_name(&mut object);
         }
@@ -66,7 +71,7 @@ async fn store(
         match once(api, scope, view, &name, object, dry_run).await? {
             Some(response) => return Ok(response),
             None if attempt < attempts => attempt += 1,
-            None => return Err(taken(scope, &template, &name)),
+            None => return Err(taken(scope, has_generate_name, &name)),
         }
     }
 }
@@ -126,9 +131,9 @@ pub async fn once(
 }
 
 /// 409 for a name that is taken.
-fn taken(scope: &Scope, template: &Object, name: &str) -> ApiError {
+fn taken(scope: &Scope, has_generate_name: bool, name: &str) -> ApiError {
     let (group, plural) = (&scope.definition.group, &scope.definition.plural);
-    if !meta::text(template, "generateName").is_empty() {
+    if has_generate_name {
         return ApiError::generate_name_conflict(group, plural, name);
     }
     let deleting = scope

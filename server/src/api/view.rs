@@ -181,6 +181,23 @@ impl View {
         }
     }
 
+    /// A stored object in this form, as a value. Of an object of which only metadata is asked for,
+    /// nothing else is read.
+    ///
+    /// # Errors
+    /// When the stored text cannot be read.
+    pub fn form(&self, object: &StoredObject, headers: bool) -> Result<Value, ApiError> {
+        let object = match self.accepted.transform {
+            Transform::PartialObjectMetadata(_) => {
+                let metadata = object.metadata_json().map_err(ApiError::internal)?;
+                let metadata = serde_json::from_slice(&metadata).map_err(ApiError::internal)?;
+                Value::Object(Map::from_iter([("metadata".to_owned(), metadata)]))
+            }
+            _ => self.value(object)?,
+        };
+        Ok(self.transform(object, headers))
+    }
+
     /// A bookmark at `rv`; the one that ends the initial events says so.
     #[must_use]
     pub fn bookmark(&self, rv: u64, initial_events_end: bool, headers: bool) -> Value {
@@ -215,7 +232,7 @@ impl View {
         object: &StoredObject,
     ) -> Result<axum::response::Response, ApiError> {
         if !self.streams() {
-            return self.respond_value(code, self.value(object)?);
+            return response::object(code, self.accepted, &self.form(object, true)?);
         }
         let mut body = Vec::new();
         self.append(&mut body, object, true)?;

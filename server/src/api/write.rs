@@ -93,7 +93,7 @@ pub fn live_form(scope: &Scope, object: &StoredObject) -> Result<Object, ApiErro
 /// See [`Failure`].
 pub async fn commit(api: &Api, scope: &Scope, write: Write) -> Result<Written, Failure> {
     loop {
-        match api.store.write(scope.name(), write.clone()).await {
+        match api.store.write(scope.name(), &write).await {
             Err(WriteError::Gate(_)) => {
                 gate::pass(scope).await.map_err(Failure::Gate)?;
             }

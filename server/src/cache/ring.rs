@@ -109,7 +109,7 @@ mod tests {
     };
 
     fn event(rv: u64) -> Arc<Event> {
-        let object = Encoded::from_value(json!({"metadata": {"name": "n"}})).unwrap();
+        let object = Encoded::from_value(&json!({"metadata": {"name": "n"}})).unwrap();
         let object = Arc::new(object.into_object(ObjectKey::new("ns", "n"), rv, false));
         Arc::new(Event::new(EventType::Added, rv, object, Previous::None))
     }

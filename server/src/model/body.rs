@@ -6,8 +6,11 @@ mod layout;
 
 use std::io;
 
-use serde::{Serialize as _, ser::Error as _};
-use serde_json::Value;
+use serde::{
+    Serialize, Serializer,
+    ser::{Error as _, SerializeMap as _},
+};
+use serde_json::{Map, Value};
 
 use self::{frame::Framed, layout::Layout};
 use super::{Labels, ObjectKey, StoredObject, projection::Projection};
@@ -114,23 +117,53 @@ impl serde_json::ser::Formatter for GoNumbers {
     }
 }
 
+/// An object without `metadata.resourceVersion`.
+struct Unversioned<'a>(&'a Value);
+
+impl Serialize for Unversioned<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(fields) = self.0 else {
+            return self.0.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(Some(fields.len()))?;
+        for (key, value) in fields {
+            match value {
+                Value::Object(metadata) if key == "metadata" => {
+                    map.serialize_entry(key, &WithoutVersion(metadata))?;
+                }
+                value => map.serialize_entry(key, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// Metadata without its resourceVersion.
+struct WithoutVersion<'a>(&'a Map<String, Value>);
+
+impl Serialize for WithoutVersion<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(key, _)| *key != "resourceVersion"))
+    }
+}
+
+/// Room for the text of a report, in bytes; larger ones take more as they are written.
+const TYPICAL: usize = 8 << 10;
+
 impl Encoded {
     /// Encodes `object`; a resourceVersion in it is left out.
-    pub fn from_value(mut object: Value) -> Result<Self, BodyError> {
-        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-            metadata.remove("resourceVersion");
-        }
+    pub fn from_value(object: &Value) -> Result<Self, BodyError> {
         // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so),
         // which makes this text canonical.
-        let mut text = Vec::with_capacity(256);
+        let mut text = Vec::with_capacity(TYPICAL);
         let mut serializer = serde_json::Serializer::with_formatter(&mut text, GoNumbers);
-        object.serialize(&mut serializer)?;
+        Unversioned(object).serialize(&mut serializer)?;
         Self::from_json(String::from_utf8(text).map_err(serde_json::Error::custom)?)
     }
 
     /// Encodes `object`, with what is projected of it, and its text in two parts.
-    pub fn with_projection(object: Value) -> Result<Self, BodyError> {
-        let projection = Projection::of(&object).map(Box::new);
+    pub fn with_projection(object: &Value) -> Result<Self, BodyError> {
+        let projection = Projection::of(object).map(Box::new);
         let encoded = Self::from_value(object)?;
         Ok(Self {
             projection,
@@ -194,7 +227,7 @@ mod tests {
     use super::Encoded;
     use crate::model::{ObjectKey, StoredObject};
 
-    fn stored(object: Value, rv: u64) -> StoredObject {
+    fn stored(object: &Value, rv: u64) -> StoredObject {
         Encoded::from_value(object)
             .unwrap()
             .into_object(ObjectKey::new("ns", "n"), rv, false)
@@ -210,7 +243,7 @@ mod tests {
     fn text_carries_the_version_it_was_committed_with() {
         let mut want = report();
         want["metadata"]["resourceVersion"] = json!("42");
-        let object = stored(report(), 42);
+        let object = stored(&report(), 42);
         assert_eq!(object.json().unwrap(), want.to_string());
         assert_eq!(
             object.metadata_json().unwrap(),
@@ -231,7 +264,7 @@ mod tests {
         want["metadata"]["resourceVersion"] = json!("42");
         want["apiVersion"] = json!("group.example/v1beta1");
         let mut out = b"[".to_vec();
-        stored(report(), 42)
+        stored(&report(), 42)
             .append_json(&mut out, Some("group.example/v1beta1"))
             .unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), format!("[{want}"));
@@ -247,7 +280,7 @@ mod tests {
             json!({"name": "n", "selfLink": ""}),
         ] {
             let mut want = json!({"metadata": metadata, "z": 1});
-            let got = stored(want.clone(), 9);
+            let got = stored(&want, 9);
             want["metadata"]["resourceVersion"] = json!("9");
             assert_eq!(got.json().unwrap(), want.to_string());
             assert_eq!(got.metadata_json().unwrap(), want["metadata"].to_string());
@@ -258,9 +291,9 @@ mod tests {
     fn bodies_are_equal_when_their_texts_are() {
         let mut other = report();
         other["metadata"]["resourceVersion"] = json!("1000");
-        assert_eq!(stored(report(), 1).body, stored(other.clone(), 2).body);
+        assert_eq!(stored(&report(), 1).body, stored(&other, 2).body);
         other["results"] = json!([]);
-        assert_ne!(stored(report(), 1).body, stored(other, 1).body);
+        assert_ne!(stored(&report(), 1).body, stored(&other, 1).body);
     }
 
     #[test]
@@ -269,7 +302,7 @@ mod tests {
             (9.223_372_036_854_776e18, "9223372036854776000"),
             (0.5, "0.5"),
         ] {
-            let stored = stored(json!({"metadata": {}, "z": value}), 9);
+            let stored = stored(&json!({"metadata": {}, "z": value}), 9);
             let json = stored.json().unwrap();
             let end = format!("\"z\":{text}}}");
             assert!(json.ends_with(end.as_bytes()), "{json:?}");
@@ -284,10 +317,10 @@ mod tests {
             json!({"metadata": []}),
             json!({"metadata": {"uid": 1}}),
         ] {
-            assert!(Encoded::from_value(bad.clone()).is_err(), "{bad}");
+            assert!(Encoded::from_value(&bad).is_err(), "{bad}");
         }
         let nul = json!({"metadata": {"labels": {"a": "x\u{0}y"}}});
-        assert!(Encoded::from_value(nul).is_err());
+        assert!(Encoded::from_value(&nul).is_err());
     }
 
     #[test]

@@ -158,7 +158,7 @@ async fn delete(
             last: Value::Object(fields),
         },
     };
-    match store.write(&resource.def().resource, write).await {
+    match store.write(&resource.def().resource, &write).await {
         Ok(_) => Ok(true),
         Err(WriteError::NotFound(_) | WriteError::Conflict { .. }) => Ok(false),
         Err(other) => Err(other),

@@ -182,7 +182,7 @@ impl Store {
     pub async fn write(
         &self,
         resource: &GroupResource,
-        write: Write,
+        write: &Write,
     ) -> Result<Written, WriteError> {
         let resource = self.known(resource)?.record().id;
         let (key, kind, object) = match write {
@@ -191,20 +191,22 @@ impl Store {
                 key,
                 expected_rv,
                 object,
-            } => (key, OpKind::Update { expected_rv }, object),
+            } => {
+                let expected_rv = *expected_rv;
+                (key, OpKind::Update { expected_rv }, object)
+            }
             Write::Delete {
                 key,
                 expected_uid,
                 expected_rv,
                 last,
-            } => (
-                key,
-                OpKind::Delete {
-                    expected_uid,
-                    expected_rv,
-                },
-                last,
-            ),
+            } => {
+                let kind = OpKind::Delete {
+                    expected_uid: expected_uid.clone(),
+                    expected_rv: *expected_rv,
+                };
+                (key, kind, last)
+            }
         };
         // Nothing is projected of what is deleted.
         let object = match kind {
@@ -215,7 +217,7 @@ impl Store {
         };
         let op = Op {
             resource,
-            key,
+            key: key.clone(),
             kind,
             object,
         };

@@ -137,7 +137,7 @@ fn read_item(
     }
     let rv = parse_rv(text("resourceVersion"))
         .map_err(|reason| (".metadata.resourceVersion", reason))?;
-    let object = encode(type_, object, projects)?;
+    let object = encode(type_, &object, projects)?;
     Ok(ImportEntry {
         type_,
         key,
@@ -147,7 +147,7 @@ fn read_item(
     })
 }
 
-fn encode(type_: ImportType, object: Value, projects: bool) -> Result<Encoded, ItemError> {
+fn encode(type_: ImportType, object: &Value, projects: bool) -> Result<Encoded, ItemError> {
     // A deletion is logged with the last state, so it needs the object as well.
     let encoded = if projects && type_ != ImportType::Deleted {
         Encoded::with_projection(object)

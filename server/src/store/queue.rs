@@ -267,7 +267,7 @@ mod tests {
     type Answer = oneshot::Receiver<Result<Written, WriteError>>;
 
     fn pending(name: &str) -> (Pending, Answer) {
-        let object = Encoded::from_value(json!({"metadata": {"name": name}})).unwrap();
+        let object = Encoded::from_value(&json!({"metadata": {"name": name}})).unwrap();
         let key = ObjectKey::new("ns", name);
         let op = Op {
             resource: ResourceId(1),

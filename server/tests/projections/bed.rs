@@ -89,7 +89,7 @@ impl Bed {
                 }
             }
         };
-        self.store.write(&resource(kind), write).await.unwrap();
+        self.store.write(&resource(kind), &write).await.unwrap();
     }
 
     /// Deletes what is there, if something is.
@@ -105,7 +105,7 @@ impl Bed {
             expected_rv: None,
             last: stored.value().unwrap(),
         };
-        self.store.write(&resource, write).await.unwrap();
+        self.store.write(&resource, &write).await.unwrap();
     }
 
     pub async fn import(&self, kind: usize, mode: ImportMode, items: Vec<(ImportType, Value)>) {

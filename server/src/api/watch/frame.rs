@@ -36,7 +36,7 @@ fn stored(
     headers: bool,
 ) -> Result<Bytes, ApiError> {
     if view.is_protobuf() {
-        return protobuf_frame(type_, &view.transform(view.value(object)?, headers));
+        return protobuf_frame(type_, &view.form(object, headers)?);
     }
     line(type_, |out| view.append(out, object, headers))
 }

@@ -98,7 +98,7 @@ impl Bed {
     }
 
     pub async fn write(&self, write: Write) -> Result<Written, WriteError> {
-        self.store.write(&reports(), write).await
+        self.store.write(&reports(), &write).await
     }
 
     pub async fn create(&self, name: &str, uid: &str) -> Result<Written, WriteError> {

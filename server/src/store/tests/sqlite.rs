@@ -128,7 +128,7 @@ async fn create_for_ever(store: Store, writer: usize, acknowledged: mpsc::Sender
             key: key(&name),
             object: report(&name, "u", "a"),
         };
-        let written = store.write(&reports(), write).await.unwrap();
+        let written = store.write(&reports(), &write).await.unwrap();
         if acknowledged.send((name, written.event.rv())).is_err() {
             return;
         }

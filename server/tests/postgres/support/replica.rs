@@ -162,7 +162,7 @@ impl Replica {
             key: ObjectKey::new("ns", name),
             object: report(name, &format!("u-{name}"), 0),
         };
-        let written = self.run(async move { store.write(&reports(), write).await });
+        let written = self.run(async move { store.write(&reports(), &write).await });
         Ok(written.await?.event.rv())
     }
 }

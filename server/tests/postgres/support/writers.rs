@@ -144,7 +144,7 @@ impl Client {
             return;
         };
         let began = Instant::now();
-        let result = self.store.write(&reports(), self.choose(name, id)).await;
+        let result = self.store.write(&reports(), &self.choose(name, id)).await;
         let waited = u64::try_from(began.elapsed().as_millis()).unwrap();
         self.desk.slowest.fetch_max(waited, Ordering::Relaxed);
         match result {

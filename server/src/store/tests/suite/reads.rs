@@ -45,7 +45,7 @@ pub async fn a_watch_sees_what_comes_and_its_position_follows(fixture: &dyn Fixt
     };
     let rv = bed
         .store
-        .write(&other.resource, create)
+        .write(&other.resource, &create)
         .await
         .unwrap()
         .event
