@@ -3,6 +3,7 @@
 //! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
 //! every default resolved.
 
+mod checks;
 mod scale;
 mod template;
 #[cfg(test)]
@@ -15,16 +16,15 @@ pub use scale::{Replicas, Scale};
 use std::collections::BTreeMap;
 
 use crds::{
-    control, names as crd_names,
+    names as crd_names,
     v1alpha1::{
         ReportsServer, ReportsServerSpec,
         defaults::{self, Effective},
         reasons,
         spec::{
-            ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogFormat, LogLevel,
-            PullPolicy, ServerSpec,
+            ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogLevel, PullPolicy,
+            ServerSpec,
         },
-        support::{NOT_SUPPORTED, unsupported_fields},
     },
 };
 use jiff::Timestamp;
@@ -267,15 +267,15 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         );
     };
     let effective = Effective::of(spec);
-    check_name(&name)?;
-    check_supported(spec)?;
-    check_groups(spec)?;
-    check_lifetimes(&effective)?;
-    check_claims(&name, object, facts.claims)?;
-    check_namespace(&spec.target_namespace, facts.namespace)?;
+    checks::name(&name)?;
+    checks::supported(spec)?;
+    checks::groups(spec)?;
+    checks::lifetimes(&effective)?;
+    checks::claims(&name, object, facts.claims)?;
+    checks::namespace(&spec.target_namespace, facts.namespace)?;
 
     let names = Names::new(&name);
-    check_pods(spec, &names)?;
+    checks::pods(spec, &names)?;
     let confirmed = object
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
@@ -307,188 +307,6 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
 
 fn refuse<T>(reason: &'static str, message: String) -> Result<T, Refusal> {
     Err(Refusal { reason, message })
-}
-
-/// The CRD's rules say the same; a cluster may hold objects from before them.
-fn check_name(name: &str) -> Result<(), Refusal> {
-    if name.chars().count() <= crd_names::MAX_NAME_LENGTH {
-        return Ok(());
-    }
-    refuse(
-        reasons::INVALID_SPEC,
-        format!(
-            "metadata.name: must have at most {} characters",
-            crd_names::MAX_NAME_LENGTH
-        ),
-    )
-}
-
-fn check_supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
-    let mut found: Vec<String> = unsupported_fields(spec)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    found.extend(out_of_place(spec));
-    let logging = spec
-        .server
-        .as_ref()
-        .and_then(|server| server.logging.as_ref());
-    if logging.is_some_and(|logging| logging.format == Some(LogFormat::Text)) {
-        found.push(format!(
-            "spec.server.logging.format: Text is {NOT_SUPPORTED}"
-        ));
-    }
-    if found.is_empty() {
-        return Ok(());
-    }
-    refuse(reasons::NOT_SUPPORTED, found.join("; "))
-}
-
-/// Fields that have no effect in the mode at hand. They are never ignored.
-fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
-    let database = spec.database.clone().unwrap_or_default();
-    let mode = database.mode.unwrap_or_default();
-    let server = spec.server.clone().unwrap_or_default();
-    let several = server.replicas.is_some_and(|replicas| replicas > 1);
-    let shared = [
-        (several, "spec.server.replicas: more than 1"),
-        (server.autoscaling.is_some(), "spec.server.autoscaling"),
-        (database.pool.is_some(), "spec.database.pool"),
-        (spec.cluster_identity.is_some(), "spec.clusterIdentity"),
-    ];
-    let shared = shared
-        .iter()
-        .filter(|(given, _)| *given && mode == DatabaseMode::Embedded);
-    let shared = shared.map(|(_, field)| {
-        format!(
-            "{field} needs PostgreSQL: set spec.database.mode to Managed, External or CloudNativePG"
-        )
-    });
-    let image = spec
-        .images
-        .as_ref()
-        .is_some_and(|images| images.postgres.is_some());
-    let image = (image && mode != DatabaseMode::Managed)
-        .then(|| "spec.images.postgres belongs to spec.database.mode Managed".to_owned());
-    let backup = database.backup.is_some() && mode != DatabaseMode::Managed;
-    let backup = backup.then(|| {
-        "spec.database.backup belongs to spec.database.mode Managed; back an External database up \
-         where it runs, and a CloudNativePG one by its own settings"
-            .to_owned()
-    });
-    shared.chain(image).chain(backup).collect()
-}
-
-fn check_pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {
-    let Some(server) = &spec.server else {
-        return Ok(());
-    };
-    let account = server.service_account.as_ref();
-    if account.is_some_and(|account| account.name.is_some() && account.annotations.is_some()) {
-        return refuse(
-            reasons::INVALID_SPEC,
-            "spec.server.serviceAccount.annotations: are for the ServiceAccount that the operator \
-             makes; annotate the one of serviceAccount.name yourself"
-                .to_owned(),
-        );
-    }
-    match &server.pod_template {
-        Some(template) => template::check(template, &names.selector()),
-        None => Ok(()),
-    }
-}
-
-/// Groups that the kube-apiserver or this project needs itself.
-fn check_groups(spec: &ReportsServerSpec) -> Result<(), Refusal> {
-    for (index, api) in spec.apis.iter().enumerate() {
-        let group = api.group.as_str();
-        let why = if group == control::GROUP || group == crd_names::API_GROUP {
-            "belongs to this project and cannot be served as a report API"
-        } else if !group.contains('.')
-            || group.ends_with(".k8s.io")
-            || group.ends_with(".kubernetes.io")
-        {
-            "belongs to Kubernetes and cannot be served as a report API"
-        } else {
-            continue;
-        };
-        let message = format!("spec.apis[{index}].group: {group} {why}; name a report API");
-        return refuse(reasons::INVALID_SPEC, message);
-    }
-    Ok(())
-}
-
-fn check_lifetimes(effective: &Effective) -> Result<(), Refusal> {
-    let (ca, leaf) = (effective.ca_validity, effective.cert_validity);
-    if ca < leaf * 2 {
-        return refuse(
-            reasons::INVALID_SPEC,
-            format!(
-                "spec.tls.operator.caValidity: must be at least twice certValidity ({}s), so that \
-                 a new certificate authority can be introduced in time",
-                leaf.as_secs()
-            ),
-        );
-    }
-    if effective.renew_before >= leaf {
-        return refuse(
-            reasons::INVALID_SPEC,
-            format!(
-                "spec.tls.operator.renewBefore: must be shorter than certValidity ({}s)",
-                leaf.as_secs()
-            ),
-        );
-    }
-    Ok(())
-}
-
-/// The oldest `ReportsServer` wins, by name where two are equally old. The control API is one for
-/// the cluster, so in this version there is one at work even where the groups differ.
-fn check_claims(name: &str, object: &ReportsServer, claims: &[Claim]) -> Result<(), Refusal> {
-    let own = Claim::of(object);
-    let rank = |claim: &Claim| (claim.created, claim.name.clone());
-    let older = claims
-        .iter()
-        .filter(|claim| claim.name != name && rank(claim) < rank(&own));
-    let Some(winner) = older.min_by_key(|claim| rank(claim)) else {
-        return Ok(());
-    };
-    let shared: Vec<&str> = own
-        .groups
-        .iter()
-        .filter(|g| winner.groups.contains(g))
-        .map(String::as_str)
-        .collect();
-    let message = if shared.is_empty() {
-        format!(
-            "the older ReportsServer {} holds {}, and one ReportsServer a cluster is supported in \
-             this version: move spec.apis there, or delete it",
-            winner.name,
-            control::GROUP
-        )
-    } else {
-        format!(
-            "spec.apis: {} claimed by the older ReportsServer {}: remove it from one of the two",
-            shared.join(", "),
-            winner.name
-        )
-    };
-    refuse(reasons::API_GROUP_CLAIMED, message)
-}
-
-fn check_namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
-    let message = match state {
-        NamespaceState::Active => return Ok(()),
-        NamespaceState::Missing => format!(
-            "spec.targetNamespace: namespace {name} does not exist; create it \
-             (kubectl create namespace {name})"
-        ),
-        NamespaceState::Terminating => format!(
-            "spec.targetNamespace: namespace {name} is being deleted, and the server with it; \
-             docs/install.md says how to go on (\"When the namespace went first\")"
-        ),
-    };
-    refuse(reasons::TARGET_NAMESPACE_MISSING, message)
 }
 
 fn database(
