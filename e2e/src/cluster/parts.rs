@@ -18,13 +18,27 @@ pub fn work_tree() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
+/// The folders of what a cluster of this shape is made of.
+pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
+    folders(shape.as_str()).await
+}
+
+/// The program with the tests of client-go, to be run with [`super::Cluster::command`].
+///
+/// # Errors
+/// When it cannot be built.
+pub async fn client_go_tests() -> Result<PathBuf, Error> {
+    let folder = folders("client-go").await?.into_iter().next();
+    Ok(folder.unwrap_or_default().join("client-go.test"))
+}
+
 /// Asks `hack/cluster parts`, which builds them when they are not in the cache; its
 /// progress goes to standard error.
-pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
+async fn folders(what: &str) -> Result<Vec<PathBuf>, Error> {
     let script = work_tree().join("hack/cluster");
-    let command = format!("{} parts {}", script.display(), shape.as_str());
+    let command = format!("{} parts {what}", script.display());
     let output = Command::new(&script)
-        .args(["parts", shape.as_str()])
+        .args(["parts", what])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())

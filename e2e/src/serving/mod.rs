@@ -144,6 +144,17 @@ impl Serving {
         Ok(())
     }
 
+    /// Kills the server with this index (`SIGKILL`) and starts it again.
+    ///
+    /// # Errors
+    /// When a process cannot be started.
+    pub async fn replace_server(&mut self, index: usize) -> Result<(), ServingError> {
+        self.servers[index].kill().await?;
+        let spec = self.server_spec(index)?;
+        self.servers[index] = self.cluster.run(spec)?;
+        Ok(())
+    }
+
     fn server_spec(&self, index: usize) -> Result<ProcessSpec, ServingError> {
         let mut args = vec![
             format!("--bind-address={}", address(index)),
