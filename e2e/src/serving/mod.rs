@@ -149,9 +149,12 @@ impl Serving {
     /// # Errors
     /// When a process cannot be started.
     pub async fn replace_server(&mut self, index: usize) -> Result<(), ServingError> {
-        self.servers[index].kill().await?;
-        let spec = self.server_spec(index)?;
-        self.servers[index] = self.cluster.run(spec)?;
+        let old = self.servers.remove(index);
+        old.kill().await?;
+        // When its value is dropped, a process is ended by its name, which the new one has, too.
+        drop(old);
+        let new = self.cluster.run(self.server_spec(index)?)?;
+        self.servers.insert(index, new);
         Ok(())
     }
 
