@@ -7,11 +7,12 @@ use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::error::ApiError;
-use super::negotiation::{self, DiscoveryForm, MediaType, Offer};
+use super::negotiation::{self, DiscoveryForm, MediaType, Offer, OpenApiForm};
 use super::request_info::RequestInfo;
 use super::response::{bytes, object, text};
 use crate::cluster::Served;
 use crate::document::Document;
+use crate::protobuf::openapi_document;
 use crate::telemetry::{METRICS_CONTENT_TYPE, Metrics};
 
 /// Answers a request that is not for a resource.
@@ -147,14 +148,29 @@ fn openapi(
         .documents
         .get(path)
         .ok_or(ApiError::PageNotFound)?;
-    accept_json(headers)?;
+    let form = negotiation::accept_openapi(headers)?;
     // A hash of yesterday gets today's document. Go's servers redirect to the right address, but
     // the kube-apiserver refuses redirects of an aggregated server.
     let caching = match info.query.get("hash") {
         Some(hash) if hash == &*found.hash => Caching::Immutable,
         _ => Caching::Revalidate,
     };
-    Ok(document(headers, found, "application/json", caching))
+    Ok(match form {
+        OpenApiForm::Json => document(headers, found, form.content_type(), caching),
+        OpenApiForm::Protobuf => {
+            let encoded = in_protobuf(found)?;
+            document(headers, &encoded, form.content_type(), caching)
+        }
+    })
+}
+
+/// The document in protobuf, which few ask for, with the tag of its JSON, as Go's servers have it.
+fn in_protobuf(found: &Document) -> Result<Document, ApiError> {
+    let value = serde_json::from_slice(&found.body).map_err(ApiError::internal)?;
+    Ok(Document {
+        body: openapi_document(&value).into(),
+        hash: found.hash.clone(),
+    })
 }
 
 /// A document with its entity tag, or 304 when the client has it already.

@@ -3,7 +3,8 @@
 //! While a resource's CRD is served, the kube-apiserver publishes its document for the same group
 //! and version, and which of the two a client gets is left to chance. So these documents say the
 //! same as those of `k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder` 1.36: the same
-//! paths, operations, parameters and names of schemas; the texts of some descriptions differ.
+//! paths, operations, parameters and names of schemas; the texts of some descriptions differ. They
+//! are given in JSON, and in protobuf (`crate::protobuf`) to who asks for it.
 //!
 //! `/openapi/v2` is answered with 404. The kube-apiserver merges the v2 documents of all servers
 //! into one, and a second publisher of some of a CRD's paths makes that fail for the whole cluster

@@ -1,11 +1,13 @@
 //! The little of Kubernetes' protobuf that a custom resource is answered and deleted with:
-//! `Status`, `PartialObjectMetadata(List)` and `WatchEvent` out, `DeleteOptions` in. Pure.
+//! `Status`, `PartialObjectMetadata(List)` and `WatchEvent` out, `DeleteOptions` in; and its OpenAPI
+//! document. Pure.
 //!
 //! Field numbers are those of `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. As in Go's
 //! encoder, texts and numbers that are no pointers are written also where they are empty.
 
 mod delete_options;
 mod meta;
+mod openapi;
 mod reader;
 mod status;
 #[cfg(test)]
@@ -18,6 +20,7 @@ use self::writer::Writer;
 
 pub use delete_options::delete_options;
 pub use meta::PartialList;
+pub use openapi::openapi_document;
 
 /// What a document begins with.
 const MAGIC: &[u8] = b"k8s\0";

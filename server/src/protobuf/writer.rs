@@ -18,6 +18,11 @@ impl Writer {
         self.number(field, i64::from(value));
     }
 
+    pub(super) fn double(&mut self, field: u32, value: f64) {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
     pub(super) fn text(&mut self, field: u32, value: &str) {
         self.bytes(field, value.as_bytes());
     }

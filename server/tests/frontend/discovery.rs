@@ -84,14 +84,29 @@ async fn openapi_is_found_by_its_index_and_kept_by_its_hash() {
     let stale = proxy.send(as_user(old, "bob")).await;
     assert_eq!((stale.status, stale.body), (StatusCode::OK, answer.body));
     assert_eq!(stale.headers.get("cache-control"), None);
-    let protobuf = [
-        ("x-remote-user", "bob"),
-        (
-            "accept",
-            "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
-        ),
-    ];
-    let answer = proxy.send(request(url, &protobuf)).await;
+}
+
+/// client-go names the form by a name that is no media type, and is answered by one that is.
+#[rstest]
+#[case("application/com.github.proto-openapi.spec.v3@v1.0+protobuf")]
+#[case("text/html, application/com.github.proto-openapi.spec.v3.v1.0+protobuf;q=0.5")]
+#[tokio::test]
+async fn openapi_is_given_in_protobuf(#[case] accept: &str) {
+    let server = start(Options::default()).await;
+    let mut proxy = server.proxy().await;
+    let path = "/openapi/v3/apis/wgpolicyk8s.io/v1alpha2";
+    let json = proxy.send(as_user(path, "bob")).await;
+    let asked = [("x-remote-user", "bob"), ("accept", accept)];
+    let answer = proxy.send(request(path, &asked)).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(
+        answer.header("content-type"),
+        "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+    );
+    assert_eq!(answer.header("etag"), json.header("etag"));
+    assert!(answer.body.starts_with("\n\u{5}3.0.0"));
+    let asked = [("x-remote-user", "bob"), ("accept", "text/html")];
+    let answer = proxy.send(request(path, &asked)).await;
     assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE);
 }
 

@@ -63,7 +63,12 @@ impl<'a> Clause<'a> {
     }
 
     pub(super) fn matches(&self, media_type: MediaType) -> bool {
-        let Some((main, sub)) = media_type.as_str().split_once('/') else {
+        self.covers(media_type.as_str())
+    }
+
+    /// Whether the range has this media type, which is without parameters.
+    pub(super) fn covers(&self, name: &str) -> bool {
+        let Some((main, sub)) = name.split_once('/') else {
             return false;
         };
         (self.main == main && (self.sub == sub || self.sub == "*"))

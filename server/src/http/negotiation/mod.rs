@@ -7,6 +7,7 @@
 mod body;
 mod clause;
 mod discovery;
+mod openapi;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use clause::clauses;
 
 pub use body::{BodyType, body_type, is_apply};
 pub use discovery::{DiscoveryForm, accept_discovery};
+pub use openapi::{OpenApiForm, accept_openapi};
 
 /// Encodings of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -171,3 +171,20 @@ fn a_strategic_merge_patch_is_refused_with_the_types_that_work() {
         415
     );
 }
+
+#[rstest]
+#[case("*/*", Some(OpenApiForm::Json))]
+#[case("application/json", Some(OpenApiForm::Json))]
+#[case(
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    Some(OpenApiForm::Protobuf)
+)]
+#[case(
+    "application/json;q=0.1, application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    Some(OpenApiForm::Protobuf)
+)]
+#[case("application/vnd.kubernetes.protobuf", None)]
+#[case("application/yaml", None)]
+fn openapi_forms(#[case] accept: &str, #[case] expected: Option<OpenApiForm>) {
+    assert_eq!(accept_openapi(&with(ACCEPT, accept)).ok(), expected);
+}
