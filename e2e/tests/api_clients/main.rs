@@ -9,11 +9,13 @@
 #[path = "../api_support/mod.rs"]
 mod api_support;
 mod applies;
+mod kubectl;
 
 use std::time::Duration;
 
 use api_support::*;
 use applies::given;
+use e2e::serving::Storage;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -22,35 +24,55 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+/// On a control plane of its own: a controller's watch of the CRD's reports would outlive the
+/// switch, which is the operator's to see to.
+#[tokio::test]
+async fn kubectl_with_the_crds() {
+    kubectl::commands(&Setup::start().await).await;
+}
+
 #[tokio::test]
 async fn kubectl_and_the_controllers() {
+    clients(&mut Setup::start().await).await;
+}
+
+/// Two servers on one database, of which the kube-apiserver takes one or the other.
+#[tokio::test]
+async fn and_with_two_servers_on_postgresql() {
     let mut setup = Setup::start().await;
+    setup.options.storage = Storage::Postgres;
+    setup.options.servers = 2;
+    clients(&mut setup).await;
+}
+
+async fn clients(setup: &mut Setup) {
     setup.switch().await;
-    timed("kubectl_reads", kubectl_reads(&setup)).await;
-    timed("kubectl_writes", kubectl_writes(&setup)).await;
-    timed("kubectl_applies", applies::kubectl_applies(&setup)).await;
-    timed("kube_applies", applies::kube_applies(&setup)).await;
+    timed("kubectl", kubectl::commands(setup)).await;
+    timed("kubectl_reads", kubectl_reads(setup)).await;
+    timed("kubectl_writes", kubectl_writes(setup)).await;
+    timed("kubectl_applies", applies::kubectl_applies(setup)).await;
+    timed("kube_applies", applies::kube_applies(setup)).await;
     timed(
         "the_control_api_reads_well",
-        the_control_api_reads_well(&setup),
+        the_control_api_reads_well(setup),
     )
     .await;
-    timed("informers_follow", informers_follow(&setup)).await;
-    timed("a_raw_watch_resumes", a_raw_watch_resumes(&setup)).await;
+    timed("informers_follow", informers_follow(setup)).await;
+    timed("a_raw_watch_resumes", a_raw_watch_resumes(setup)).await;
     timed(
         "a_namespace_takes_its_reports_along",
-        a_namespace_takes_its_reports_along(&setup),
+        a_namespace_takes_its_reports_along(setup),
     )
     .await;
     timed(
         "the_garbage_collector_deletes_what_its_owner_leaves",
-        the_garbage_collector_deletes_what_its_owner_leaves(&setup),
+        the_garbage_collector_deletes_what_its_owner_leaves(setup),
     )
     .await;
-    timed("quotas_are_counted", quotas_are_counted(&setup)).await;
+    timed("quotas_are_counted", quotas_are_counted(setup)).await;
     timed(
         "a_killed_server_loses_nothing",
-        a_killed_server_loses_nothing(&mut setup),
+        a_killed_server_loses_nothing(setup),
     )
     .await;
 }
@@ -428,8 +450,7 @@ async fn a_killed_server_loses_nothing(setup: &mut Setup) {
     let api = reports(setup, "default");
     let before = api.list(&ListParams::default()).await.unwrap();
     let written = create(setup, "default", "written").await;
-    setup.server().kill().await.unwrap();
-    setup.run_server();
+    setup.replace_server(0).await.unwrap();
     setup
         .until("the server answers again", async || {
             setup.get(&format!("{REPORTS}/written")).await.code == 200
