@@ -3,8 +3,10 @@ package clients
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,6 +114,64 @@ func (w *tail) check(t *testing.T, acknowledged []string) {
 	}
 }
 
+// follower is an informer, and what its handlers were told: the version of each object that is there.
+type follower struct {
+	asked    *journal
+	informer cache.SharedIndexInformer
+	mutex    sync.Mutex
+	told     map[string]string
+	wrong    []string
+}
+
+// start runs the informer. What its handlers are told has to begin with what they were told before,
+// and to be as new; after everything was asked for anew they may be told the same again.
+func (f *follower) start(t *testing.T) {
+	f.told = map[string]string{}
+	_, err := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { f.tell(t, "", object) },
+		UpdateFunc: func(before, after any) { f.tell(t, before.(metav1.Object).GetResourceVersion(), after) },
+		DeleteFunc: func(object any) {
+			f.mutex.Lock()
+			defer f.mutex.Unlock()
+			delete(f.told, name(object))
+		},
+	})
+	must(t, err)
+	go f.informer.RunWithContext(t.Context())
+}
+
+func (f *follower) tell(t *testing.T, before string, object any) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	version := object.(metav1.Object).GetResourceVersion()
+	last := f.told[name(object)]
+	if last != before || (last != "" && newer(t, last, version)) {
+		f.wrong = append(f.wrong, fmt.Sprintf("%s: %q, then from %q to %s", name(object), last, before, version))
+	}
+	f.told[name(object)] = version
+}
+
+// check waits until the store has what a list gives, and the handlers were told of it.
+func (f *follower) check(t *testing.T, what string, of dynamic.ResourceInterface) {
+	eventually(t, what+" that agrees with the server", func() bool { return agrees(t, of, f.informer.GetStore()) })
+	eventually(t, "handlers of the "+what+" that were told everything", func() bool {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		held := map[string]string{}
+		for _, object := range f.informer.GetStore().List() {
+			held[name(object)] = object.(metav1.Object).GetResourceVersion()
+		}
+		return maps.Equal(held, f.told)
+	})
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if len(f.wrong) > 0 {
+		t.Errorf("the handlers of the %s were told out of order: %v", what, f.wrong)
+	}
+	starts := f.asked.count("GET", "sendInitialEvents=true") + f.asked.count("GET") - f.asked.count("GET", "watch=true")
+	fmt.Printf("the %s asked %d times, %d of them for everything\n", what, f.asked.count("GET"), starts)
+}
+
 // Informers and a RetryWatcher follow what is written, while the servers are killed and replaced.
 // That is done by who started this: it begins when the line `soaking` was printed, and closes
 // standard input when it is done.
@@ -120,15 +180,16 @@ func TestSoak(t *testing.T) {
 		t.Skip("needs somebody who kills servers; says so by SOAK=1")
 	}
 	in := namespace(t)
-	client := dynamicClient(t, config(t))
-	of := client.Resource(reports).Namespace(in)
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, reports, in, 0, cache.Indexers{}, nil).Informer()
-	partial, err := metadata.NewForConfig(config(t))
+	of := dynamicClient(t, config(t)).Resource(reports).Namespace(in)
+	whole, names := &follower{asked: &journal{}}, &follower{asked: &journal{}}
+	objects := dynamicClient(t, whole.asked.of(config(t)))
+	whole.informer = dynamicinformer.NewFilteredDynamicInformer(objects, reports, in, 0, cache.Indexers{}, nil).Informer()
+	partial, err := metadata.NewForConfig(names.asked.of(config(t)))
 	must(t, err)
-	names := metadatainformer.NewFilteredMetadataInformer(partial, reports, in, 0, cache.Indexers{}, nil).Informer()
-	go informer.RunWithContext(t.Context())
-	go names.RunWithContext(t.Context())
-	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced, names.HasSynced) {
+	names.informer = metadatainformer.NewFilteredMetadataInformer(partial, reports, in, 0, cache.Indexers{}, nil).Informer()
+	whole.start(t)
+	names.start(t)
+	if !cache.WaitForCacheSync(t.Context().Done(), whole.informer.HasSynced, names.informer.HasSynced) {
 		t.Fatal("the informers do not sync")
 	}
 	list, err := of.List(t.Context(), metav1.ListOptions{})
@@ -166,9 +227,8 @@ func TestSoak(t *testing.T) {
 		t.Fatal("the watch does not come to the last event")
 	}
 	watched.check(t, written.acknowledged)
-	for what, store := range map[string]cache.Store{"informer": informer.GetStore(), "metadata informer": names.GetStore()} {
-		eventually(t, what+" that agrees with the server", func() bool { return agrees(t, of, store) })
-	}
+	whole.check(t, "informer", of)
+	names.check(t, "metadata informer", of)
 }
 
 // agrees says whether a store holds what a list gives, in the same versions.

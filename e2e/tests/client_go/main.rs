@@ -1,26 +1,29 @@
 //! Programs in Go use the reports: the tests of `e2e/cluster/clients`, first with the CRDs behind
 //! the kube-apiserver, which shows that they ask for nothing that a CRD does not give, then with
-//! the server.
+//! the server. At the end informers in Go and Rust follow while servers are killed and replaced.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "clippy takes helpers outside #[test] functions for production code"
 )]
 
-use std::process::Stdio;
+mod reflectors;
+mod soak;
+
+use std::{process::Stdio, time::Duration};
 
 use crds::catalog;
 use e2e::{
     cluster::client_go_tests,
-    serving::{Serving, ServingOptions, Storage, request::Outgoing},
+    serving::{Serving, ServingOptions, Storage},
 };
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-};
+use tokio::process::Command;
 
 const GROUP: &str = "wgpolicyk8s.io";
-const REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/policyreports";
+/// A header that the server sends, and a CRD does not.
+const OURS: &str = "x-reports-server";
+/// Longest time that all tests but the soak may take.
+const LIMIT: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn client_go_takes_us_for_the_crds() {
@@ -38,26 +41,29 @@ async fn client_go(storage: Storage, servers: usize) {
     options.storage = storage;
     options.servers = servers;
     let mut serving = Serving::start(options).await.unwrap();
+    // Who serves the CRDs does not know where we store.
     if storage == Storage::Sqlite {
-        suite(&serving, "the CRDs").await;
+        suite(&serving, "the CRDs", "").await;
     }
     serving.switch().await.unwrap();
-    suite(&serving, "the server").await;
-    soak(&mut serving).await;
+    suite(&serving, "the server", OURS).await;
+    soak::soak(&mut serving).await;
 }
 
 /// The program with the tests, in the cluster's network.
-async fn tests(serving: &Serving) -> Command {
+async fn tests(serving: &Serving, limit: Duration) -> Command {
     let program = client_go_tests().await.unwrap();
     let mut command = serving.cluster.command(program);
-    command.args(["-test.v", "-test.timeout=5m"]);
+    command.arg("-test.v");
+    command.arg(format!("-test.timeout={}s", limit.as_secs()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
 
-/// Runs all tests but the soak.
-async fn suite(serving: &Serving, behind: &str) {
-    let output = tests(serving).await.output().await.unwrap();
+/// Runs all tests but the soak. Only a server that sends the header `served_by` is meant.
+async fn suite(serving: &Serving, behind: &str, served_by: &str) {
+    let mut command = tests(serving, LIMIT).await;
+    let output = command.env("SERVED_BY", served_by).output().await.unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let passed = text
         .lines()
@@ -65,62 +71,4 @@ async fn suite(serving: &Serving, behind: &str) {
         .count();
     println!("{behind}: {passed} tests of client-go passed");
     assert!(output.status.success() && passed > 10, "{behind}: {text}");
-}
-
-/// Informers follow what is written, while each server is killed and replaced.
-async fn soak(serving: &mut Serving) {
-    let mut command = tests(serving).await;
-    command.arg("-test.run=^TestSoak$").env("SOAK", "1");
-    let soak = Soak::begin(command).await;
-    for index in 0..serving.servers().len() {
-        serving.replace_server(index).await.unwrap();
-        let served = async || {
-            let answer = serving.send(&Outgoing::get(REPORTS)).await;
-            answer.is_ok_and(|answer| answer.code == 200)
-        };
-        serving.until("served again", served).await.unwrap();
-    }
-    soak.end().await;
-}
-
-/// The soak's process.
-struct Soak {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    output: String,
-}
-
-impl Soak {
-    /// Starts it; gives it when the first writes are under way.
-    async fn begin(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut soak = Self {
-            child,
-            lines,
-            output: String::new(),
-        };
-        while let Some(line) = soak.line().await {
-            if line == "soaking" {
-                return soak;
-            }
-        }
-        panic!("{}", soak.output);
-    }
-
-    async fn line(&mut self) -> Option<String> {
-        let line = self.lines.next_line().await.unwrap()?;
-        self.output.push_str(&line);
-        self.output.push('\n');
-        Some(line)
-    }
-
-    /// Has it write no more, and compare what was seen.
-    async fn end(mut self) {
-        drop(self.child.stdin.take());
-        while self.line().await.is_some() {}
-        let status = self.child.wait().await.unwrap();
-        assert!(status.success(), "{}", self.output);
-        println!("{}", self.output);
-    }
 }
