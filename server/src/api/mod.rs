@@ -19,7 +19,7 @@ mod read;
 mod scope;
 mod select;
 mod stream;
-mod token;
+pub mod token;
 mod update;
 mod view;
 mod warnings;

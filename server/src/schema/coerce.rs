@@ -4,8 +4,9 @@
 use serde_json::{Map, Value};
 
 use super::object_meta;
-use super::prune::{Pruner, prune_nulls};
+use super::prune::{MAX_UNKNOWN, Pruner, prune_nulls};
 use super::structural::{Additional, Structural};
+use super::told::Told;
 
 /// What becomes of metadata fields whose values have the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,23 +62,22 @@ impl Structural {
         for field in ["kind", "apiVersion"] {
             check_type_meta(fields, field)?;
         }
-        let mut unknown = Vec::new();
+        let mut of_metadata = Told::at_most(MAX_UNKNOWN);
         if let Some(metadata) = fields.get_mut("metadata") {
-            object_meta::conform(metadata, "metadata", malformed, &mut unknown)
+            object_meta::conform(metadata, "metadata", malformed, &mut of_metadata)
                 .map_err(CoerceError::Metadata)?;
         }
         let mut pruner = Pruner::default();
         pruner.prune_fields(fields, self, true);
         prune_nulls(object, Some(self));
-        pruner.unknown.sort();
-        unknown.append(&mut pruner.unknown);
         let mut embedded = Embedded {
             malformed,
-            unknown: Vec::new(),
+            unknown: Told::at_most(MAX_UNKNOWN),
         };
         embedded.coerce_below(object, self, "")?;
-        embedded.unknown.sort();
-        unknown.append(&mut embedded.unknown);
+        let mut unknown = of_metadata.into_texts();
+        unknown.extend(pruner.unknown.into_sorted());
+        unknown.extend(embedded.unknown.into_sorted());
         Ok(unknown)
     }
 }
@@ -115,7 +115,7 @@ fn check_type_meta(fields: &Map<String, Value>, field: &'static str) -> Result<(
 /// Brings the metadata of embedded objects into shape.
 struct Embedded {
     malformed: Malformed,
-    unknown: Vec<String>,
+    unknown: Told,
 }
 
 impl Embedded {

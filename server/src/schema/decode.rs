@@ -10,6 +10,7 @@ use serde::de::{
 use serde_json::{Map, Value};
 
 use super::repair::repaired;
+use super::told::Told;
 
 /// Most duplicates that are named; more are counted as one error too many to tell.
 const MAX_DUPLICATES: usize = 100;
@@ -72,7 +73,7 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     };
     Ok(Decoded {
         value,
-        duplicates: track.duplicates,
+        duplicates: track.duplicates.into_texts(),
     })
 }
 
@@ -84,10 +85,18 @@ fn json(body: &[u8], track: &mut Track) -> Result<Value, serde_json::Error> {
 }
 
 /// Where the reader is, and what it has found.
-#[derive(Default)]
 struct Track {
     path: Vec<Segment>,
-    duplicates: Vec<String>,
+    duplicates: Told,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self {
+            path: Vec::new(),
+            duplicates: Told::at_most(MAX_DUPLICATES),
+        }
+    }
 }
 
 enum Segment {
@@ -97,6 +106,9 @@ enum Segment {
 
 impl Track {
     fn record_duplicate(&mut self, key: &str) {
+        if self.duplicates.is_full() {
+            return;
+        }
         let mut path = String::new();
         for segment in &self.path {
             match segment {
@@ -115,9 +127,7 @@ impl Track {
         }
         path.push_str(key);
         let error = format!("duplicate field {}", quote(&path));
-        if self.duplicates.len() < MAX_DUPLICATES && !self.duplicates.contains(&error) {
-            self.duplicates.push(error);
-        }
+        self.duplicates.add_once(error);
     }
 }
 

@@ -18,6 +18,7 @@ mod repeated;
 mod structural;
 #[cfg(test)]
 mod tests;
+mod told;
 mod validate;
 
 pub use coerce::{CoerceError, Malformed};

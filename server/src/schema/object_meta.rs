@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use super::Malformed;
+use super::told::Told;
 
 /// The shape of a value.
 enum Shape {
@@ -121,7 +122,7 @@ pub(super) fn conform(
     metadata: &mut Value,
     path: &str,
     malformed: Malformed,
-    unknown: &mut Vec<String>,
+    unknown: &mut Told,
 ) -> Result<(), String> {
     let fields = match metadata {
         Value::Object(fields) => std::mem::take(fields),
@@ -142,12 +143,12 @@ impl Struct {
         path: &str,
         go_path: &str,
         malformed: Malformed,
-        unknown: &mut Vec<String>,
+        unknown: &mut Told,
     ) -> Result<Map<String, Value>, String> {
         let mut kept = Map::new();
         for (key, mut value) in given {
             let Some(field) = self.fields.iter().find(|field| field.name == key) else {
-                unknown.push(format!("{path}.{key}"));
+                unknown.add(format!("{path}.{key}"));
                 continue;
             };
             let place = Place {
@@ -197,7 +198,7 @@ impl Shape {
         &self,
         value: &mut Value,
         place: &Place<'_>,
-        unknown: &mut Vec<String>,
+        unknown: &mut Told,
     ) -> Result<(), String> {
         if value.is_null() {
             return Ok(());
@@ -246,7 +247,7 @@ impl Place<'_> {
         &self,
         item: &Struct,
         items: &mut [Value],
-        unknown: &mut Vec<String>,
+        unknown: &mut Told,
     ) -> Result<(), String> {
         for (index, value) in items.iter_mut().enumerate() {
             let fields = match value {

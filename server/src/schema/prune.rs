@@ -5,19 +5,28 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::structural::{Additional, Structural};
+use super::told::Told;
 use crate::mutation::{Mutation, broken};
 
-/// Most unknown fields outside of metadata that are named; all of them are pruned.
+/// Most unknown fields that are named, of the metadata and of the rest each; all of them are pruned.
 pub const MAX_UNKNOWN: usize = 1000;
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes unknown fields and notes where they were.
-#[derive(Default)]
 pub(super) struct Pruner {
     path: String,
     /// Paths of what was removed, as far as they are told.
-    pub unknown: Vec<String>,
+    pub unknown: Told,
+}
+
+impl Default for Pruner {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            unknown: Told::at_most(MAX_UNKNOWN),
+        }
+    }
 }
 
 impl Pruner {
@@ -40,9 +49,9 @@ impl Pruner {
     }
 
     fn record(&mut self, key: &str) {
-        if self.unknown.len() < MAX_UNKNOWN {
+        if !self.unknown.is_full() {
             self.within(&Segment::Key(key), |pruner| {
-                pruner.unknown.push(pruner.path.clone());
+                pruner.unknown.add(pruner.path.clone());
             });
         }
     }

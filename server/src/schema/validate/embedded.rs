@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::super::names::dns_1035_label_errors;
 use super::super::structural::Additional;
 use super::super::{FieldError, Structural, label_value_errors, qualified_name_errors};
+use super::is_full;
 use super::path::Path;
 
 /// The errors in `apiVersion`, `kind` and `metadata` of all embedded objects.
@@ -15,7 +16,7 @@ pub(super) fn errors(schema: &Structural, object: &Value) -> Vec<FieldError> {
 }
 
 fn walk(schema: &Structural, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    if !schema.needs.embedded {
+    if !schema.needs.embedded || is_full(errors) {
         return;
     }
     match value {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::super::structural::{Additional, ListType};
 use super::super::{FieldError, Structural};
-use super::MAX_ERRORS;
+use super::is_full;
 use super::path::Path;
 
 /// The errors of all lists in an object.
@@ -20,7 +20,7 @@ fn walk(schema: &Structural, value: &Value, path: &Path<'_>, errors: &mut Vec<Fi
     if !schema.needs.unique_items {
         return;
     }
-    if errors.len() >= MAX_ERRORS {
+    if is_full(errors) {
         return;
     }
     match value {
@@ -79,7 +79,7 @@ fn duplicates(values: Vec<Value>, path: &Path<'_>, errors: &mut Vec<FieldError>)
     for (index, value) in values.into_iter().enumerate() {
         let times = seen.entry(value.to_string()).or_default();
         *times += 1;
-        if *times == 2 && errors.len() < MAX_ERRORS {
+        if *times == 2 && !is_full(errors) {
             errors.push(FieldError::duplicate(path.index(index).to_field(), value));
         }
     }

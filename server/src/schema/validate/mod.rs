@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::path::Path;
 use self::previous::Previous;
-use super::{FieldError, Structural};
+use super::{FieldError, Structural, told};
 
 /// Most errors that are told about one object, so that an answer cannot outgrow its request.
 pub const MAX_ERRORS: usize = 1000;
@@ -66,6 +66,13 @@ impl Structural {
     }
 }
 
+/// Whether no more errors are told. The field of an error holds the keys that lead to it, which may
+/// be as long as the body.
+fn is_full(errors: &[FieldError]) -> bool {
+    let fields = errors.iter().map(|error| error.field.len());
+    errors.len() >= MAX_ERRORS || fields.sum::<usize>() >= told::MAX_BYTES
+}
+
 /// What judging a value by a schema gave.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -81,15 +88,14 @@ impl Outcome {
     }
 
     fn push(&mut self, error: FieldError) {
-        if self.errors.len() < MAX_ERRORS {
+        if !is_full(&self.errors) {
             self.errors.push(error);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.matches += other.matches;
-        let room = MAX_ERRORS - self.errors.len().min(MAX_ERRORS);
-        self.errors.extend(other.errors.into_iter().take(room));
+        other.errors.into_iter().for_each(|error| self.push(error));
     }
 
     /// An error without a field of its own.

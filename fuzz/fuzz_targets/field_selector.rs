@@ -1,0 +1,5 @@
+//! The program of [`fuzz::field_selector`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::field_selector(data));

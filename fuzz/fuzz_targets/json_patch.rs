@@ -1,0 +1,5 @@
+//! The program of [`fuzz::json_patch`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::json_patch(data));

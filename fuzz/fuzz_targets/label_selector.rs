@@ -1,0 +1,5 @@
+//! The program of [`fuzz::label_selector`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::label_selector(data));

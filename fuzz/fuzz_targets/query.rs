@@ -1,0 +1,5 @@
+//! The program of [`fuzz::query`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::query(data));

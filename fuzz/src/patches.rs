@@ -1,0 +1,70 @@
+//! JSON patches and merge patches: a document, then the patch.
+
+use reports_server::registry::Object;
+use reports_server::registry::patch::Patch;
+use reports_server::schema::{Encoding, decode};
+use serde_json::Value;
+
+use crate::parts::{bounded, parts};
+
+/// What the `copy` operations of one patch may add.
+const COPIES: usize = 3 * 1024 * 1024;
+
+fn read(data: &[u8]) -> Option<(Object, Value)> {
+    let parts = parts(data);
+    let [document, patch] = parts.as_slice() else {
+        return None;
+    };
+    let json = |bytes: &[u8]| decode(bytes, Encoding::Json).ok();
+    match (json(document)?.value, json(patch)?.value) {
+        (Value::Object(document), patch) => Some((document, patch)),
+        _ => None,
+    }
+}
+
+/// A patched document can be written and read again, and is not larger than its parts.
+fn check(patched: &Object, data: &[u8], room: usize) {
+    let text = Value::Object(patched.clone()).to_string();
+    bounded("a patched object", text.len().saturating_sub(room), data);
+    let again = decode(text.as_bytes(), Encoding::Json)
+        .unwrap_or_else(|error| panic!("cannot be read again: {error}"));
+    assert_eq!(again.value, Value::Object(patched.clone()));
+}
+
+/// A JSON patch: what it makes can be stored, and tests alone change nothing.
+pub fn json_patch(data: &[u8]) {
+    let Some((document, body)) = read(data) else {
+        return;
+    };
+    let only_tests = body
+        .as_array()
+        .is_some_and(|operations| operations.iter().all(|of| of["op"] == "test"));
+    let (patch, unknown) = match Patch::json(body) {
+        Ok(read) => read,
+        Err(error) => return bounded("an error", error.to_string().len(), data),
+    };
+    let told = unknown.iter().map(String::len).sum();
+    bounded("what is unknown of a patch", told, data);
+    match patch.apply(&document) {
+        Ok(patched) => {
+            check(&patched, data, 2 * COPIES);
+            assert!(!only_tests || patched == document);
+            assert_eq!(patch.apply(&document), Ok(patched));
+        }
+        Err(error) => bounded("an error", error.to_string().len(), data),
+    }
+}
+
+/// A merge patch: it can be stored, and merging it once more changes nothing.
+pub fn merge_patch(data: &[u8]) {
+    let Some((document, body)) = read(data) else {
+        return;
+    };
+    let patch = match Patch::merge(body) {
+        Ok(patch) => patch,
+        Err(error) => return bounded("an error", error.to_string().len(), data),
+    };
+    let patched = patch.apply(&document).expect("objects can be merged");
+    check(&patched, data, 0);
+    assert_eq!(patch.apply(&patched), Ok(patched));
+}
