@@ -93,5 +93,6 @@ pub fn conforms(schema: &Structural, mut value: Value, data: &[u8]) {
     assert!(errors.len() <= MAX_ERRORS);
     let told = errors.iter().map(|error| error.to_string().len()).sum();
     bounded("what is wrong with a body", told, data);
-    schema.validate_update(&value, &shaped);
+    let ratcheted = schema.validate_update(&value, &shaped);
+    assert!(ratcheted.len() <= errors.len());
 }

@@ -10,6 +10,7 @@ mod authorization;
 mod certificates;
 mod cluster;
 mod discovery;
+mod hostile;
 mod limits;
 mod shutdown;
 mod support;
