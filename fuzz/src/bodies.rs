@@ -53,8 +53,27 @@ fn round_trips(value: &Value) {
         let again = decode(&text, encoding).unwrap_or_else(|error| {
             panic!("{error}: {}", String::from_utf8_lossy(&text));
         });
-        assert_eq!(&again.value, value, "{}", String::from_utf8_lossy(&text));
+        let same = plain(&again.value) == plain(value);
+        assert!(same, "{}", String::from_utf8_lossy(&text));
         assert!(again.duplicates.is_empty());
+    }
+}
+
+/// With whole numbers as integers, whatever notation they came in: Go writes `1e17` as
+/// `100000000000000000`, and reads that as an integer.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let text = format!("{}", number.as_f64().unwrap_or_default());
+            text.parse::<i64>()
+                .map_or_else(|_| value.clone(), Value::from)
+        }
+        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), plain(value)))
+            .collect(),
+        other => other.clone(),
     }
 }
 

@@ -21,7 +21,11 @@ async fn answered(server: &Server, method: &str, uri: &str, type_: &str, body: V
     let answer = request.body(body).send().await;
     let took = began.elapsed();
     assert!(took < LIMIT, "{took:?}: {}", answer.code);
-    assert!(answer.body.len() <= 4 * MAX_BODY_BYTES, "{} bytes", answer.body.len());
+    assert!(
+        answer.body.len() <= 4 * MAX_BODY_BYTES,
+        "{} bytes",
+        answer.body.len()
+    );
     let warnings: usize = answer.warnings().iter().map(String::len).sum();
     assert!(warnings < 8 * 1024, "{warnings} bytes of warnings");
     assert!(answer.code < 500, "{}: {}", answer.code, head(&answer));
@@ -64,7 +68,12 @@ async fn paths_below_a_long_key(#[case] length: usize, #[case] field: fn(usize) 
             let uri = format!("{REPORTS}?fieldValidation={validation}&dryRun=All");
             let answer = answered(&server, "POST", &uri, type_, body.clone()).await;
             // No text of it is a text.
-            assert!(matches!(answer.code, 400 | 422), "{}: {}", answer.code, head(&answer));
+            assert!(
+                matches!(answer.code, 400 | 422),
+                "{}: {}",
+                answer.code,
+                head(&answer)
+            );
         }
     }
     server.get(REPORTS).await.expect(200);
@@ -82,8 +91,14 @@ async fn errors_without_end() {
     assert_eq!(answer.code, 422, "{}", head(&answer));
     let causes = answer.json()["details"]["causes"].as_array().unwrap().len();
     assert_eq!(causes, 1000);
-    let metadata: Vec<String> = (0..200_000).map(|index| format!("\"x{index}\":0")).collect();
-    let body = with("a", "metadata", &format!("{{\"name\":\"a\",{}}}", metadata.join(",")));
+    let metadata: Vec<String> = (0..200_000)
+        .map(|index| format!("\"x{index}\":0"))
+        .collect();
+    let body = with(
+        "a",
+        "metadata",
+        &format!("{{\"name\":\"a\",{}}}", metadata.join(",")),
+    );
     let uri = format!("{REPORTS}?fieldValidation=Strict");
     let answer = answered(&server, "POST", &uri, "application/json", body).await;
     assert_eq!(answer.code, 400, "{}", head(&answer));
@@ -240,7 +255,11 @@ async fn applies_that_cost() {
     // The fields are owned one by one, so the object outgrows what may be stored, or does not.
     answered(&server, "PATCH", &uri("first"), type_, config("a")).await;
     let conflicts = answered(&server, "PATCH", &uri("second"), type_, config("b")).await;
-    assert!(matches!(conflicts.code, 201 | 409 | 413 | 422), "{}", conflicts.code);
+    assert!(
+        matches!(conflicts.code, 201 | 409 | 413 | 422),
+        "{}",
+        conflicts.code
+    );
     let nested = (0..100).fold(json!({}), |below, _| json!({"f:a": below}));
     let mut object = report("b");
     object["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update",
@@ -270,8 +289,17 @@ async fn selectors_that_cost() {
         assert_eq!(names(&list).len(), found);
         assert!(began.elapsed() < LIMIT);
     }
-    for query in ["labelSelector=%ff", "fieldSelector=metadata.name%3D%ff", "continue=%00", "limit=%ff"] {
+    for query in [
+        "labelSelector=%ff",
+        "fieldSelector=metadata.name%3D%ff",
+        "continue=%00",
+        "limit=%ff",
+    ] {
         let answer = server.get(&format!("{REPORTS}?{query}")).await;
-        assert!(matches!(answer.code, 200 | 400), "{query}: {}", answer.text());
+        assert!(
+            matches!(answer.code, 200 | 400),
+            "{query}: {}",
+            answer.text()
+        );
     }
 }

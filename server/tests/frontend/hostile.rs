@@ -38,7 +38,10 @@ async fn until_closed(stream: &mut TlsStream<TcpStream>) -> Vec<u8> {
     let mut all = Vec::new();
     let mut piece = [0; 4096];
     loop {
-        match timeout(PATIENCE, stream.read(&mut piece)).await.expect("an end in time") {
+        match timeout(PATIENCE, stream.read(&mut piece))
+            .await
+            .expect("an end in time")
+        {
             Ok(0) | Err(_) => return all,
             Ok(length) => all.extend_from_slice(&piece[..length]),
         }
@@ -84,7 +87,10 @@ async fn a_flood_of_headers_over_http1_is_refused(#[case] count: usize, #[case] 
     let _ = stream.write_all(head.as_bytes()).await;
     let answer = until_closed(&mut stream).await;
     let answer = String::from_utf8_lossy(&answer);
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 431 "),
+        "{answer}"
+    );
     others_are_served(&server).await;
 }
 
@@ -95,7 +101,9 @@ async fn a_flood_of_headers_over_http2_is_refused() {
     let mut request = as_user(ECHO, "bob");
     for index in 0..200 {
         let name: http::HeaderName = format!("x-{index}").parse().unwrap();
-        request.headers_mut().insert(name, "x".repeat(10_000).parse().unwrap());
+        request
+            .headers_mut()
+            .insert(name, "x".repeat(10_000).parse().unwrap());
     }
     let answered = timeout(PATIENCE, client.open(request)).await.unwrap();
     if let Ok(answer) = answered {
@@ -125,7 +133,11 @@ const END_HEADERS: u8 = 4;
 
 /// What a client says first, with empty settings.
 fn preface() -> Vec<u8> {
-    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, 0, 0, &[])].concat()
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(SETTINGS, 0, 0, &[]),
+    ]
+    .concat()
 }
 
 /// The headers of a get, without compression.
@@ -185,7 +197,10 @@ async fn rapid_resets_end_the_connection(#[case] path: &str) {
     others_are_served(&server).await;
     let in_flight = "reports_server_requests_in_flight{kind=\"readOnly\"}";
     until("nothing is in work", || metric(&server, in_flight) == 0.0).await;
-    until("one connection at most", || metric(&server, "reports_server_connections ") <= 1.0).await;
+    until("one connection at most", || {
+        metric(&server, "reports_server_connections ") <= 1.0
+    })
+    .await;
 }
 
 /// A head that never ends is not gathered.
@@ -206,7 +221,10 @@ async fn endless_continuations_end_the_connection() {
     }
     assert!(sent < 200_000_000, "the server reads on and on");
     let answer = until_closed(&mut stream).await;
-    assert!(answer.is_empty() || types(&answer).contains(&GOAWAY), "{answer:?}");
+    assert!(
+        answer.is_empty() || types(&answer).contains(&GOAWAY),
+        "{answer:?}"
+    );
     others_are_served(&server).await;
 }
 
@@ -238,7 +256,10 @@ async fn answers_that_nobody_reads_are_not_piled_up(#[case] type_: u8, #[case] p
 /// Memory of this process, in MiB.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     let kilobytes: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes / 1024
 }
@@ -298,9 +319,13 @@ async fn a_body_that_stops_coming_ends_its_connection() {
 #[rstest]
 #[case::noise(b"\x00\x01\x02\xff\r\n\r\n")]
 #[case::no_version(b"GET /\r\n\r\n")]
-#[case::two_lengths(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx")]
+#[case::two_lengths(
+    b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx"
+)]
 #[case::negative(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n")]
-#[case::chunk(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n")]
+#[case::chunk(
+    b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n"
+)]
 #[tokio::test]
 async fn what_is_no_request_is_refused(#[case] bytes: &[u8]) {
     let server = start(Options::default()).await;
@@ -309,7 +334,10 @@ async fn what_is_no_request_is_refused(#[case] bytes: &[u8]) {
     let answer = until_closed(&mut stream).await;
     let answer = String::from_utf8_lossy(&answer);
     let refused = ["HTTP/1.1 400 ", "HTTP/1.1 403 ", "HTTP/1.1 401 "];
-    assert!(answer.is_empty() || refused.iter().any(|line| answer.starts_with(line)), "{answer}");
+    assert!(
+        answer.is_empty() || refused.iter().any(|line| answer.starts_with(line)),
+        "{answer}"
+    );
     others_are_served(&server).await;
 }
 
@@ -333,18 +361,28 @@ async fn a_flood_of_watches_is_bounded() {
     }
     let mut watches = Vec::new();
     while watches.len() < 4_000 {
-        let next = timeout(PATIENCE, opened.join_next()).await.expect("watches in time");
+        let next = timeout(PATIENCE, opened.join_next())
+            .await
+            .expect("watches in time");
         watches.push(next.unwrap().unwrap().expect("the watch is accepted"));
     }
     let more = timeout(Duration::from_millis(500), opened.join_next()).await;
-    assert!(more.is_err(), "more than 4000 requests at one time on one connection");
+    assert!(
+        more.is_err(),
+        "more than 4000 requests at one time on one connection"
+    );
     others_are_served(&server).await;
     let grown = resident().saturating_sub(before);
     assert!(grown < 512, "{grown} MiB more");
     // Who ends one makes room for another.
     drop(watches.split_off(3_900));
-    let next = timeout(PATIENCE, opened.join_next()).await.expect("a place in time");
+    let next = timeout(PATIENCE, opened.join_next())
+        .await
+        .expect("a place in time");
     assert!(next.unwrap().unwrap().is_some());
     drop((watches, opened, client));
-    until("one connection at most", || metric(&server, "reports_server_connections ") <= 1.0).await;
+    until("one connection at most", || {
+        metric(&server, "reports_server_connections ") <= 1.0
+    })
+    .await;
 }

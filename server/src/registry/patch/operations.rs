@@ -11,13 +11,17 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// Deepest nesting that a JSON patch may build. Parsing JSON text stops at 128, so that what is
 /// stored can always be read again, and recursion over a value stays within the stack.
 const MAX_DEPTH: usize = 120;
+/// Most values that the `move` operations of one JSON patch may move together, those within others
+/// counted. Each is looked at for its depth, and ten thousand operations can move all of an object
+/// to and fro.
+const MAX_MOVED: usize = 5_000_000;
 
 /// Applies operations in their order.
 ///
 /// # Errors
 /// 422 for the first that does not apply; the document is then of no use.
 pub(super) fn apply(document: &mut Value, operations: &[Value]) -> Result<(), RegistryError> {
-    let mut copied = 0;
+    let (mut copied, mut moved) = (0, 0);
     for operation in operations {
         let op = operation["op"].as_str().unwrap_or("unknown");
         // A member that is left out is null.
@@ -29,6 +33,10 @@ pub(super) fn apply(document: &mut Value, operations: &[Value]) -> Result<(), Re
             "replace" => replace(document, path()?, value())?,
             "move" => {
                 let value = remove(document, text(operation, "from")?)?;
+                moved += Extent::of(&value).values;
+                if moved > MAX_MOVED {
+                    return failed(format!("exceeded the limit of {MAX_MOVED} moved values"));
+                }
                 add(document, path()?, value)?;
             }
             "copy" => {
@@ -187,7 +195,7 @@ fn test(document: &mut Value, path: &str, wanted: &Value) -> Result<(), Registry
 /// Refuses a value that would make the document too deep: a few operations could otherwise deepen
 /// it until the stack ends.
 fn check_depth(path: &str, value: &Value) -> Result<(), RegistryError> {
-    if path.matches('/').count() + depth(value) > MAX_DEPTH {
+    if path.matches('/').count() + Extent::of(value).levels > MAX_DEPTH {
         return failed(format!(
             "exceeded the depth of {MAX_DEPTH} levels at path {path}"
         ));
@@ -195,15 +203,36 @@ fn check_depth(path: &str, value: &Value) -> Result<(), RegistryError> {
     Ok(())
 }
 
-/// Levels of a value; 1 for a scalar. Recursion is bounded: by the parser for values of a request,
-/// by [`MAX_DEPTH`] for the document.
-fn depth(value: &Value) -> usize {
-    let below = match value {
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Object(map) => map.values().map(depth).max(),
-        _ => None,
-    };
-    1 + below.unwrap_or(0)
+/// How large a value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Extent {
+    /// Levels of nesting; 1 for a scalar.
+    levels: usize,
+    /// Values, itself and all within.
+    values: usize,
+}
+
+impl Extent {
+    /// Recursion is bounded: by the parser for values of a request, by [`MAX_DEPTH`] for the
+    /// document.
+    fn of(value: &Value) -> Self {
+        let mut all = match value {
+            Value::Array(items) => items.iter().fold(Self::default(), Self::beside),
+            Value::Object(map) => map.values().fold(Self::default(), Self::beside),
+            _ => Self::default(),
+        };
+        all.levels += 1;
+        all.values += 1;
+        all
+    }
+
+    fn beside(self, value: &Value) -> Self {
+        let other = Self::of(value);
+        Self {
+            levels: self.levels.max(other.levels),
+            values: self.values + other.values,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +261,26 @@ mod tests {
     fn applies(#[case] operation: Value, #[case] at: &str, #[case] expected: Value) {
         let document = patched(&json!([operation])).unwrap();
         assert_eq!(document.pointer(at), Some(&expected));
+    }
+
+    #[test]
+    fn moving_is_bounded() {
+        let large = vec![json!(1); 100_000];
+        let mut document = json!({"a": large});
+        assert_eq!(
+            Extent::of(&document),
+            Extent {
+                levels: 3,
+                values: 100_002
+            }
+        );
+        let there = json!({"op": "move", "from": "/a", "path": "/b"});
+        let back = json!({"op": "move", "from": "/b", "path": "/a"});
+        let few = [there, back];
+        assert_eq!(apply(&mut document, &few), Ok(()));
+        let many: Vec<_> = few.iter().cycle().take(60).cloned().collect();
+        let error = apply(&mut document, &many).unwrap_err();
+        assert!(matches!(error, RegistryError::PatchFailed(why) if why.contains("moved")));
     }
 
     #[rstest::rstest]
