@@ -95,9 +95,12 @@ fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = value.to_le_bytes();
         value >>= 7;
+        if value == 0 {
+            return out.push(low & 0x7f);
+        }
+        out.push(low | 0x80);
     }
-    out.push(value as u8);
 }

@@ -29,7 +29,7 @@ struct Operation<'a> {
 pub fn apply(data: &[u8]) {
     let mut live: Option<Value> = None;
     let mut kind = None;
-    for (second, part) in parts(data).into_iter().take(OPERATIONS).enumerate() {
+    for (number, part) in parts(data).into_iter().take(OPERATIONS).enumerate() {
         let (line, body) = first_line(part);
         let Ok(decoded) = decode(body, Encoding::Yaml) else {
             return;
@@ -47,7 +47,7 @@ pub fn apply(data: &[u8]) {
             .field_manager(&version.name)
             .expect("it is served");
         let (verb, name) = line.split_once(' ').unwrap_or((&line, ""));
-        let now = Timestamp::from_second(i64::try_from(second).unwrap_or_default());
+        let now = Timestamp::from_second(i64::try_from(number).unwrap_or_default());
         let operation = Operation {
             verb,
             name,

@@ -6,6 +6,20 @@ use reports_server::http::RequestInfo;
 
 use crate::parts::bounded;
 
+/// What a request for a resource may want.
+const VERBS: [&str; 10] = [
+    "",
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "proxy",
+    "update",
+    "watch",
+];
+
 /// A method and the target of a request: what is read of it, written as the plainest path, reads
 /// the same.
 pub fn request_path(data: &[u8]) {
@@ -27,18 +41,6 @@ pub fn request_path(data: &[u8]) {
         assert_eq!(nothing, (&empty, &empty, &empty, &empty));
         return;
     }
-    const VERBS: [&str; 10] = [
-        "",
-        "create",
-        "delete",
-        "deletecollection",
-        "get",
-        "list",
-        "patch",
-        "proxy",
-        "update",
-        "watch",
-    ];
     assert!(VERBS.contains(&info.verb.as_str()), "{}", info.verb);
     assert_eq!(info.is_long_running(), info.verb == "watch");
     again(&method, &info);
@@ -62,10 +64,10 @@ fn again(method: &Method, info: &RequestInfo) {
         escaped(&info.version)
     );
     if !info.namespace.is_empty() {
-        path += &format!("/namespaces/{}", escaped(&info.namespace));
+        path.extend(["/namespaces/".to_owned(), escaped(&info.namespace)]);
     }
     for part in &info.parts {
-        path += &format!("/{}", escaped(part));
+        path.extend(["/".to_owned(), escaped(part)]);
     }
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(info.query.iter())

@@ -185,21 +185,29 @@ async fn deep_nesting(
     }
 }
 
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Lists of lists, each nine times the one before.
+fn aliases() -> String {
+    lines(20, |level| {
+        if level == 0 {
+            return "a0: &a0 [x,x,x,x,x,x,x,x,x]".to_owned();
+        }
+        let below = vec![format!("*a{}", level - 1); 9];
+        format!("a{level}: &a{level} [{}]", below.join(","))
+    })
+}
+
 /// Anchors that name each other, and keys that are doubled, cost no more than their text.
 #[rstest]
-#[case::aliases({
-    let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
-    for level in 1..20 {
-        let below = format!("*a{}", level - 1);
-        text += &format!("a{level}: &a{level} [{}]\n", vec![below; 9].join(","));
-    }
-    text
-})]
-#[case::anchors((0..100_000).map(|index| format!("a{index}: &a{index} x\n")).collect())]
+#[case::aliases(aliases())]
+#[case::anchors(lines(100_000, |index| format!("a{index}: &a{index} x")))]
 #[case::doubled("a: 1\n".repeat(300_000))]
 #[case::documents("---\n".repeat(500_000))]
 #[case::flow(format!("a: {}", "[".repeat(1_000_000)))]
-#[case::indents((0..2_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect())]
+#[case::indents(lines(2_000, |level| format!("{}a:", " ".repeat(level))))]
 #[case::tags(format!("a: {}1", "!a ".repeat(500_000)))]
 #[case::quotes(format!("a: \"{}\"", "\\u0041".repeat(400_000)))]
 #[tokio::test]
