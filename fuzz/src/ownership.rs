@@ -30,7 +30,7 @@ pub fn apply(data: &[u8]) {
     let mut live: Option<Value> = None;
     let mut kind = None;
     for (number, part) in parts(data).into_iter().take(OPERATIONS).enumerate() {
-        let (line, body) = first_line(part);
+        let (order, body) = first_line(part);
         let Ok(decoded) = decode(body, Encoding::Yaml) else {
             return;
         };
@@ -46,7 +46,7 @@ pub fn apply(data: &[u8]) {
         let manager = definition
             .field_manager(&version.name)
             .expect("it is served");
-        let (verb, name) = line.split_once(' ').unwrap_or((&line, ""));
+        let (verb, name) = order.split_once(' ').unwrap_or((&order, ""));
         let now = Timestamp::from_second(i64::try_from(number).unwrap_or_default());
         let operation = Operation {
             verb,

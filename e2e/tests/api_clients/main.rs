@@ -47,7 +47,7 @@ async fn and_with_two_servers_on_postgresql() {
 
 async fn clients(setup: &mut Setup) {
     setup.switch().await;
-    timed("kubectl", kubectl::commands(setup)).await;
+    timed("kubectl", Box::pin(kubectl::commands(setup))).await;
     timed("kubectl_reads", kubectl_reads(setup)).await;
     timed("kubectl_writes", kubectl_writes(setup)).await;
     timed("kubectl_applies", applies::kubectl_applies(setup)).await;

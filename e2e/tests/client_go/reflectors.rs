@@ -74,8 +74,10 @@ impl Reflectors {
         let mut acknowledged = self.acknowledged.clone();
         let goal = *acknowledged.borrow() + more;
         let reached = acknowledged.wait_for(|count| *count >= goal);
-        let reached = timeout(PATIENCE, reached).await;
-        reached.expect("no write is answered").unwrap();
+        let Ok(reached) = timeout(PATIENCE, reached).await else {
+            panic!("no write is answered")
+        };
+        reached.unwrap();
     }
 
     /// Writes no more, and compares what was seen with what was written and with a list.
@@ -206,8 +208,10 @@ where
     let store = writer.as_reader();
     let events = stream.default_backoff().reflect(writer);
     let follower = tokio::spawn(follow(events, store.clone()));
-    let ready = timeout(PATIENCE, store.wait_until_ready()).await;
-    ready.expect("a reflector does not begin").unwrap();
+    let Ok(ready) = timeout(PATIENCE, store.wait_until_ready()).await else {
+        panic!("a reflector does not begin")
+    };
+    ready.unwrap();
     follower
 }
 
