@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use super::TARGETS;
 
@@ -36,8 +37,12 @@ fn every_target_has_a_program_and_a_corpus() {
     }
 }
 
+/// The targets share a server, which some of them empty.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 #[test]
 fn the_corpora_hold() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
     for (name, run) in TARGETS {
         let corpus = folder("corpus").join(name);
         let files = names(&corpus);
@@ -52,6 +57,7 @@ fn the_corpora_hold() {
 
 #[test]
 fn nothing_and_nonsense_hold() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap();
     for (name, run) in TARGETS {
         eprintln!("{name}");
         run(b"");
