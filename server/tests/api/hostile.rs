@@ -181,7 +181,10 @@ async fn deep_nesting(
     for depth in [100, 200, 100_000] {
         let body = format!("{}1{}", open.repeat(depth), close.repeat(depth));
         let answer = answered(&server, method, &uri, type_, body.into_bytes()).await;
-        assert!(answer.code >= 400, "{depth} of {type_}: {}", head(&answer));
+        // What is not too deep to be read is pruned like any field that is unknown.
+        let is_read = depth < 128 && answer.code == 200;
+        let text = head(&answer);
+        assert!(is_read || answer.code >= 400, "{depth} of {type_}: {text}");
     }
 }
 

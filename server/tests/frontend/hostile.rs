@@ -333,7 +333,8 @@ async fn what_is_no_request_is_refused(#[case] bytes: &[u8]) {
     stream.write_all(bytes).await.unwrap();
     let answer = until_closed(&mut stream).await;
     let answer = String::from_utf8_lossy(&answer);
-    let refused = ["HTTP/1.1 400 ", "HTTP/1.1 403 ", "HTTP/1.1 401 "];
+    // A body that nobody reads is not looked at.
+    let refused = [400, 401, 403, 404].map(|code| format!("HTTP/1.1 {code} "));
     assert!(
         answer.is_empty() || refused.iter().any(|line| answer.starts_with(line)),
         "{answer}"
