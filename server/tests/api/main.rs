@@ -17,7 +17,6 @@ mod faults;
 mod gate;
 mod get;
 mod harness;
-mod hostile;
 mod list;
 mod patch;
 mod sweep;
