@@ -388,14 +388,14 @@ async fn a_namespace_takes_its_reports_along(setup: &Setup) {
             namespaces.get_opt("full").await.unwrap().is_none()
         })
         .await;
-    let gone = api
-        .create(&PostParams::default(), &object("late"))
-        .await
-        .unwrap_err();
-    assert!(
-        gone.to_string().contains("namespaces \"full\" not found"),
-        "{gone}"
-    );
+    // Servers hear of it by their watches.
+    setup
+        .until("the server knows", async || {
+            let refused = api.create(&PostParams::default(), &object("late")).await;
+            let refused = refused.unwrap_err().to_string();
+            refused.contains("namespaces \"full\" not found")
+        })
+        .await;
 }
 
 async fn the_garbage_collector_deletes_what_its_owner_leaves(setup: &Setup) {
