@@ -138,6 +138,8 @@ fn database() -> Vec<Row> {
         sql(store("storage update@16 rate", "/s"), "kine update").times(2.5),
         best(store("storage update@64 rate", "/s"), "kine update"),
         best(store("storage update@256 rate", "/s"), "kine update").times(6.0),
+        sql(store("storage rescan@16 rate", "/s"), "kine update").times(2.5),
+        best(store("storage rescan@256 rate", "/s"), "kine update").times(6.0),
         sql(store("storage create@16 rate", "/s"), "insert").times(1.0),
         best(store("storage create@64 rate", "/s"), "insert"),
         best(store("storage create@256 rate", "/s"), "insert").times(2.7),
@@ -176,10 +178,16 @@ fn slow_disks() -> Vec<Row> {
         row("+1 ms create@256 rate")
             .beside_metric("+1 ms sql best rate", "insert")
             .times(2.0),
+        row("+1 ms rescan@256 rate")
+            .beside_metric("+1 ms sql best rate", "kine update")
+            .times(3.0),
         row("+5 ms update@64 rate")
             .beside_metric("+5 ms sql@16 rate", "transaction")
             .times(25.0),
         row("+5 ms update@256 rate")
+            .beside_metric("+5 ms sql@16 rate", "transaction")
+            .times(70.0),
+        row("+5 ms rescan@256 rate")
             .beside_metric("+5 ms sql@16 rate", "transaction")
             .times(70.0),
     ]

@@ -126,17 +126,22 @@ impl BenchOptions {
     }
 }
 
-/// Starts what is needed, measures, gives the samples.
+/// Starts what is needed and measures. The samples are given even when that failed on the way.
 ///
 /// # Errors
 /// When a part does not start or a request fails.
-pub async fn run(options: BenchOptions) -> anyhow::Result<Book> {
-    let bodies = Bodies::new(options.input.corpus()?);
+pub async fn run(options: BenchOptions) -> (Book, anyhow::Result<()>) {
     let mut book = Book::default();
-    database_alone(&mut book, &options, &bodies).await?;
+    let outcome = all(&mut book, options).await;
+    (book, outcome)
+}
+
+async fn all(book: &mut Book, options: BenchOptions) -> anyhow::Result<()> {
+    let bodies = Bodies::new(options.input.corpus()?);
+    database_alone(book, &options, &bodies).await?;
     let only = &options.only;
     if !only.is_empty() && only.iter().all(|job| job.is_database_only()) {
-        return Ok(book);
+        return Ok(());
     }
     say("starting the control plane and the servers");
     let ground = Ground::start(GroundOptions {
@@ -147,20 +152,20 @@ pub async fn run(options: BenchOptions) -> anyhow::Result<Book> {
     })
     .await?;
     let inside = inside::runtime(ground.founder())?;
-    let book = inside
-        .spawn(async move {
-            let mut bench = Bench {
-                options,
-                ground,
-                bodies,
-                book,
-            };
-            bench.run().await?;
-            anyhow::Ok(bench.book)
-        })
-        .await?;
+    let mut bench = Bench {
+        options,
+        ground,
+        bodies,
+        book: std::mem::take(book),
+    };
+    let measured = inside.spawn(async move {
+        let outcome = bench.run().await;
+        (bench.book, outcome)
+    });
+    let outcome;
+    (*book, outcome) = measured.await?;
     inside.shutdown_background();
-    book
+    outcome
 }
 
 /// The store and plain SQL, side by side on a PostgreSQL of their own.

@@ -64,7 +64,7 @@ async fn store(
 ) -> anyhow::Result<()> {
     let alone = Alone::open(postgres.params_dir()?, |_| ()).await?;
     for writers in [256, 64, 16] {
-        for verb in [Verb::Create, Verb::Update, Verb::Delete] {
+        for verb in Verb::ALL {
             let run = alone.run(bodies, verb, writers, count).await?;
             if verb != Verb::Delete {
                 let metric = format!("+{delay} ms {}@{writers} rate", verb.name());
