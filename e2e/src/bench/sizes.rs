@@ -1,8 +1,11 @@
 //! Memory and disk: after the base set was created, and after each report was updated once.
 
+use std::path::Path;
+
 use anyhow::{Context as _, ensure};
 use http::Method;
 use pgtest::Postgres;
+use sqlx::{ConnectOptions as _, Connection as _, sqlite::SqliteConnectOptions};
 
 use super::{
     bodies::{Bodies, base_name},
@@ -75,16 +78,11 @@ async fn written(ground: &Ground) -> anyhow::Result<u64> {
     }
 }
 
-/// Bytes that a system has stored, history included as far as it still has to be there.
+/// Bytes that a system has stored of the reports as they are now.
 async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
     match kind {
         Kind::Crd => ground.etcd_bytes(true).await,
-        Kind::Sqlite => {
-            let path = ground.files().join("reports.db");
-            Ok(std::fs::metadata(&path)
-                .with_context(|| format!("{} is missing", path.display()))?
-                .len())
-        }
+        Kind::Sqlite => sqlite_objects(&ground.files().join("reports.db")).await,
         Kind::Postgres | Kind::Second => {
             let postgres = ground.postgres().context("PostgreSQL does not run")?;
             number(
@@ -98,6 +96,20 @@ async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
         }
         Kind::Null => Ok(0),
     }
+}
+
+/// Pages of the objects and their index, so that the log is not counted, as elsewhere.
+async fn sqlite_objects(file: &Path) -> anyhow::Result<u64> {
+    let options = SqliteConnectOptions::new().filename(file).read_only(true);
+    let mut database = options
+        .connect()
+        .await
+        .with_context(|| format!("{} does not open", file.display()))?;
+    let pages =
+        "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name IN ('objects', 'objects_key')";
+    let bytes: i64 = sqlx::query_scalar(pages).fetch_one(&mut database).await?;
+    database.close().await?;
+    Ok(u64::try_from(bytes)?)
 }
 
 /// Bytes of WAL written so far.
