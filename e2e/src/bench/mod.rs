@@ -326,13 +326,14 @@ impl Bench {
     async fn fan_out(&mut self) -> anyhow::Result<()> {
         let (reports, watchers) = (self.options.reports, self.options.watchers);
         let events = (self.options.requests / 50).max(20);
+        let mut size = 0;
         for kind in self.ground.engines() {
             let target = self.ground.target(kind, Way::Direct)?;
             let (book, bodies) = (&mut self.book, &self.bodies);
-            watches::fan_out(book, &target, bodies, reports, watchers, events).await?;
+            size = watches::fan_out(book, &target, bodies, reports, watchers, events).await?;
         }
         let wire = self.ground.target(Kind::Null, Way::Direct)?;
-        watches::fan_out_of_wire(&mut self.book, &wire, watchers, events).await
+        watches::fan_out_of_wire(&mut self.book, &wire, watchers, events, size).await
     }
 
     /// What is done once, and changes what is measured.

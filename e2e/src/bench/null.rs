@@ -121,7 +121,7 @@ fn answer(canned: &Canned, method: &Method, path: &str, query: Option<&str>) -> 
     let (status, body) = match (method, segments.as_slice()) {
         (&Method::POST, _) => (StatusCode::CREATED, full(canned.object.clone())),
         (_, ["apis", _, _]) => (StatusCode::OK, full(discovery(&segments))),
-        (_, ["apis", _, _, "events", count]) => (StatusCode::OK, events(canned, count)),
+        (_, ["apis", _, _, "events", count, bytes]) => (StatusCode::OK, events(count, bytes)),
         (&Method::PUT, _) | (_, ["apis", _, _, "namespaces", _, _, _]) => {
             (StatusCode::OK, full(canned.object.clone()))
         }
@@ -159,12 +159,12 @@ fn silence() -> Body {
     BodyExt::boxed_unsync(StreamBody::new(futures::stream::pending()))
 }
 
-/// So many events of the canned object, each a frame as a watch sends it, and then silence.
-fn events(canned: &Canned, count: &str) -> Body {
-    let mut event = b"{\"type\":\"MODIFIED\",\"object\":".to_vec();
-    event.extend_from_slice(canned.object.trim_ascii());
-    event.extend_from_slice(b"}\n");
-    let event = Bytes::from(event);
+/// So many events of so many bytes, each a frame as a watch sends it.
+fn events(count: &str, bytes: &str) -> Body {
+    let object = "x".repeat(bytes.parse().unwrap_or(0));
+    let event = Bytes::from(format!(
+        "{{\"type\":\"MODIFIED\",\"object\":\"{object}\"}}\n"
+    ));
     let count = count.parse().unwrap_or(0);
     let frames = futures::stream::repeat(event)
         .take(count)

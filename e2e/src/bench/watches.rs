@@ -186,7 +186,8 @@ async fn follow(mut watch: Watch, count: usize) -> anyhow::Result<Vec<(String, I
 }
 
 /// Opens `watchers` watches, makes `count` updates as fast as they are answered and measures how
-/// many events a second reach the watchers, until all have all.
+/// many events a second reach the watchers, until all have all. Gives the mean size of an event, in
+/// bytes.
 ///
 /// # Errors
 /// When a request fails or an event is lost.
@@ -197,7 +198,7 @@ pub async fn fan_out(
     reports: usize,
     watchers: usize,
     count: usize,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<usize> {
     let work = writes::updaters(target, bodies, reports, 1, count).await?;
     let version = version(target).await?;
     let mut streams = Vec::with_capacity(watchers);
@@ -218,7 +219,8 @@ pub async fn fan_out(
     deliveries(book, target, streams, count, write).await
 }
 
-/// The same number of events from the null backend, which has them in memory: what the wire takes.
+/// As many events of `size` bytes from the null backend, which has them in memory: what the wire
+/// takes.
 ///
 /// # Errors
 /// When a request fails.
@@ -227,8 +229,9 @@ pub async fn fan_out_of_wire(
     null: &Target,
     watchers: usize,
     count: usize,
+    size: usize,
 ) -> anyhow::Result<()> {
-    let path = format!("/apis/{}/v1/events/{count}", null.kind.group());
+    let path = format!("/apis/{}/v1/events/{count}/{size}", null.kind.group());
     // Each stream begins with its request, so they are all opened after the clock has started.
     let mut connections = Vec::with_capacity(watchers);
     for _ in 0..watchers {
@@ -254,7 +257,8 @@ pub async fn fan_out_of_wire(
     for task in tasks {
         bytes += task.await??;
     }
-    note(book, null, begun, &before, watchers * count, bytes)
+    note(book, null, begun, &before, watchers * count, bytes)?;
+    Ok(())
 }
 
 async fn deliveries(
@@ -263,7 +267,7 @@ async fn deliveries(
     streams: Vec<Watch>,
     count: usize,
     write: impl Future<Output = anyhow::Result<()>> + Send + 'static,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<usize> {
     let total = streams.len() * count;
     let tasks: Vec<_> = streams
         .into_iter()
@@ -303,6 +307,7 @@ async fn drain(mut watch: Watch, count: usize) -> anyhow::Result<usize> {
     Ok(bytes)
 }
 
+/// Notes a run; gives the mean size of an event, in bytes.
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 fn note(
     book: &mut Book,
@@ -311,7 +316,7 @@ fn note(
     before: &BTreeMap<String, u64>,
     total: usize,
     bytes: usize,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<usize> {
     let seconds = begun.elapsed().as_secs_f64();
     let rate = total as f64 / seconds;
     let system = target.system();
@@ -328,5 +333,5 @@ fn note(
         "  fan-out      {system:<20} {rate:>8.0} deliveries/s, {:.0} MB/s, CPU {each:.1} us each",
         bytes as f64 / seconds / 1e6
     );
-    Ok(())
+    Ok(bytes / total)
 }

@@ -131,15 +131,8 @@ impl Lines {
                 line.pop();
                 return Some(line);
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        self.buffer.extend_from_slice(data);
-                    }
-                }
-                _ if self.buffer.is_empty() => return None,
-                // Not the whole line: shown as it is.
-                _ => return Some(std::mem::take(&mut self.buffer)),
+            if !self.read().await {
+                return self.left();
             }
         }
     }
@@ -160,16 +153,27 @@ impl Lines {
                     return Some(message);
                 }
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        self.buffer.extend_from_slice(data);
-                    }
-                }
-                _ if self.buffer.is_empty() => return None,
-                _ => return Some(std::mem::take(&mut self.buffer)),
+            if !self.read().await {
+                return self.left();
             }
         }
+    }
+
+    /// Reads on; false at the end of the stream.
+    async fn read(&mut self) -> bool {
+        let Some(Ok(frame)) = self.body.frame().await else {
+            return false;
+        };
+        if let Some(data) = frame.data_ref() {
+            self.buffer.extend_from_slice(data);
+        }
+        true
+    }
+
+    /// What is no whole message, shown as it is.
+    fn left(&mut self) -> Option<Vec<u8>> {
+        let left = std::mem::take(&mut self.buffer);
+        (!left.is_empty()).then_some(left)
     }
 
     /// Everything that comes until the end of the stream.

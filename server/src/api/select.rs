@@ -21,7 +21,8 @@ pub struct Page {
 /// Whether an object is selected; its namespace is that of the request already.
 #[must_use]
 pub fn selected(options: &ListOptions, key: &ObjectKey, labels: &Labels) -> bool {
-    options.field_selector.matches(key.namespace(), key.name())
+    let field = &options.field_selector;
+    (field.is_empty() || field.matches(key.namespace(), key.name()))
         && options.label_selector.matches(labels)
 }
 

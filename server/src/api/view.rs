@@ -189,8 +189,7 @@ impl View {
     pub fn form(&self, object: &StoredObject, headers: bool) -> Result<Value, ApiError> {
         let object = match self.accepted.transform {
             Transform::PartialObjectMetadata(_) => {
-                let metadata = object.metadata_json().map_err(ApiError::internal)?;
-                let metadata = serde_json::from_slice(&metadata).map_err(ApiError::internal)?;
+                let metadata = metadata(object)?;
                 Value::Object(Map::from_iter([("metadata".to_owned(), metadata)]))
             }
             _ => self.value(object)?,
@@ -284,12 +283,7 @@ impl View {
         };
         let mut list = PartialList::new(&self.list_metadata(meta));
         for object in objects {
-            let mut text = Vec::new();
-            object
-                .append_metadata_json(&mut text)
-                .map_err(ApiError::internal)?;
-            let metadata: Value = serde_json::from_slice(&text).map_err(ApiError::internal)?;
-            list.push(&metadata);
+            list.push(&metadata(object)?);
         }
         let body = list.document(version.api_version());
         let content_type = self.accepted.content_type();
@@ -377,6 +371,12 @@ impl View {
 fn go_text(value: &Value) -> String {
     let bytes = encoding::to_json(value).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The metadata of a stored object; nothing else of it is read.
+fn metadata(object: &StoredObject) -> Result<Value, ApiError> {
+    let text = object.metadata_json().map_err(ApiError::internal)?;
+    serde_json::from_slice(&text).map_err(ApiError::internal)
 }
 
 fn append_partial(

@@ -1,11 +1,15 @@
 //! The bucket: signed requests, in parts where a file is large.
 
+mod answer;
+#[cfg(test)]
+mod tests;
+
 use std::{env, io, path::Path, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use clap::Args;
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -30,8 +34,6 @@ use super::{Error, SUFFIX, error, tls};
 const PART: u64 = 16 << 20;
 /// Most parts of one object, by S3's own limit of 10,000.
 const PARTS: u64 = 9_000;
-/// Longest answer that is read into memory, in bytes: a page of a list has some hundred thousand.
-const ANSWER: usize = 8 << 20;
 /// How long a signature is valid, and one request may take.
 const REQUEST: Duration = Duration::from_mins(10);
 /// Tries of one request, with these pauses between them.
@@ -149,7 +151,7 @@ impl Bucket {
             .api
             .create_multipart_upload(Some(&self.credentials), key);
         let answer = self.ask(doing, &action, Bytes::new()).await?;
-        let answer = text(doing, answer).await?;
+        let answer = answer::text(doing, answer).await?;
         let upload = error::element(&answer, "UploadId").ok_or_else(|| Error::Answer {
             doing,
             why: "the answer has no UploadId".to_owned(),
@@ -188,7 +190,7 @@ impl Bucket {
             let doing = "store a part of the backup";
             let action = self.api.upload_part(credentials, key, number, upload);
             let answer = self.ask(doing, &action, content).await?;
-            tags.push(tag(doing, &answer)?);
+            tags.push(answer::tag(doing, &answer)?);
         }
         let doing = "end the upload of the backup";
         let tags = || tags.iter().map(String::as_str);
@@ -201,7 +203,7 @@ impl Bucket {
             .body();
         let answer = self.ask(doing, &action, body.into()).await?;
         // S3 may say 200 and then that it failed.
-        let answer = text(doing, answer).await?;
+        let answer = answer::text(doing, answer).await?;
         if error::element(&answer, "ETag").is_none() {
             let why = error::of_document(&answer);
             return Err(Error::Answer { doing, why });
@@ -213,7 +215,7 @@ impl Bucket {
         let doing = "look at the backup that was stored";
         let action = self.api.head_object(Some(&self.credentials), key);
         let answer = self.ask(doing, &action, Bytes::new()).await?;
-        length(&answer).ok_or_else(|| Error::Answer {
+        answer::length(&answer).ok_or_else(|| Error::Answer {
             doing,
             why: "the answer has no length".to_owned(),
         })
@@ -255,7 +257,7 @@ impl Bucket {
         let key = self.key(name);
         let action = self.api.get_object(Some(&self.credentials), &key);
         let answer = self.ask(doing, &action, Bytes::new()).await?;
-        let expected = length(&answer);
+        let expected = answer::length(&answer);
         let mut file = File::create(path).await.map_err(failed)?;
         let (mut body, mut bytes) = (answer.into_body(), 0);
         while let Some(frame) = body.frame().await {
@@ -286,8 +288,8 @@ impl Bucket {
                 action.with_continuation_token(token.as_str());
             }
             let answer = self.ask(doing, &action, Bytes::new()).await?;
-            let page = ListObjectsV2::parse_response(&text(doing, answer).await?)
-                .map_err(|error| answer_error(doing, &error))?;
+            let page = ListObjectsV2::parse_response(&answer::text(doing, answer).await?)
+                .map_err(|error| answer::unreadable(doing, &error))?;
             found.extend(backups(&page, &self.prefix));
             token = page.next_continuation_token;
             if token.is_none() {
@@ -352,7 +354,7 @@ impl Bucket {
                 .uri(url.as_str())
                 .body(Full::new(body))
         });
-        let request = request.map_err(|error| answer_error(doing, &error))?;
+        let request = request.map_err(|error| answer::unreadable(doing, &error))?;
         let answer = timeout(REQUEST, self.client.request(request))
             .await
             .map_err(|_| self.unreachable(doing, "no answer in time".to_owned()))?
@@ -364,7 +366,7 @@ impl Bucket {
         Err(Error::Refused {
             doing,
             status: status.as_u16(),
-            why: refusal(status, &text(doing, answer).await?),
+            why: answer::refusal(status, &answer::text(doing, answer).await?),
         })
     }
 
@@ -448,44 +450,6 @@ async fn read(file: &mut File, most: u64) -> io::Result<Bytes> {
     Ok(content.into())
 }
 
-async fn text(doing: &'static str, answer: Response<Incoming>) -> Result<String, Error> {
-    let body = Limited::new(answer.into_body(), ANSWER).collect().await;
-    let body = body.map_err(|error| Error::Answer {
-        doing,
-        why: error.to_string(),
-    })?;
-    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
-}
-
-fn refusal(status: StatusCode, text: &str) -> String {
-    let reason = status.canonical_reason().unwrap_or_default();
-    match error::of_document(text) {
-        why if why.is_empty() => reason.to_owned(),
-        why => why,
-    }
-}
-
-fn tag(doing: &'static str, answer: &Response<Incoming>) -> Result<String, Error> {
-    let tag = answer.headers().get(header::ETAG);
-    let tag = tag.and_then(|tag| tag.to_str().ok());
-    tag.map(str::to_owned).ok_or_else(|| Error::Answer {
-        doing,
-        why: "the answer has no ETag".to_owned(),
-    })
-}
-
-fn length(answer: &Response<Incoming>) -> Option<u64> {
-    let length = answer.headers().get(header::CONTENT_LENGTH)?;
-    length.to_str().ok()?.parse().ok()
-}
-
-fn answer_error(doing: &'static str, error: &dyn std::error::Error) -> Error {
-    Error::Answer {
-        doing,
-        why: error.to_string(),
-    }
-}
-
 fn file_error(path: &Path, source: io::Error) -> Error {
     Error::File {
         path: path.to_owned(),
@@ -502,65 +466,4 @@ fn causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(endpoint: Option<&str>, bucket: &str) -> Place {
-        Place {
-            bucket: bucket.to_owned(),
-            endpoint: endpoint.map(|endpoint| endpoint.parse().unwrap()),
-            region: "eu-west-1".to_owned(),
-            ..Place::default()
-        }
-    }
-
-    #[test]
-    fn aws_is_asked_by_the_name_of_the_bucket_and_others_by_path() {
-        let url = |place: &Place| bucket(place).unwrap().base_url().to_string();
-        assert_eq!(
-            url(&place(None, "mine")),
-            "https://mine.s3.eu-west-1.amazonaws.com/"
-        );
-        assert_eq!(
-            url(&place(None, "my.own")),
-            "https://s3.eu-west-1.amazonaws.com/my.own/"
-        );
-        assert_eq!(
-            url(&place(Some("https://minio.example:9000"), "mine")),
-            "https://minio.example:9000/mine/"
-        );
-        assert!(bucket(&place(Some("ftp://x.example"), "mine")).is_err());
-    }
-
-    #[test]
-    fn a_prefix_is_a_folder() {
-        for text in ["a/b", "/a/b", "a/b/"] {
-            assert_eq!(prefix(text), "a/b/");
-        }
-        assert_eq!(prefix("/"), "");
-    }
-
-    #[test]
-    fn only_backups_are_listed() {
-        let page = ListObjectsV2::parse_response(
-            r#"<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
-            <Contents><Key>a/one.dump</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>
-            <Contents><Key>a/notes.txt</Key></Contents>
-            <Contents><Key>a/b/two.dump</Key></Contents>
-            <IsTruncated>false</IsTruncated></ListBucketResult>"#,
-        )
-        .unwrap();
-        let found = backups(&page, "a/");
-        let modified = "2026-01-01T00:00:00Z".parse().ok();
-        assert_eq!(
-            found,
-            [Stored {
-                name: "one".to_owned(),
-                modified
-            }]
-        );
-    }
 }

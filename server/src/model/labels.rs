@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Labels in one allocation, sorted by key.
@@ -15,10 +16,18 @@ pub struct Labels(
 );
 
 impl Labels {
-    /// Value of the label `key`.
+    /// Value of the label `key`. A list by a label that has no index asks this of every object.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.iter().find_map(|(k, v)| (k == key).then_some(v))
+        let mut rest = &*self.0;
+        loop {
+            let value = rest.strip_prefix(key).and_then(|r| r.strip_prefix('\0'));
+            if let Some(value) = value {
+                return value.get(..memchr(0, value.as_bytes())?);
+            }
+            let mut ends = memchr_iter(0, rest.as_bytes());
+            rest = rest.get(ends.nth(1)? + 1..)?;
+        }
     }
 
     /// All labels, sorted by key.
@@ -88,6 +97,8 @@ mod tests {
         );
         assert_eq!(labels.get("a"), Some(""));
         assert_eq!(labels.get("b"), Some("1"));
+        assert_eq!(labels.get("c"), Some(""));
+        assert_eq!(labels.get("d"), None);
         assert_eq!(labels.get(""), None);
         assert!(Labels::default().is_empty());
     }

@@ -1,204 +1,23 @@
 //! An embedded database that moves: nothing is lost, nothing comes twice, no version changes.
 
+mod home;
+
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use crds::control::{DatabaseEngine, GateState, ImportMode, ImportType, MovePhase, move_file};
-use pgtest::{Params, Postgres, PostgresOptions, Proxy};
+use home::{Home, SERVER, reached, state, watcher, writer};
+use pgtest::{Postgres, PostgresOptions, Proxy};
 use rstest::rstest;
-use tempfile::{NamedTempFile, TempDir};
-use tokio::runtime::Runtime;
 
-use super::{Bed, Fixture, RING, Seen, def, item, key, reports, seen, suite};
-use crate::{
-    cache::Event,
-    store::{
-        Database, MoveOptions, OpenError, Store, StoreOptions, WriteError, Written, engine::Engine,
-        moving,
-    },
-};
-
-static SERVER: LazyLock<Postgres> = LazyLock::new(|| {
-    // A runtime does not start inside another one.
-    let start = std::thread::spawn(|| {
-        let start = Postgres::start(PostgresOptions::quick());
-        Runtime::new().unwrap().block_on(start).unwrap()
-    });
-    start.join().unwrap()
-});
-
-/// An embedded database, and where it may be moved to.
-struct Home {
-    directory: TempDir,
-    identity: String,
-    params: Params,
-}
-
-impl Home {
-    fn new() -> Self {
-        Self::to(SERVER.params())
-    }
-
-    fn to(params: Params) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        Self {
-            directory: tempfile::tempdir().unwrap(),
-            identity: format!("moved {}", NEXT.fetch_add(1, Ordering::Relaxed)),
-            params,
-        }
-    }
-
-    fn orders(&self) -> PathBuf {
-        self.directory.path().join("move")
-    }
-
-    /// Asks for the move.
-    fn ask(&self) {
-        self.params.write(&self.orders()).unwrap();
-        self.tell(move_file::TARGET, "there");
-        self.tell(move_file::CLUSTER_IDENTITY, &self.identity);
-    }
-
-    /// Puts a file in its place at once, as the kubelet does: it is looked at all the time.
-    fn tell(&self, name: &str, text: &str) {
-        let file = NamedTempFile::new_in(&self.directory).unwrap();
-        std::fs::write(&file, text).unwrap();
-        file.persist(self.orders().join(name)).unwrap();
-    }
-
-    fn options(&self) -> StoreOptions {
-        StoreOptions {
-            ring: RING,
-            indexed_labels: vec!["app".to_owned()],
-            ..StoreOptions::on(Database::Movable(self.move_options()))
-        }
-    }
-
-    fn move_options(&self) -> MoveOptions {
-        let file = self.directory.path().join("reports.db");
-        MoveOptions {
-            interval: Duration::from_millis(10),
-            ..MoveOptions::new(file, self.orders())
-        }
-    }
-
-    async fn open(&self) -> Bed {
-        Self::bed(Store::open(self.options()).await.unwrap()).await
-    }
-
-    async fn bed(store: Store) -> Bed {
-        let reports = store.ensure_resource(def()).await.unwrap();
-        Bed { store, reports }
-    }
-
-    async fn serving(&self) -> Bed {
-        let bed = self.open().await;
-        bed.gate(GateState::Open).await;
-        bed
-    }
-
-    /// Another server, which knows nothing of the move.
-    async fn other(&self) -> Result<Store, OpenError> {
-        let options = crate::store::PostgresOptions::new(self.there(), &self.identity);
-        let options = StoreOptions {
-            ring: RING,
-            indexed_labels: vec!["app".to_owned()],
-            ..StoreOptions::on(Database::Postgres(options))
-        };
-        Store::open(options).await
-    }
-
-    fn there(&self) -> PathBuf {
-        let directory = self.directory.path().join("there");
-        SERVER.params().write(&directory).unwrap();
-        directory
-    }
-}
-
-async fn reached(store: &Store, phase: MovePhase) {
-    let wait = async {
-        while store.database().move_.map(|m| m.phase) != Some(phase) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let limit = Duration::from_mins(1);
-    let waited = tokio::time::timeout(limit, wait).await;
-    waited.unwrap_or_else(|_| panic!("{phase:?}: {:?}", store.database()));
-}
-
-/// Name → version, uid, label, as a store serves it.
-fn state(bed: &Bed) -> BTreeMap<String, (u64, String, String)> {
-    let snapshot = bed.reports.snapshot();
-    let objects = snapshot.range(Some("ns"), None);
-    let brief = |object: &Arc<crate::model::StoredObject>| {
-        let (name, uid, app) = super::brief(object);
-        (name, (object.rv, uid, app))
-    };
-    objects.map(brief).collect()
-}
-
-/// Writes until it is told to stop; gives what was acknowledged.
-fn writer(bed: &Bed, number: u32, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<Vec<Seen>> {
-    let (bed, stop) = (
-        Bed {
-            store: bed.store.clone(),
-            reports: Arc::clone(&bed.reports),
-        },
-        Arc::clone(stop),
-    );
-    tokio::spawn(async move {
-        let mut made = Vec::new();
-        let name = |n: u32| format!("w{number}-{}", n % 7);
-        for n in 0.. {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let name = name(n);
-            let there = bed.reports.get(&key(&name)).is_some();
-            let written: Result<Written, WriteError> = match (n % 5, there) {
-                (_, false) => bed.create(&name, &format!("u{number}-{n}")).await,
-                (4, true) => bed.delete(&name, None).await,
-                (_, true) => {
-                    let uid = bed.reports.get(&key(&name)).unwrap().uid.to_string();
-                    bed.update(&name, &uid, &format!("a{n}"), None).await
-                }
-            };
-            if let Ok(written) = written {
-                made.push(seen(&written.event));
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        made
-    })
-}
-
-/// Reads everything that comes, until `last`.
-fn watcher(
-    bed: &Bed,
-    from: u64,
-    last: tokio::sync::watch::Receiver<u64>,
-) -> tokio::task::JoinHandle<Vec<Seen>> {
-    let mut cursor = bed.reports.events_from(from).unwrap();
-    tokio::spawn(async move {
-        let mut events: Vec<Seen> = Vec::new();
-        loop {
-            let end = *last.borrow();
-            if end > 0 && events.last().is_some_and(|event| event.1 >= end) {
-                return events;
-            }
-            let more = tokio::time::timeout(Duration::from_millis(100), cursor.next(3)).await;
-            let Ok(more) = more else { continue };
-            events.extend(more.unwrap().iter().map(|event: &Arc<Event>| seen(event)));
-        }
-    })
-}
+use super::{Bed, Fixture, Seen, item, key, reports, seen, suite};
+use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, engine::Engine, moving};
 
 /// Writers and watchers of before, during and after the move, and a server that comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,205 @@
+//! Embedded databases that can be moved, and those who use them meanwhile.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use crds::control::{GateState, MovePhase, move_file};
+use pgtest::{Params, Postgres, PostgresOptions};
+use tempfile::{NamedTempFile, TempDir};
+use tokio::runtime::Runtime;
+
+use crate::{
+    cache::Event,
+    model::StoredObject,
+    store::{
+        Database, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions,
+        WriteError, Written,
+        tests::{Bed, RING, Seen, brief, def, key, seen},
+    },
+};
+
+pub(super) static SERVER: LazyLock<Postgres> = LazyLock::new(|| {
+    // A runtime does not start inside another one.
+    let start = std::thread::spawn(|| {
+        let start = Postgres::start(PostgresOptions::quick());
+        Runtime::new().unwrap().block_on(start).unwrap()
+    });
+    start.join().unwrap()
+});
+
+/// An embedded database, and where it may be moved to.
+pub(super) struct Home {
+    pub directory: TempDir,
+    pub identity: String,
+    pub params: Params,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self::to(SERVER.params())
+    }
+
+    pub fn to(params: Params) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            identity: format!("moved {}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            params,
+        }
+    }
+
+    pub fn orders(&self) -> PathBuf {
+        self.directory.path().join("move")
+    }
+
+    /// Asks for the move.
+    pub fn ask(&self) {
+        self.params.write(&self.orders()).unwrap();
+        self.tell(move_file::TARGET, "there");
+        self.tell(move_file::CLUSTER_IDENTITY, &self.identity);
+    }
+
+    /// Puts a file in its place at once, as the kubelet does: it is looked at all the time.
+    pub fn tell(&self, name: &str, text: &str) {
+        let file = NamedTempFile::new_in(&self.directory).unwrap();
+        std::fs::write(&file, text).unwrap();
+        file.persist(self.orders().join(name)).unwrap();
+    }
+
+    pub fn options(&self) -> StoreOptions {
+        StoreOptions {
+            ring: RING,
+            indexed_labels: vec!["app".to_owned()],
+            ..StoreOptions::on(Database::Movable(self.move_options()))
+        }
+    }
+
+    pub fn move_options(&self) -> MoveOptions {
+        let file = self.directory.path().join("reports.db");
+        MoveOptions {
+            interval: Duration::from_millis(10),
+            ..MoveOptions::new(file, self.orders())
+        }
+    }
+
+    pub async fn open(&self) -> Bed {
+        Self::bed(Store::open(self.options()).await.unwrap()).await
+    }
+
+    pub async fn bed(store: Store) -> Bed {
+        let reports = store.ensure_resource(def()).await.unwrap();
+        Bed { store, reports }
+    }
+
+    pub async fn serving(&self) -> Bed {
+        let bed = self.open().await;
+        bed.gate(GateState::Open).await;
+        bed
+    }
+
+    /// Another server, which knows nothing of the move.
+    pub async fn other(&self) -> Result<Store, OpenError> {
+        let options = Options::new(self.there(), &self.identity);
+        let options = StoreOptions {
+            ring: RING,
+            indexed_labels: vec!["app".to_owned()],
+            ..StoreOptions::on(Database::Postgres(options))
+        };
+        Store::open(options).await
+    }
+
+    pub fn there(&self) -> PathBuf {
+        let directory = self.directory.path().join("there");
+        SERVER.params().write(&directory).unwrap();
+        directory
+    }
+}
+
+pub(super) async fn reached(store: &Store, phase: MovePhase) {
+    let wait = async {
+        while store.database().move_.map(|m| m.phase) != Some(phase) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let limit = Duration::from_mins(1);
+    let waited = tokio::time::timeout(limit, wait).await;
+    waited.unwrap_or_else(|_| panic!("{phase:?}: {:?}", store.database()));
+}
+
+/// Name → version, uid, label, as a store serves it.
+pub(super) fn state(bed: &Bed) -> BTreeMap<String, (u64, String, String)> {
+    let snapshot = bed.reports.snapshot();
+    let objects = snapshot.range(Some("ns"), None);
+    let whole = |object: &Arc<StoredObject>| {
+        let (name, uid, app) = brief(object);
+        (name, (object.rv, uid, app))
+    };
+    objects.map(whole).collect()
+}
+
+/// Writes until it is told to stop; gives what was acknowledged.
+pub(super) fn writer(
+    bed: &Bed,
+    number: u32,
+    stop: &Arc<AtomicBool>,
+) -> tokio::task::JoinHandle<Vec<Seen>> {
+    let (bed, stop) = (
+        Bed {
+            store: bed.store.clone(),
+            reports: Arc::clone(&bed.reports),
+        },
+        Arc::clone(stop),
+    );
+    tokio::spawn(async move {
+        let mut made = Vec::new();
+        let name = |n: u32| format!("w{number}-{}", n % 7);
+        for n in 0.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let name = name(n);
+            let there = bed.reports.get(&key(&name)).is_some();
+            let written: Result<Written, WriteError> = match (n % 5, there) {
+                (_, false) => bed.create(&name, &format!("u{number}-{n}")).await,
+                (4, true) => bed.delete(&name, None).await,
+                (_, true) => {
+                    let uid = bed.reports.get(&key(&name)).unwrap().uid.to_string();
+                    bed.update(&name, &uid, &format!("a{n}"), None).await
+                }
+            };
+            if let Ok(written) = written {
+                made.push(seen(&written.event));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        made
+    })
+}
+
+/// Reads everything that comes, until `last`.
+pub(super) fn watcher(
+    bed: &Bed,
+    from: u64,
+    last: tokio::sync::watch::Receiver<u64>,
+) -> tokio::task::JoinHandle<Vec<Seen>> {
+    let mut cursor = bed.reports.events_from(from).unwrap();
+    tokio::spawn(async move {
+        let mut events: Vec<Seen> = Vec::new();
+        loop {
+            let end = *last.borrow();
+            if end > 0 && events.last().is_some_and(|event| event.1 >= end) {
+                return events;
+            }
+            let more = tokio::time::timeout(Duration::from_millis(100), cursor.next(3)).await;
+            let Ok(more) = more else { continue };
+            events.extend(more.unwrap().iter().map(|event: &Arc<Event>| seen(event)));
+        }
+    })
+}
