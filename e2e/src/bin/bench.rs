@@ -127,6 +127,9 @@ async fn measure(run: Run) -> anyhow::Result<()> {
 
 fn tell(book: &Book, json: Option<PathBuf>) -> anyhow::Result<()> {
     let figures = goals::figures(book);
+    if figures.is_empty() {
+        return Ok(());
+    }
     println!("\n{}", figures::table(&figures));
     if let Some(path) = json {
         let list: Vec<Value> = figures.iter().map(figures::Figure::to_json).collect();

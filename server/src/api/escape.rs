@@ -1,20 +1,33 @@
 //! JSON text as Go writes it.
 
+/// Bytes that are looked at together.
+const STRIDE: usize = 64;
+
 /// Bytes after which a second look is needed: the characters themselves and the first byte of
 /// U+2028 and U+2029 in UTF-8.
 fn suspicious(byte: u8) -> bool {
-    matches!(byte, b'<' | b'>' | b'&' | 0xE2)
+    (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xE2)
+}
+
+/// Where the next of them is. A list is a hundred megabytes with hardly any, so whole strides are
+/// looked at without a branch, which the compiler makes vector instructions of.
+fn next(text: &[u8]) -> Option<usize> {
+    let (strides, _) = text.as_chunks::<STRIDE>();
+    let clean = |stride: &[u8; STRIDE]| !stride.iter().fold(false, |any, b| any | suspicious(*b));
+    let passed = STRIDE * strides.iter().take_while(|stride| clean(stride)).count();
+    let found = text.get(passed..)?.iter().position(|b| suspicious(*b))?;
+    Some(passed + found)
 }
 
 /// Escapes `<`, `>`, `&`, U+2028 and U+2029 in the JSON text behind `from`, as Go's `encoding/json`
 /// does. They occur within strings only, where `\u…` is always allowed.
 pub fn html(text: &mut Vec<u8>, from: usize) {
-    let Some(first) = text[from..].iter().position(|b| suspicious(*b)) else {
+    let Some(first) = next(&text[from..]) else {
         return;
     };
     let rest = text.split_off(from + first);
     let mut rest = rest.as_slice();
-    while let Some(at) = rest.iter().position(|b| suspicious(*b)) {
+    while let Some(at) = next(rest) {
         text.extend_from_slice(&rest[..at]);
         rest = &rest[at..];
         let (escaped, taken): (&[u8], usize) = match rest {
@@ -48,8 +61,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_the_encoder(text in "[a-z<>&\u{2028}\u{2029}\u{2027}é\\\\\"]{0,20}") {
-            let value = Value::String(text);
+        fn equals_the_encoder(plain in 0..200_usize, text in "[a-z<>&\u{2028}\u{2029}\u{2027}é\\\\\"]{0,20}") {
+            let value = Value::String("x".repeat(plain) + &text);
             let mut escaped = value.to_string().into_bytes();
             html(&mut escaped, 0);
             prop_assert_eq!(&escaped, &to_json(&value).unwrap());
