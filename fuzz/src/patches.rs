@@ -2,7 +2,7 @@
 
 use reports_server::registry::Object;
 use reports_server::registry::patch::Patch;
-use reports_server::schema::{Encoding, decode};
+use reports_server::schema::{Encoding, decode, readable};
 use serde_json::Value;
 
 use crate::parts::{bounded, parts};
@@ -10,14 +10,14 @@ use crate::parts::{bounded, parts};
 /// What the `copy` operations of one patch may add.
 const COPIES: usize = 3 * 1024 * 1024;
 
-fn read(data: &[u8]) -> Option<(Object, Value)> {
+fn read(data: &[u8]) -> Option<(Object, String, Value)> {
     let parts = parts(data);
     let [document, patch] = parts.as_slice() else {
         return None;
     };
     let json = |bytes: &[u8]| decode(bytes, Encoding::Json).ok();
     match (json(document)?.value, json(patch)?.value) {
-        (Value::Object(document), patch) => Some((document, patch)),
+        (Value::Object(document), value) => Some((document, readable(patch).into_owned(), value)),
         _ => None,
     }
 }
@@ -31,40 +31,55 @@ fn check(patched: &Object, data: &[u8], room: usize) {
     assert_eq!(again.value, Value::Object(patched.clone()));
 }
 
-/// A JSON patch: what it makes can be stored, and tests alone change nothing.
+/// A JSON patch: what it makes can be stored, and tests alone change nothing. Whoever reads it
+/// strictly refuses more, and does the same with the rest.
 pub fn json_patch(data: &[u8]) {
-    let Some((document, body)) = read(data) else {
+    let Some((document, text, body)) = read(data) else {
         return;
     };
     let only_tests = body
         .as_array()
         .is_some_and(|operations| operations.iter().all(|of| of["op"] == "test"));
-    let (patch, unknown) = match Patch::json(body) {
+    let careless = Patch::json(&text, false);
+    let (patch, unknown) = match Patch::json(&text, true) {
         Ok(read) => read,
         Err(error) => return bounded("an error", error.to_string().len(), data),
     };
+    assert_eq!(careless, Ok((patch.clone(), Vec::new())));
     let told = unknown.iter().map(String::len).sum();
     bounded("what is unknown of a patch", told, data);
     match patch.apply(&document) {
         Ok(patched) => {
-            check(&patched, data, 2 * COPIES);
-            assert!(!only_tests || patched == document);
+            check(&patched.object, data, 2 * COPIES);
+            assert!(!only_tests || patched.object == document);
             assert_eq!(patch.apply(&document), Ok(patched));
         }
         Err(error) => bounded("an error", error.to_string().len(), data),
     }
 }
 
-/// A merge patch: it can be stored, and merging it once more changes nothing.
+/// A merge patch: it can be stored. A list that takes the place of an object keeps its nulls, which
+/// go when it is merged again; then merging it once more changes nothing.
 pub fn merge_patch(data: &[u8]) {
-    let Some((document, body)) = read(data) else {
+    let Some((document, text, body)) = read(data) else {
         return;
     };
-    let patch = match Patch::merge(body) {
-        Ok(patch) => patch,
-        Err(error) => return bounded("an error", error.to_string().len(), data),
+    if let Err(error) = Patch::merge(&text, body.clone(), true) {
+        bounded("an error", error.to_string().len(), data);
+    }
+    let again = |patch: &Patch, document: &Object| match patch.apply(document) {
+        Ok(patched) => Some(patched.object),
+        Err(error) => {
+            bounded("an error", error.to_string().len(), data);
+            None
+        }
     };
-    let patched = patch.apply(&document).expect("objects can be merged");
-    check(&patched, data, 0);
-    assert_eq!(patch.apply(&patched), Ok(patched));
+    let Ok(patch) = Patch::merge(&text, body, false) else {
+        return;
+    };
+    if let Some(patched) = again(&patch, &document) {
+        check(&patched, data, 0);
+        let twice = patch.apply(&patched).expect("objects can be merged").object;
+        assert_eq!(again(&patch, &twice), Some(twice));
+    }
 }

@@ -83,13 +83,12 @@ pub fn shape_errors(text: &str) -> String {
     }
 }
 
-/// Leaves out what Go's parsers say of bad syntax, and how Go prints maps, whose order is random.
+/// Leaves out what Go's parsers of YAML, times and tokens say of bad syntax, and how Go prints maps,
+/// whose order is random.
 #[must_use]
 pub fn parsers(text: &str) -> String {
     let mut text = text.to_owned();
     for head in [
-        "json parse error: ",
-        "error decoding patch: ",
         "error converting YAML to JSON: ",
         "continue key is not valid: ",
         "as \"2006-01-02T15:04:05Z07:00\": ",
@@ -204,14 +203,16 @@ mod tests {
     #[test]
     fn parsers_words_are_left_out() {
         assert_eq!(
-            parsers("json parse error: invalid character 'x'"),
-            "json parse error: <syntax>"
+            parsers("error converting YAML to JSON: yaml: line 2: no"),
+            "error converting YAML to JSON: <syntax>"
         );
         assert_eq!(
             parsers("unrecognized (must be of type A): yaml: line 4: no\n x"),
             "unrecognized (must be of type A): <syntax>"
         );
-        let kept = "error decoding patch: json: cannot unmarshal";
+        let kept = "error converting YAML to JSON: json: unsupported";
+        assert_eq!(parsers(kept), kept);
+        let kept = "json parse error: invalid character 'x'";
         assert_eq!(parsers(kept), kept);
         assert_eq!(
             parsers("Invalid value: \"{\\\"a\\\"}\": no"),

@@ -6,11 +6,13 @@
 mod json;
 mod number;
 mod print;
+mod syntax;
 mod text;
 
 pub use json::{Flavour, json};
 pub use number::float;
 pub use print::{go_syntax, plain};
+pub use syntax::syntax_error;
 pub use text::{is_print, quote};
 
 pub(crate) use number::Numeric;

@@ -1,6 +1,7 @@
 //! Server-side apply: an object created or changed by what a manager wants of it.
 
 use axum::response::Response;
+use fieldmanager::go::syntax_error;
 use serde_json::Value;
 
 use super::options::{FieldValidation, WriteKind, WriteOptions};
@@ -56,10 +57,18 @@ fn read(bytes: &[u8]) -> Result<(Value, Vec<Repeated>), ApiError> {
         let why = "error converting YAML to JSON: yaml: control characters are not allowed";
         return Err(refuse(why.to_owned()));
     }
+    if let Some(why) = odd_escape(bytes) {
+        return Err(refuse(format!(
+            "error converting YAML to JSON: yaml: {why}"
+        )));
+    }
     // Most clients send JSON, which is YAML too, and much quicker to read as what it is.
-    let decoded = schema::decode(bytes, Encoding::Json)
-        .or_else(|_| schema::decode(bytes, Encoding::Yaml))
-        .map_err(|error| refuse(error.to_string()))?;
+    let decoded = if has_breaks(bytes) {
+        schema::decode(bytes, Encoding::Yaml)
+    } else {
+        schema::decode(bytes, Encoding::Json).or_else(|_| schema::decode(bytes, Encoding::Yaml))
+    };
+    let decoded = decoded.map_err(|error| refuse(error.to_string()))?;
     let repeated = if decoded.duplicates.is_empty() {
         Vec::new()
     } else {
@@ -79,6 +88,45 @@ fn read(bytes: &[u8]) -> Result<(Value, Vec<Repeated>), ApiError> {
 const fn is_yaml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}'
         | '\u{10000}'..)
+}
+
+/// Whether a text has characters that end a line in YAML and are letters like others in JSON.
+fn has_breaks(bytes: &[u8]) -> bool {
+    let breaks: [&[u8]; 3] = [b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
+    breaks
+        .iter()
+        .any(|wanted| bytes.windows(wanted.len()).any(|found| found == *wanted))
+}
+
+/// The first escape of JSON that is none in YAML, in the words of Go's parser: a slash, and halves of
+/// characters beyond 16 bits. Only texts that are JSON are looked at, as a backslash may stand for
+/// itself in others.
+fn odd_escape(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let escape = &rest[at + 1..];
+        let digits = escape.strip_prefix('u').and_then(|digits| digits.get(..4));
+        let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let problem = if escape.starts_with('/') {
+            "found unknown escape character"
+        } else if code.is_some_and(|code| (0xd800..=0xdfff).contains(&code)) {
+            "found invalid Unicode character escape code"
+        } else {
+            let length = escape.chars().next().map_or(0, char::len_utf8);
+            rest = &escape[length..];
+            continue;
+        };
+        if syntax_error(bytes).is_some() {
+            return None;
+        }
+        let before = &text[..text.len() - escape.len()];
+        return Some(match before.matches('\n').count() {
+            0 => problem.to_owned(),
+            lines => format!("line {}: {problem}", lines + 1),
+        });
+    }
+    None
 }
 
 struct Request<'a> {
@@ -142,6 +190,7 @@ impl Request<'_> {
         self.check_repeated()?;
         scope.version.schema.default_values(&mut value);
         let mut object = body::into_fields(value);
+        drop_unreadable(&mut object);
         if live.is_none() {
             self.check_uid(&object)?;
         }
@@ -190,5 +239,61 @@ impl Request<'_> {
 
     async fn admit(&self, write: lifecycle::Write) -> Result<(), ApiError> {
         namespace::admit(self.api, self.scope, write, self.name).await
+    }
+}
+
+/// Takes away the end of an object that is no time, and a grace period that is no whole number:
+/// where an applied object is checked these count as missing, and storage drops them.
+fn drop_unreadable(object: &mut Object) {
+    meta::edit(object, |metadata| {
+        metadata.retain(|field, value| match field.as_str() {
+            "deletionGracePeriodSeconds" => value.is_i64(),
+            "deletionTimestamp" => value.as_str().is_some_and(schema::is_time),
+            _ => true,
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_can_read_is_dropped() {
+        let mut object = body::into_fields(json!({"metadata": {"name": "a",
+            "deletionTimestamp": 7, "deletionGracePeriodSeconds": 1.5}}));
+        drop_unreadable(&mut object);
+        assert_eq!(Value::Object(object), json!({"metadata": {"name": "a"}}));
+        let good = json!({"metadata": {"deletionTimestamp": "2000-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": 0}});
+        let mut object = body::into_fields(good.clone());
+        drop_unreadable(&mut object);
+        assert_eq!(Value::Object(object), good);
+    }
+
+    #[rstest::rstest]
+    #[case(r#"{"a":"\u0041\n\"\\/ \\ud800"}"#, None)]
+    #[case(r#"{"a":"x\/y"}"#, Some("found unknown escape character"))]
+    #[case(
+        "{\"a\":1,\n\"b\":\"\\ud83d\\ude00\"}",
+        Some("line 2: found invalid Unicode character escape code")
+    )]
+    #[case("a: x\\/y", None)]
+    #[case("\\", None)]
+    #[case("\"\\u", None)]
+    fn escapes_that_are_none_in_yaml(#[case] text: &str, #[case] expected: Option<&str>) {
+        assert_eq!(odd_escape(text.as_bytes()).as_deref(), expected);
+    }
+
+    #[rstest::rstest]
+    #[case("{}", false)]
+    #[case("\"\u{85}\"", true)]
+    #[case("\"\u{2028}\"", true)]
+    #[case("\"\u{2029}\"", true)]
+    #[case("\"\u{2027}\u{e9}\"", false)]
+    fn ends_of_lines(#[case] text: &str, #[case] expected: bool) {
+        assert_eq!(has_breaks(text.as_bytes()), expected);
     }
 }

@@ -151,14 +151,14 @@ fn without_content(object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// What an apply has made, in the shape of its schema: what the kube-apiserver's encoder does with
-/// an object that was not decoded.
+/// What an apply has made, in the shape of its schema: as the kube-apiserver's storage has it, which
+/// writes it as it is and drops malformed metadata when it reads it back.
 ///
 /// # Errors
-/// 500 without a reason for malformed metadata.
+/// 500 where `apiVersion` or `kind` are no texts, which was checked before.
 pub fn shaped(scope: &Scope, object: Object) -> Result<Object, ApiError> {
     let mut value = Value::Object(object);
-    let coerced = scope.version.schema.coerce(&mut value, Malformed::Refuse);
+    let coerced = scope.version.schema.coerce(&mut value, Malformed::Drop);
     coerced.map_err(|error| failure::unknown(error.to_string()))?;
     Ok(into_fields(value))
 }
@@ -181,15 +181,30 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
             ));
         }
     };
-    let text = |field: &str| match object.get(field) {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(format!(
-            "{HEAD} {} into Go struct field .{field} of type string",
-            json_type(other)
-        )),
+    // This part of Go's decoder does not mind whether letters are capital.
+    for (key, value) in object {
+        let fields = ["apiVersion", "kind"];
+        let known = fields.into_iter().find(|field| is_folded(key, field));
+        if let Some(field) = known
+            && !(value.is_string() || value.is_null())
+        {
+            return Err(format!(
+                "{HEAD} {} into Go struct field .{field} of type string",
+                json_type(value)
+            ));
+        }
+    }
+    let text = |field: &str| {
+        let text = object.get(field).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
     };
-    Ok((text("apiVersion")?, text("kind")?))
+    Ok((text("apiVersion"), text("kind")))
+}
+
+/// Whether a key is `field` but for capital letters, of which Unicode has one more for the `k`.
+fn is_folded(key: &str, field: &str) -> bool {
+    key.eq_ignore_ascii_case(field)
+        || (key.contains('\u{212a}') && key.replace('\u{212a}', "k").eq_ignore_ascii_case(field))
 }
 
 /// Checks that an object is of the kind and version that are written.
@@ -316,6 +331,15 @@ mod tests {
             type_meta(&json!({"kind": 1}))
                 .unwrap_err()
                 .ends_with("field .kind of type string")
+        );
+        assert!(
+            type_meta(&json!({"kind": "K", "APIversion": [], "KIND": 1}))
+                .unwrap_err()
+                .ends_with("array into Go struct field .apiVersion of type string")
+        );
+        assert_eq!(
+            type_meta(&json!({"Kind": "L", "kind": null})),
+            Ok((String::new(), String::new()))
         );
     }
 }

@@ -1,6 +1,7 @@
 //! `patch`: JSON patch and JSON merge patch; the way to apply.
 
 use axum::response::Response;
+use fieldmanager::go::{Flavour, json};
 use serde_json::Value;
 
 use super::options::{FieldValidation, WriteKind, WriteOptions, causes};
@@ -9,7 +10,7 @@ use super::view::View;
 use super::{Api, apply, body, failure, namespace, owners, update, write};
 use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, Offer, body_type};
-use crate::registry::patch::Patch;
+use crate::registry::patch::{Patch, Patched};
 use crate::registry::{Object, RegistryError, create, lifecycle, meta};
 use crate::schema::{self, DecodeError, Decoded, Encoding, FieldError};
 
@@ -64,6 +65,16 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
     Err(failure::registry(scope, name, RegistryError::modified()))
 }
 
+/// 400 for a body that is no JSON, in the words of whatever part of the kube-apiserver reads it first.
+fn no_json(type_: BodyType, strictly: bool, error: DecodeError) -> ApiError {
+    let (DecodeError::Json(reason) | DecodeError::Yaml(reason)) = error;
+    ApiError::bad_request(match (strictly, type_) {
+        (true, _) => format!("error decoding patch: {reason}"),
+        (false, BodyType::MergePatch) => "Invalid JSON Patch".to_owned(),
+        (false, _) => reason,
+    })
+}
+
 /// A patch and how strictly its outcome is read.
 struct Request {
     patch: Patch,
@@ -79,22 +90,18 @@ impl Request {
         bytes: &[u8],
         options: &WriteOptions,
     ) -> Result<Self, ApiError> {
-        let Decoded { value, duplicates } =
-            schema::decode(bytes, Encoding::Json).map_err(|error| {
-                let (DecodeError::Json(reason) | DecodeError::Yaml(reason)) = error;
-                ApiError::bad_request(format!("error decoding patch: {reason}"))
-            })?;
+        let strictly = options.field_validation != FieldValidation::Ignore;
+        let Decoded { value, duplicates } = schema::decode(bytes, Encoding::Json)
+            .map_err(|error| no_json(type_, strictly, error))?;
+        let text = schema::readable(bytes);
         let refuse = |error| failure::registry(scope, "", error);
-        let mut strict = duplicates;
-        let patch = if type_ == BodyType::JsonPatch {
-            let (patch, unknown) = Patch::json(value).map_err(refuse)?;
-            strict.extend(unknown);
-            for text in &mut strict {
-                text.insert_str(0, "json patch ");
-            }
-            patch
+        let (patch, strict) = if type_ == BodyType::JsonPatch {
+            let (patch, told) = Patch::json(&text, strictly).map_err(refuse)?;
+            let told = told.into_iter().map(|text| format!("json patch {text}"));
+            (patch, told.collect::<Vec<_>>())
         } else {
-            Patch::merge(value).map_err(refuse)?
+            let patch = Patch::merge(&text, value, strictly).map_err(refuse)?;
+            (patch, duplicates)
         };
         Ok(Self {
             patch,
@@ -118,9 +125,9 @@ impl Request {
     }
 
     /// Shapes the outcome as the body of an update would be, and warns of what is not meant.
-    fn decode(&self, scope: &Scope, patched: Object) -> Result<Object, ApiError> {
-        let mut value = Value::Object(patched);
-        let text = || value.to_string();
+    fn decode(&self, scope: &Scope, patched: Patched) -> Result<Object, ApiError> {
+        let mut value = Value::Object(patched.object);
+        let text = || json(&value, Flavour::Standard);
         let invalid = |text: String, error: String| {
             let error = FieldError::invalid("patch", text, error);
             ApiError::invalid("", "", "", causes(&[error]))
@@ -140,6 +147,7 @@ impl Request {
             return Err(ApiError::internal(missing));
         }
         let mut strict = self.strict.clone();
+        strict.extend(patched.duplicates);
         strict.extend(
             unknown
                 .into_iter()

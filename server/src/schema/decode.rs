@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use fieldmanager::go::quote;
+use fieldmanager::go::{quote, syntax_error};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
     Visitor,
@@ -62,7 +62,9 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
                 }
                 None => Err(error),
             })
-            .map_err(|err| DecodeError::Json(err.to_string()))?,
+            .map_err(|err| {
+                DecodeError::Json(syntax_error(body).unwrap_or_else(|| err.to_string()))
+            })?,
         // Of several documents the first counts.
         Encoding::Yaml => match serde_yaml::Deserializer::from_slice(body).next() {
             Some(document) => Seed(&mut track)
@@ -75,6 +77,20 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
         value,
         duplicates: track.duplicates.into_texts(),
     })
+}
+
+/// The keys that occur more than once in a part of a JSON text, which stands below the member `name`
+/// of the item `index` of a list; none of a text that cannot be read.
+#[must_use]
+pub fn duplicates_below(text: &str, index: usize, name: &str) -> Vec<String> {
+    let mut track = Track {
+        path: vec![Segment::Index(index), Segment::Key(name.to_owned())],
+        ..Track::default()
+    };
+    match json(text.as_bytes(), &mut track) {
+        Ok(_) => track.duplicates.into_texts(),
+        Err(_) => Vec::new(),
+    }
 }
 
 fn json(body: &[u8], track: &mut Track) -> Result<Value, serde_json::Error> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fieldmanager::go::quote;
+use fieldmanager::go::{Flavour, json, plain, quote};
 use serde_json::Value;
 
 /// What is wrong with a field; each kind has its own `reason` in a Status cause.
@@ -191,10 +191,34 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// A value as it stands in an error text: JSON, but strings quoted as Go's `%q`.
+/// A value as it stands in an error text (`ErrorBody` of
+/// `k8s.io/apimachinery/pkg/util/validation/field`): texts as Go's `%q`, numbers as `%v`, all else in
+/// JSON.
 fn print(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
-        other => other.to_string(),
+        Value::Number(_) => plain(value),
+        other => json(other, Flavour::Standard),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest::rstest]
+    #[case(json!("<b>"), r#""<b>""#)]
+    #[case(json!(7), "7")]
+    #[case(json!(1_234_567.5), "1.2345675e+06")]
+    #[case(json!([1_234_567.5, 1e21, "<b>"]), r#"[1234567.5,1e+21,"\u003cb\u003e"]"#)]
+    #[case(json!(null), "null")]
+    fn values_are_printed_as_in_go(#[case] value: Value, #[case] expected: &str) {
+        let error = FieldError::invalid("a", value, "no");
+        assert_eq!(
+            error.to_string(),
+            format!("a: Invalid value: {expected}: no")
+        );
     }
 }

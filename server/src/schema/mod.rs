@@ -22,12 +22,14 @@ mod told;
 mod validate;
 
 pub use coerce::{CoerceError, Malformed};
-pub use decode::{DecodeError, Decoded, Encoding, decode};
+pub use decode::{DecodeError, Decoded, Encoding, decode, duplicates_below};
 pub use error::{FieldError, FieldErrorKind};
 pub use names::{
     dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
 };
+pub use object_meta::is_time;
 pub use prune::MAX_UNKNOWN;
+pub use repair::readable;
 pub use repeated::{Repeated, repeated_keys};
 pub use structural::{SchemaError, Structural};
 pub use validate::MAX_ERRORS;

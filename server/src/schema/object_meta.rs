@@ -4,6 +4,7 @@
 //! ones too, times lose their fractions. The tables here are those of `ObjectMeta`, `OwnerReference`
 //! and `ManagedFieldsEntry` of `k8s.io/apimachinery` 1.36.
 
+use fieldmanager::go::{Flavour, json};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
@@ -117,7 +118,8 @@ static MANAGED_FIELDS_ENTRY: Struct = Struct {
 /// each behind `path` (the path of `metadata` itself).
 ///
 /// # Errors
-/// With [`Malformed::Refuse`], what Go's decoder says of the first field of a wrong type.
+/// With [`Malformed::Refuse`], what Go's decoder says: of the first time that it cannot read, where
+/// it stops, else of the first field of a wrong type.
 pub(super) fn conform(
     metadata: &mut Value,
     path: &str,
@@ -132,8 +134,26 @@ pub(super) fn conform(
         }
         _ => Map::new(),
     };
-    *metadata = Value::Object(OBJECT_META.conform(fields, path, "", malformed, unknown)?);
-    Ok(())
+    let mut found = Found {
+        unknown,
+        mismatch: None,
+    };
+    let kept = OBJECT_META.conform(fields, path, "", malformed, &mut found)?;
+    *metadata = Value::Object(kept);
+    found.mismatch.map_or(Ok(()), Err)
+}
+
+/// What was found on the way.
+struct Found<'a> {
+    unknown: &'a mut Told,
+    /// What is said of the first value of a wrong type.
+    mismatch: Option<String>,
+}
+
+impl Found<'_> {
+    fn mismatch(&mut self, error: String) {
+        self.mismatch.get_or_insert(error);
+    }
 }
 
 impl Struct {
@@ -143,12 +163,12 @@ impl Struct {
         path: &str,
         go_path: &str,
         malformed: Malformed,
-        unknown: &mut Told,
+        found: &mut Found<'_>,
     ) -> Result<Map<String, Value>, String> {
         let mut kept = Map::new();
         for (key, mut value) in given {
             let Some(field) = self.fields.iter().find(|field| field.name == key) else {
-                unknown.add(format!("{path}.{key}"));
+                found.unknown.add(format!("{path}.{key}"));
                 continue;
             };
             let place = Place {
@@ -156,13 +176,18 @@ impl Struct {
                 path: &format!("{path}.{key}"),
                 go_path: &format!("{go_path}.{key}"),
             };
-            match field.shape.conform(&mut value, &place, unknown) {
-                Ok(()) if field.omits(&value) => {}
-                Ok(()) => {
+            let mut here = Found {
+                unknown: &mut *found.unknown,
+                mismatch: None,
+            };
+            let read = field.shape.conform(&mut value, &place, &mut here);
+            match (read, here.mismatch) {
+                (Err(error), _) if malformed == Malformed::Refuse => return Err(error),
+                (Ok(()), Some(error)) if malformed == Malformed::Refuse => found.mismatch(error),
+                (Ok(()), None) if !field.omits(&value) => {
                     kept.insert(key, value);
                 }
-                Err(error) if malformed == Malformed::Refuse => return Err(error),
-                Err(_) => {}
+                _ => {}
             }
         }
         for field in self.fields.iter().filter(|field| field.omit == Omit::Never) {
@@ -198,32 +223,33 @@ impl Shape {
         &self,
         value: &mut Value,
         place: &Place<'_>,
-        unknown: &mut Told,
+        found: &mut Found<'_>,
     ) -> Result<(), String> {
         if value.is_null() {
             return Ok(());
         }
+        let text = |value: &mut Value| {
+            if let Err(got) = text_or_null(value) {
+                found.mismatch(place.mismatch(got, "string"));
+            }
+        };
         match (self, &mut *value) {
             (Self::Text | Self::Named(_), Value::String(_))
             | (Self::Boolean, Value::Bool(_))
-            | (Self::Raw, _) => Ok(()),
-            (Self::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
-            (Self::Time, Value::String(text)) => {
-                *text = canonical_time(text)?;
-                Ok(())
+            | (Self::Raw, _) => {}
+            (Self::Integer, Value::Number(number)) if number.is_i64() => {}
+            (Self::Time, Value::String(text)) => *text = canonical_time(text)?,
+            (Self::Time, other) => return Err(place.mismatch(type_name(other), self.go_type())),
+            (Self::TextMap, Value::Object(fields)) => fields.values_mut().for_each(text),
+            (Self::TextList, Value::Array(items)) => items.iter_mut().for_each(text),
+            (Self::List(item), Value::Array(items)) => place.conform_items(item, items, found)?,
+            (Self::Integer, number @ Value::Number(_)) => {
+                let got = format!("number {}", json(number, Flavour::Standard));
+                found.mismatch(place.mismatch(&got, self.go_type()));
             }
-            (Self::TextMap, Value::Object(fields)) => fields.values_mut().try_for_each(|value| {
-                text_or_null(value).map_err(|got| place.mismatch(got, "string"))
-            }),
-            (Self::TextList, Value::Array(items)) => items.iter_mut().try_for_each(|item| {
-                text_or_null(item).map_err(|got| place.mismatch(got, "string"))
-            }),
-            (Self::List(item), Value::Array(items)) => place.conform_items(item, items, unknown),
-            (Self::Integer, Value::Number(number)) => {
-                Err(place.mismatch(&format!("number {number}"), "int64"))
-            }
-            (shape, other) => Err(place.mismatch(type_name(other), shape.go_type())),
+            (shape, other) => found.mismatch(place.mismatch(type_name(other), shape.go_type())),
         }
+        Ok(())
     }
 
     fn go_type(&self) -> &'static str {
@@ -247,17 +273,21 @@ impl Place<'_> {
         &self,
         item: &Struct,
         items: &mut [Value],
-        unknown: &mut Told,
+        found: &mut Found<'_>,
     ) -> Result<(), String> {
         for (index, value) in items.iter_mut().enumerate() {
             let fields = match value {
                 Value::Object(fields) => std::mem::take(fields),
                 Value::Null => Map::new(),
-                other => return Err(self.mismatch(type_name(other), &format!("v1.{}", item.name))),
+                other => {
+                    let wanted = format!("v1.{}", item.name);
+                    found.mismatch(self.mismatch(type_name(other), &wanted));
+                    continue;
+                }
             };
             let path = format!("{}[{index}]", self.path);
             // A list is taken or dropped as a whole.
-            let fields = item.conform(fields, &path, self.go_path, Malformed::Refuse, unknown)?;
+            let fields = item.conform(fields, &path, self.go_path, Malformed::Refuse, found)?;
             *value = Value::Object(fields);
         }
         Ok(())
@@ -299,6 +329,12 @@ fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
+}
+
+/// Whether a text is a time that metadata may have.
+#[must_use]
+pub fn is_time(text: &str) -> bool {
+    canonical_time(text).is_ok()
 }
 
 /// `2026-11-21T04:09:53.9+01:00` becomes `2026-11-21T03:09:53Z`.

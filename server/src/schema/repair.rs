@@ -1,6 +1,17 @@
 //! JSON texts that Go's decoder reads although they hold what is no Unicode: it puts the
 //! replacement character in its place.
 
+use std::borrow::Cow;
+
+/// The text of a JSON body that can be read: with replacement characters where it needs them.
+#[must_use]
+pub fn readable(body: &[u8]) -> Cow<'_, str> {
+    match (repaired(body), str::from_utf8(body)) {
+        (None, Ok(text)) => Cow::Borrowed(text),
+        (text, _) => Cow::Owned(text.unwrap_or_default()),
+    }
+}
+
 /// The text with each byte that is no UTF-8, and each escaped half of a surrogate pair, replaced;
 /// none where there is nothing to replace.
 #[must_use]

@@ -3,6 +3,7 @@
 
 mod objects;
 mod operations;
+mod patches;
 mod raw;
 
 use std::{

@@ -4,8 +4,8 @@ use proptest::{collection::vec, option, prelude::*, sample::Index, sample::selec
 use serde_json::{Value, json};
 
 use super::{
-    objects::{self, Values, contents, name, odd},
-    raw,
+    objects::{Values, contents, name, odd},
+    patches, raw,
 };
 use crate::conform::target::Target;
 
@@ -41,8 +41,9 @@ fn operation(target: &Target) -> BoxedStrategy<Vec<Value>> {
         2 => single(list()),
         1 => pages(target, &contents),
         4 => single(update(&contents)),
-        4 => single(merge_patch(&contents)),
-        2 => single(json_patch(target)),
+        4 => single(patches::merge(&contents)),
+        2 => single(patches::json(target)),
+        2 => single(patches::odd(target, &contents)),
         4 => single(apply(target, &contents)),
         2 => single(raw_write(target, &contents)),
         3 => single(delete()),
@@ -86,7 +87,8 @@ fn object(target: &Target, item: &str, mut content: Value, metadata: Value) -> V
     content
 }
 
-fn metadata() -> Values {
+/// What stands in the metadata beside the name.
+pub fn metadata() -> Values {
     let labels = select(vec![
         json!({"in": "yes"}),
         json!({"in": "no", "app": "a"}),
@@ -145,7 +147,7 @@ fn odd_field() -> BoxedStrategy<(&'static str, Value)> {
 }
 
 /// Parameters of writes.
-fn options() -> BoxedStrategy<String> {
+pub fn options() -> BoxedStrategy<String> {
     let manager = select(MANAGERS.to_vec()).prop_map(|name| format!("?fieldManager={name}"));
     prop_oneof![
         5 => Just(String::new()),
@@ -157,7 +159,8 @@ fn options() -> BoxedStrategy<String> {
     .boxed()
 }
 
-fn item() -> BoxedStrategy<&'static str> {
+/// One of the names.
+pub fn item() -> BoxedStrategy<&'static str> {
     select(NAMES.to_vec()).boxed()
 }
 
@@ -254,70 +257,6 @@ fn update(contents: &Values) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn merge_patch(contents: &Values) -> BoxedStrategy<Value> {
-    let nulls = (contents.clone(), any::<Index>(), Just(Value::Null)).prop_map(objects::spoilt);
-    let body = prop_oneof![
-        3 => contents.clone(),
-        2 => nulls,
-        2 => metadata().prop_map(|metadata| json!({"metadata": metadata})),
-        1 => odd(),
-    ];
-    (item(), body, options())
-        .prop_map(|(item, body, query)| {
-            // Owners would wake the garbage collector.
-            json!({"do": format!("PATCH ${{item {item}}}{query}"), "body": [body],
-                "type": "application/merge-patch+json"})
-        })
-        .prop_map(|mut step| {
-            let body = step["body"][0].take();
-            // A body of null would be none.
-            if body.is_null() {
-                step["bytes"] = json!("null");
-                step.as_object_mut().map(|step| step.remove("body"));
-            } else {
-                step["body"] = body;
-            }
-            step
-        })
-        .boxed()
-}
-
-fn json_patch(target: &Target) -> BoxedStrategy<Value> {
-    let mut places = Vec::new();
-    objects::pointers(&target.report("a"), "", &mut places);
-    places.retain(|place| !place.starts_with("/metadata/name"));
-    places.extend([
-        "/nowhere".to_owned(),
-        "/results/-".to_owned(),
-        "/metadata/labels/in".into(),
-    ]);
-    let place = || select(places.clone());
-    let operation = prop_oneof![
-        3 => (place(), odd()).prop_map(|(path, value)| {
-            json!({"op": "add", "path": path, "value": value})
-        }),
-        2 => (place(), odd()).prop_map(|(path, value)| {
-            json!({"op": "replace", "path": path, "value": value})
-        }),
-        2 => place().prop_map(|path| json!({"op": "remove", "path": path})),
-        1 => (place(), odd()).prop_map(|(path, value)| {
-            json!({"op": "test", "path": path, "value": value})
-        }),
-        1 => (place(), place()).prop_map(|(from, path)| {
-            json!({"op": "copy", "from": from, "path": path})
-        }),
-        1 => (place(), place()).prop_map(|(from, path)| {
-            json!({"op": "move", "from": from, "path": path})
-        }),
-    ];
-    (item(), vec(operation, 1..4), options())
-        .prop_map(|(item, operations, query)| {
-            json!({"do": format!("PATCH ${{item {item}}}{query}"), "body": operations,
-                "type": "application/json-patch+json"})
-        })
-        .boxed()
-}
-
 fn apply(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     let target = target.clone();
     let manager = select(MANAGERS.to_vec());
@@ -338,10 +277,13 @@ fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     let made = target.clone();
     let whole = (item(), contents.clone(), metadata())
         .prop_map(move |(item, content, metadata)| object(&made, item, content, metadata));
-    let create = raw::bytes(whole.clone().boxed())
+    let create = raw::bytes(whole.clone().boxed(), raw::WAYS)
         .prop_map(|bytes| json!({"do": "POST ${collection}", "bytes": bytes}));
     let change = |method: &'static str, query: &'static str, kind: &'static str| {
-        let bytes = raw::bytes(whole.clone().boxed());
+        // See the deviation about the version of YAML.
+        let yaml = kind.ends_with("yaml");
+        let ways = if yaml { raw::YAML_WAYS } else { raw::WAYS };
+        let bytes = raw::bytes(whole.clone().boxed(), ways);
         (item(), bytes).prop_map(move |(item, bytes)| {
             json!({"do": format!("{method} ${{item {item}}}{query}"), "bytes": bytes, "type": kind})
         })
@@ -352,6 +294,8 @@ fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
         1 => change("PUT", "?fieldValidation=Strict", "application/json"),
         2 => change("PATCH", "", "application/merge-patch+json"),
         1 => change("PATCH", "?fieldManager=one&force=true", "application/apply-patch+yaml"),
+        1 => change("PATCH", "?fieldManager=two&force=1&fieldValidation=Strict",
+            "application/apply-patch+yaml"),
     ]
     .boxed()
 }

@@ -22,11 +22,14 @@ enum Twist {
 }
 
 /// Ways to write numbers and texts, values of unexpected types, and what is no JSON.
-const WAYS: &[&str] = &[
+pub const WAYS: &[&str] = &[
+    "01",
     "-0",
     "0.10",
     "1e-7",
     "1e21",
+    "1e300",
+    "1234567.5",
     "9223372036854775808",
     "-9223372036854775809",
     "123456789.123456789",
@@ -37,7 +40,6 @@ const WAYS: &[&str] = &[
     "null",
     "true",
     "\"\"",
-    "01",
     ".5",
     "+1",
     "'x'",
@@ -49,12 +51,14 @@ const WAYS: &[&str] = &[
     "[1,]",
     "{\"a\" 1}",
 ];
+/// Those that mean the same in every version of YAML.
+pub const YAML_WAYS: &[&str] = WAYS.split_at(1).1;
 
-/// The text of `value` with something odd in it.
-pub fn bytes(value: BoxedStrategy<Value>) -> BoxedStrategy<String> {
+/// The text of `value` with something odd in it, or a value that is written in one of these ways.
+pub fn bytes(value: BoxedStrategy<Value>, ways: &'static [&str]) -> BoxedStrategy<String> {
     let again = select(vec!["null", "1", "\"x\"", "{}", "[]"]);
     let twist = prop_oneof![
-        6 => select(WAYS.to_vec()).prop_map(Twist::As),
+        6 => select(ways).prop_map(Twist::As),
         3 => again.prop_map(Twist::Twice),
         1 => (1..60_usize).prop_map(Twist::Nested),
         1 => Just(Twist::End),

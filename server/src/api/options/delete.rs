@@ -1,11 +1,11 @@
 //! `DeleteOptions`, from the body or, without one, from the query.
 
-use fieldmanager::go::quote;
+use fieldmanager::go::{Flavour, json, quote};
 use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
 use super::{check, param};
-use crate::api::body::type_meta;
+use crate::api::body::{json_type, type_meta};
 use crate::http::negotiation::{BodyType, body_type};
 use crate::http::{ApiError, RequestContext};
 use crate::protobuf;
@@ -153,12 +153,11 @@ fn texts(map: &Map<String, Value>, field: &str) -> Result<Vec<String>, String> {
 
 fn mismatch(found: &Value, wanted: &str, field: &str) -> String {
     let found = match found {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        // Go tells a number that does not fit.
+        Value::Number(_) if wanted == "int64" => {
+            format!("number {}", json(found, Flavour::Standard))
+        }
+        other => json_type(other).to_owned(),
     };
     format!(
         "json: cannot unmarshal {found} into Go struct field DeleteOptions{field} of type {wanted}"

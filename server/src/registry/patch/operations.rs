@@ -2,8 +2,7 @@
 //! (`gopkg.in/evanphx/json-patch.v4`), which is laxer than RFC 6902: a `replace` may add a member, a
 //! missing one counts as null, and an index may count from the end.
 
-use serde_json::Value;
-
+use super::node::Node;
 use crate::registry::RegistryError;
 
 /// Most bytes that the `copy` operations of one JSON patch may copy together.
@@ -16,41 +15,70 @@ const MAX_DEPTH: usize = 120;
 /// to and fro.
 const MAX_MOVED: usize = 5_000_000;
 
+/// One operation. What is left out, or is no text where one belongs, is missed only when it is
+/// needed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Operation {
+    /// What is to be done.
+    pub op: Option<String>,
+    /// Where.
+    pub path: Option<String>,
+    /// Where from.
+    pub from: Option<String>,
+    /// With what.
+    pub value: Option<Node>,
+}
+
+impl Operation {
+    fn path(&self) -> Result<&str, RegistryError> {
+        given(self.path.as_deref(), "path")
+    }
+
+    fn from(&self) -> Result<&str, RegistryError> {
+        given(self.from.as_deref(), "from")
+    }
+
+    /// A value that is left out is null.
+    fn value(&self) -> Node {
+        self.value.clone().unwrap_or(Node::Null)
+    }
+}
+
+fn given<'a>(text: Option<&'a str>, name: &str) -> Result<&'a str, RegistryError> {
+    text.map_or_else(|| failed(format!("the operation has no {name}")), Ok)
+}
+
 /// Applies operations in their order.
 ///
 /// # Errors
 /// 422 for the first that does not apply; the document is then of no use.
-pub(super) fn apply(document: &mut Value, operations: &[Value]) -> Result<(), RegistryError> {
+pub(super) fn apply(document: &mut Node, operations: &[Operation]) -> Result<(), RegistryError> {
     let (mut copied, mut moved) = (0, 0);
     for operation in operations {
-        let op = operation["op"].as_str().unwrap_or("unknown");
-        // A member that is left out is null.
-        let value = || operation.get("value").cloned().unwrap_or_default();
-        let path = || text(operation, "path");
-        match op {
-            "add" => add(document, path()?, value())?,
-            "remove" => remove(document, path()?).map(drop)?,
-            "replace" => replace(document, path()?, value())?,
+        match operation.op.as_deref().unwrap_or("unknown") {
+            "add" => add(document, operation.path()?, operation.value())?,
+            "remove" => remove(document, operation.path()?).map(drop)?,
+            "replace" => replace(document, operation.path()?, operation.value())?,
             "move" => {
-                let value = remove(document, text(operation, "from")?)?;
-                moved += Extent::of(&value).values;
+                let node = remove(document, operation.from()?)?;
+                moved += Extent::of(&node).values;
                 if moved > MAX_MOVED {
                     return failed(format!("exceeded the limit of {MAX_MOVED} moved values"));
                 }
-                add(document, path()?, value)?;
+                add(document, operation.path()?, node)?;
             }
             "copy" => {
-                let value = get(document, text(operation, "from")?)?;
-                copied += value.to_string().len();
+                let node = get(document, operation.from()?)?.to_string();
+                copied += node.len();
                 if copied > MAX_COPIED_BYTES {
                     return failed(format!(
                         "Unable to complete the copy, the accumulated size increase of copy is \
                          {copied}, exceeding the limit {MAX_COPIED_BYTES}"
                     ));
                 }
-                add(document, path()?, value)?;
+                add(document, operation.path()?, Node::written(&node))?;
             }
-            "test" => test(document, path()?, &value())?,
+            "test" => test(document, operation.path()?, operation.value())?,
             other => return failed(format!("Unexpected kind: {other}")),
         }
     }
@@ -65,37 +93,29 @@ fn missing<T>(path: &str) -> Result<T, RegistryError> {
     failed(format!("the path {path} is missing"))
 }
 
-fn text<'a>(operation: &'a Value, name: &str) -> Result<&'a str, RegistryError> {
-    match operation[name].as_str() {
-        Some(text) => Ok(text),
-        None => failed(format!("the operation has no {name}")),
-    }
-}
-
 /// What holds the last part of a path, and that part. What stands before the first slash does not
 /// count.
-fn holder<'a>(
-    document: &'a mut Value,
-    path: &str,
-) -> Result<(&'a mut Value, String), RegistryError> {
+fn holder<'a>(document: &'a mut Node, path: &str) -> Result<(&'a mut Node, String), RegistryError> {
     let mut parts = path.split('/').skip(1).map(unescaped);
     let Some(mut last) = parts.next() else {
         return missing(path);
     };
     let mut at = document;
+    at.open();
     for part in parts {
         let key = std::mem::replace(&mut last, part);
         let inside = match at {
-            Value::Object(map) => map.get_mut(&key),
-            Value::Array(items) => index(&key, items.len())
+            Node::Map(map) => map.get_mut(&key),
+            Node::List(items) => index(&key, items.len())
                 .filter(|index| *index < items.len())
                 .and_then(|index| items.get_mut(index)),
             _ => None,
         };
-        match inside {
-            Some(inside) if inside.is_object() || inside.is_array() => at = inside,
-            _ => return missing(path),
-        }
+        let Some(inside) = inside else {
+            return missing(path);
+        };
+        inside.open();
+        at = inside;
     }
     Ok((at, last))
 }
@@ -106,24 +126,24 @@ fn unescaped(part: &str) -> String {
 
 /// An index of a list that is `length` long; one below zero counts from there.
 fn index(key: &str, length: usize) -> Option<usize> {
-    let number: i64 = key.strip_prefix('+').unwrap_or(key).parse().ok()?;
+    let number: i64 = key.parse().ok()?;
     match usize::try_from(number) {
         Ok(index) => Some(index),
         Err(_) => length.checked_sub(usize::try_from(number.unsigned_abs()).ok()?),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), RegistryError> {
-    check_depth(path, &value)?;
+fn add(document: &mut Node, path: &str, node: Node) -> Result<(), RegistryError> {
+    check_depth(path, &node)?;
     let (holder, key) = holder(document, path)?;
     match holder {
-        Value::Object(map) => {
-            map.insert(key, value);
+        Node::Map(map) => {
+            map.insert(key, node);
         }
-        Value::Array(items) if key == "-" => items.push(value),
+        Node::List(items) if key == "-" => items.push(node),
         // Counted from the end of the list that it will be.
-        Value::Array(items) => match index(&key, items.len() + 1) {
-            Some(at) if at <= items.len() => items.insert(at, value),
+        Node::List(items) => match index(&key, items.len() + 1) {
+            Some(at) if at <= items.len() => items.insert(at, node),
             _ => return missing(path),
         },
         _ => return missing(path),
@@ -131,11 +151,11 @@ fn add(document: &mut Value, path: &str, value: Value) -> Result<(), RegistryErr
     Ok(())
 }
 
-fn remove(document: &mut Value, path: &str) -> Result<Value, RegistryError> {
+fn remove(document: &mut Node, path: &str) -> Result<Node, RegistryError> {
     let (holder, key) = holder(document, path)?;
     let removed = match holder {
-        Value::Object(map) => map.remove(&key),
-        Value::Array(items) => index(&key, items.len())
+        Node::Map(map) => map.remove(&key),
+        Node::List(items) => index(&key, items.len())
             .filter(|at| *at < items.len())
             .map(|at| items.remove(at)),
         _ => None,
@@ -143,22 +163,23 @@ fn remove(document: &mut Value, path: &str) -> Result<Value, RegistryError> {
     removed.map_or_else(|| missing(path), Ok)
 }
 
-fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), RegistryError> {
-    check_depth(path, &value)?;
+fn replace(document: &mut Node, path: &str, mut node: Node) -> Result<(), RegistryError> {
+    check_depth(path, &node)?;
     if path.is_empty() {
-        if value.is_object() || value.is_array() {
-            *document = value;
+        node.open();
+        if matches!(node, Node::Map(_) | Node::List(_)) {
+            *document = node;
             return Ok(());
         }
         return failed("replace operation value must be object or array".to_owned());
     }
     let (holder, key) = holder(document, path)?;
     match holder {
-        Value::Object(map) => {
-            map.insert(key, value);
+        Node::Map(map) => {
+            map.insert(key, node);
         }
-        Value::Array(items) => match index(&key, items.len()).and_then(|at| items.get_mut(at)) {
-            Some(item) => *item = value,
+        Node::List(items) => match index(&key, items.len()).and_then(|at| items.get_mut(at)) {
+            Some(item) => *item = node,
             None => return missing(path),
         },
         _ => return missing(path),
@@ -167,11 +188,11 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), Registr
 }
 
 /// A copy of what is there; null for a member that is not.
-fn get(document: &mut Value, path: &str) -> Result<Value, RegistryError> {
+fn get(document: &mut Node, path: &str) -> Result<Node, RegistryError> {
     let (holder, key) = holder(document, path)?;
     match holder {
-        Value::Object(map) => Ok(map.get(&key).cloned().unwrap_or_default()),
-        Value::Array(items) => {
+        Node::Map(map) => Ok(map.get(&key).cloned().unwrap_or(Node::Null)),
+        Node::List(items) => {
             let item = index(&key, items.len()).and_then(|at| items.get(at));
             item.map_or_else(|| missing(path), |item| Ok(item.clone()))
         }
@@ -179,13 +200,15 @@ fn get(document: &mut Value, path: &str) -> Result<Value, RegistryError> {
     }
 }
 
-fn test(document: &mut Value, path: &str, wanted: &Value) -> Result<(), RegistryError> {
-    let same = if path.is_empty() {
-        document == wanted
+fn test(document: &mut Node, path: &str, mut wanted: Node) -> Result<(), RegistryError> {
+    let mut found = if path.is_empty() {
+        document.clone()
     } else {
-        get(document, path)? == *wanted
+        get(document, path)?
     };
-    if same {
+    found.open_all();
+    wanted.open_all();
+    if found.is_same(&wanted) {
         Ok(())
     } else {
         failed(format!("testing value {path} failed"))
@@ -194,8 +217,8 @@ fn test(document: &mut Value, path: &str, wanted: &Value) -> Result<(), Registry
 
 /// Refuses a value that would make the document too deep: a few operations could otherwise deepen
 /// it until the stack ends.
-fn check_depth(path: &str, value: &Value) -> Result<(), RegistryError> {
-    if path.matches('/').count() + Extent::of(value).levels > MAX_DEPTH {
+fn check_depth(path: &str, node: &Node) -> Result<(), RegistryError> {
+    if path.matches('/').count() + Extent::of(node).levels > MAX_DEPTH {
         return failed(format!(
             "exceeded the depth of {MAX_DEPTH} levels at path {path}"
         ));
@@ -215,19 +238,42 @@ struct Extent {
 impl Extent {
     /// Recursion is bounded: by the parser for values of a request, by [`MAX_DEPTH`] for the
     /// document.
-    fn of(value: &Value) -> Self {
-        let mut all = match value {
-            Value::Array(items) => items.iter().fold(Self::default(), Self::beside),
-            Value::Object(map) => map.values().fold(Self::default(), Self::beside),
-            _ => Self::default(),
+    fn of(node: &Node) -> Self {
+        let mut all = match node {
+            Node::List(items) => items.iter().fold(Self::default(), Self::beside),
+            Node::Map(map) => map.values().fold(Self::default(), Self::beside),
+            Node::Written(text) => Self::within(text),
+            Node::Null | Node::Stored(_) => Self::default(),
         };
         all.levels += 1;
         all.values += 1;
         all
     }
 
-    fn beside(self, value: &Value) -> Self {
-        let other = Self::of(value);
+    /// What is within a value by its text: as many levels as brackets are open at a time, and values
+    /// by the commas and brackets.
+    fn within(text: &str) -> Self {
+        let (mut all, mut open) = (Self::default(), 0_usize);
+        let (mut in_text, mut escaped) = (false, false);
+        for byte in text.bytes() {
+            match byte {
+                b'"' if !escaped => in_text = !in_text,
+                b'[' | b'{' if !in_text => {
+                    open += 1;
+                    all.levels = all.levels.max(open);
+                    all.values += 1;
+                }
+                b']' | b'}' if !in_text => open = open.saturating_sub(1),
+                b',' if !in_text => all.values += 1,
+                _ => {}
+            }
+            escaped = byte == b'\\' && !escaped;
+        }
+        all
+    }
+
+    fn beside(self, node: &Node) -> Self {
+        let other = Self::of(node);
         Self {
             levels: self.levels.max(other.levels),
             values: self.values + other.values,
@@ -237,14 +283,16 @@ impl Extent {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::super::read::operations;
     use super::*;
 
-    fn patched(operations: &Value) -> Option<Value> {
-        let mut document = json!({"a": {"b": 1, "n": null}, "l": [1, 2, 3]});
-        let list = operations.as_array().unwrap();
-        apply(&mut document, list).ok().map(|()| document)
+    fn patched(patch: &Value) -> Option<Value> {
+        let mut document = Node::from(json!({"a": {"b": 1, "n": null}, "l": [1, 2, 3]}));
+        let (list, _) = operations(&patch.to_string(), false).unwrap();
+        apply(&mut document, &list).ok()?;
+        Some(serde_json::from_str(&document.to_string()).unwrap())
     }
 
     #[rstest::rstest]
@@ -266,7 +314,7 @@ mod tests {
     #[test]
     fn moving_is_bounded() {
         let large = vec![json!(1); 100_000];
-        let mut document = json!({"a": large});
+        let mut document = Node::from(json!({"a": large}));
         assert_eq!(
             Extent::of(&document),
             Extent {
@@ -274,13 +322,24 @@ mod tests {
                 values: 100_002
             }
         );
-        let there = json!({"op": "move", "from": "/a", "path": "/b"});
-        let back = json!({"op": "move", "from": "/b", "path": "/a"});
-        let few = [there, back];
+        let few = json!([
+            {"op": "move", "from": "/a", "path": "/b"},
+            {"op": "move", "from": "/b", "path": "/a"},
+        ]);
+        let (few, _) = operations(&few.to_string(), false).unwrap();
         assert_eq!(apply(&mut document, &few), Ok(()));
         let many: Vec<_> = few.iter().cycle().take(60).cloned().collect();
         let error = apply(&mut document, &many).unwrap_err();
         assert!(matches!(error, RegistryError::PatchFailed(why) if why.contains("moved")));
+    }
+
+    #[rstest::rstest]
+    #[case("1", 1, 1)]
+    #[case(r#""[\"[,""#, 1, 1)]
+    #[case("[]", 2, 2)]
+    #[case(r#"{"a":[1,{"b":[]}],"c":2}"#, 5, 7)]
+    fn extents_by_text(#[case] text: &str, #[case] levels: usize, #[case] values: usize) {
+        assert_eq!(Extent::of(&Node::written(text)), Extent { levels, values });
     }
 
     #[rstest::rstest]
@@ -296,6 +355,11 @@ mod tests {
     #[case(json!({"op": "test", "path": "/a", "value": {"b": 2, "n": null}}))]
     #[case(json!({"op": "add", "value": 1}))]
     #[case(json!({"path": "/a"}))]
+    #[case(json!({"op": 7, "path": "/a"}))]
+    #[case(json!({"op": "remove", "path": 7}))]
+    #[case(json!({"op": "test", "path": "/a/b", "value": 1.5}))]
+    #[case(json!({"op": "add", "path": "/l/++1", "value": 1}))]
+    #[case(json!(null))]
     fn does_not_apply(#[case] operation: Value) {
         assert_eq!(patched(&json!([operation])), None);
     }

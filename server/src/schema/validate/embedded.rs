@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 
 use super::super::names::dns_1035_label_errors;
 use super::super::structural::Additional;
+use super::super::told::Told;
 use super::super::{FieldError, Structural, label_value_errors, qualified_name_errors};
+use super::super::{Malformed, object_meta};
 use super::is_full;
 use super::path::Path;
 
@@ -73,8 +75,22 @@ fn judge(fields: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldErr
             }
         }
     }
-    if let Some(metadata) = fields.get("metadata") {
-        judge_metadata(metadata, &path.field("metadata"), errors);
+    let Some(metadata) = fields.get("metadata") else {
+        return;
+    };
+    let path = path.field("metadata");
+    // What was applied has not been read as metadata before.
+    let mut unknown = Told::at_most(0);
+    let mut read = metadata.clone();
+    match object_meta::conform(&mut read, "", Malformed::Refuse, &mut unknown) {
+        Ok(()) => judge_metadata(metadata, &path, errors),
+        Err(error) => {
+            errors.push(FieldError::invalid(
+                path.to_field(),
+                metadata.clone(),
+                error,
+            ));
+        }
     }
 }
 

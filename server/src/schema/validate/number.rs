@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use fieldmanager::go::plain;
 use serde_json::{Number, Value};
 
 use super::super::format::FormatKind;
@@ -101,10 +102,7 @@ impl Given {
 impl fmt::Display for Given {
     /// As Go's `%v`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(integer) => write!(f, "{integer}"),
-            Self::Float(float) => f.write_str(&print(*float)),
-        }
+        f.write_str(&plain(&Value::Number(self.number())))
     }
 }
 
@@ -220,24 +218,4 @@ pub(super) fn is_nearly_whole(number: f64) -> bool {
 )]
 fn truncate(float: f64) -> i64 {
     float as i64
-}
-
-/// Go's `%v` of a float64.
-fn print(float: f64) -> String {
-    match float.abs() {
-        magnitude if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) => {
-            let text = format!("{float:e}");
-            match text.split_once('e') {
-                Some((mantissa, exponent)) => {
-                    let (sign, digits) = match exponent.strip_prefix('-') {
-                        Some(digits) => ('-', digits),
-                        None => ('+', exponent),
-                    };
-                    format!("{mantissa}e{sign}{digits:0>2}")
-                }
-                None => text,
-            }
-        }
-        _ => float.to_string(),
-    }
 }

@@ -1,5 +1,6 @@
 //! The rules of one schema on one value, and the way down to the values below it.
 
+use fieldmanager::go::{Flavour, json};
 use serde_json::{Map, Value};
 
 use super::super::format::FormatKind;
@@ -235,7 +236,7 @@ fn judge_enumeration(rules: &Rules, value: &Value, path: &Path<'_>, outcome: &mu
         .iter()
         .map(|item| {
             item.as_str()
-                .map_or_else(|| item.to_string(), str::to_owned)
+                .map_or_else(|| json(item, Flavour::Standard), str::to_owned)
         })
         .collect();
     outcome.push(FieldError::not_supported(

@@ -1,0 +1,261 @@
+//! A JSON document as the kube-apiserver's library for patches has it
+//! (`gopkg.in/evanphx/json-patch.v4`): what an operation brings along stays the text as which it
+//! came until another one looks into it. So numbers stay as they are written, and keys that are there
+//! twice are there twice in the outcome.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use fieldmanager::go::{Flavour, json};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A value, or a part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Node {
+    /// Null, which is also what stands where nothing was given.
+    Null,
+    /// A text, number or boolean that was stored.
+    Stored(Value),
+    /// A value of a request that nobody has looked into, as it is written there.
+    Written(Box<str>),
+    /// A list.
+    List(Vec<Node>),
+    /// An object.
+    Map(BTreeMap<String, Node>),
+}
+
+impl Node {
+    /// A value of a request from its text, which has to be JSON.
+    #[must_use]
+    pub fn written(text: &str) -> Self {
+        match text.trim_ascii() {
+            "null" => Self::Null,
+            text => Self::Written(text.into()),
+        }
+    }
+
+    /// Makes an object or a list of the text of one. Of several members of a name the last counts.
+    pub fn open(&mut self) {
+        let Self::Written(text) = self else {
+            return;
+        };
+        let opened = match text.as_bytes().first() {
+            Some(b'{') => serde_json::from_str(text).map(|Members(members)| {
+                let nodes = members.into_iter();
+                Self::Map(
+                    nodes
+                        .map(|(name, raw)| (name, Self::written(raw.get())))
+                        .collect(),
+                )
+            }),
+            Some(b'[') => serde_json::from_str(text).map(|items: Vec<&RawValue>| {
+                Self::List(
+                    items
+                        .into_iter()
+                        .map(|raw| Self::written(raw.get()))
+                        .collect(),
+                )
+            }),
+            _ => return,
+        };
+        // What is no JSON stays what it is.
+        if let Ok(opened) = opened {
+            *self = opened;
+        }
+    }
+
+    /// The same, with all that is within.
+    pub fn open_all(&mut self) {
+        self.open();
+        match self {
+            Self::List(items) => items.iter_mut().for_each(Self::open_all),
+            Self::Map(members) => members.values_mut().for_each(Self::open_all),
+            Self::Null | Self::Stored(_) | Self::Written(_) => {}
+        }
+    }
+
+    /// Whether the library calls two values the same that were opened: numbers and texts are by what
+    /// is written, so that `1` is not `1.0`, and a `<` that is escaped is not one that is not.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::List(items), Self::List(others)) => {
+                items.len() == others.len()
+                    && items
+                        .iter()
+                        .zip(others)
+                        .all(|(item, other)| item.is_same(other))
+            }
+            (Self::Map(members), Self::Map(others)) => {
+                members.len() == others.len()
+                    && members
+                        .iter()
+                        .all(|(name, node)| others.get(name).is_some_and(|of| node.is_same(of)))
+            }
+            (Self::List(_) | Self::Map(_), _) | (_, Self::List(_) | Self::Map(_)) => false,
+            _ => self.text() == other.text(),
+        }
+    }
+
+    /// The text of what is no list and no object.
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Stored(value) => Cow::Owned(json(value, Flavour::Standard)),
+            Self::Written(text) => Cow::Borrowed(text),
+            Self::Null | Self::List(_) | Self::Map(_) => Cow::Borrowed("null"),
+        }
+    }
+
+    /// Takes the nulls out of all objects within.
+    pub fn prune_nulls(&mut self) {
+        self.open();
+        match self {
+            Self::List(items) => items.iter_mut().for_each(Self::prune_nulls),
+            Self::Map(members) => {
+                members.retain(|_, node| *node != Self::Null);
+                members.values_mut().for_each(Self::prune_nulls);
+            }
+            Self::Null | Self::Stored(_) | Self::Written(_) => {}
+        }
+    }
+}
+
+impl From<Value> for Node {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
+            Value::Object(members) => Self::Map(
+                members
+                    .into_iter()
+                    .map(|(name, value)| (name, Self::from(value)))
+                    .collect(),
+            ),
+            scalar => Self::Stored(scalar),
+        }
+    }
+}
+
+/// In JSON, as Go writes it.
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null | Self::Stored(_) => f.write_str(&self.text()),
+            Self::Written(text) => write_compact(f, text),
+            Self::List(items) => {
+                f.write_char('[')?;
+                for (index, item) in items.iter().enumerate() {
+                    f.write_str(if index > 0 { "," } else { "" })?;
+                    item.fmt(f)?;
+                }
+                f.write_char(']')
+            }
+            Self::Map(members) => {
+                f.write_char('{')?;
+                for (index, (name, node)) in members.iter().enumerate() {
+                    f.write_str(if index > 0 { "," } else { "" })?;
+                    let name = json(&Value::from(name.as_str()), Flavour::Standard);
+                    write!(f, "{name}:{node}")?;
+                }
+                f.write_char('}')
+            }
+        }
+    }
+}
+
+/// Writes a text that is JSON without spaces, and with what Go escapes of it.
+fn write_compact(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let (mut in_text, mut escaped) = (false, false);
+    for character in text.chars() {
+        match character {
+            ' ' | '\t' | '\r' | '\n' if !in_text => continue,
+            '"' if !escaped => in_text = !in_text,
+            _ => {}
+        }
+        escaped = character == '\\' && !escaped;
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                write!(f, "\\u{:04x}", u32::from(character))?;
+            }
+            _ => f.write_char(character)?,
+        }
+    }
+    Ok(())
+}
+
+/// An object's members in the order of the text, those of the same name too.
+pub struct Members<'a>(pub Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn opened(text: &str) -> Node {
+        let mut node = Node::written(text);
+        node.open_all();
+        node
+    }
+
+    #[test]
+    fn texts_stay_as_they_are_written() {
+        let text = r#" {"b": [1.0, "< \"\u0061 ", null, true ], "a":{"x":1,"x":2}}"#;
+        assert_eq!(
+            Node::written(text).to_string(),
+            r#"{"b":[1.0,"\u003c \"\u0061 ",null,true],"a":{"x":1,"x":2}}"#
+        );
+        assert_eq!(
+            opened(text).to_string(),
+            r#"{"a":{"x":2},"b":[1.0,"\u003c \"\u0061 ",null,true]}"#
+        );
+    }
+
+    #[rstest::rstest]
+    #[case(json!(1), "1", true)]
+    #[case(json!(1), "1.0", false)]
+    #[case(json!("a"), r#""\u0061""#, false)]
+    #[case(json!("<"), r#""<""#, false)]
+    #[case(json!("<"), r#""\u003c""#, true)]
+    #[case(json!({"a": [null, 1e21]}), r#"{"a":[ null, 1e+21 ]}"#, true)]
+    #[case(json!({"a": 1}), r#"{"a":1,"b":null}"#, false)]
+    #[case(json!([1]), "[1,2]", false)]
+    #[case(json!([]), "{}", false)]
+    #[case(json!(null), "null", true)]
+    #[case(json!("null"), "null", false)]
+    fn what_is_the_same(#[case] stored: Value, #[case] written: &str, #[case] same: bool) {
+        assert_eq!(Node::from(stored).is_same(&opened(written)), same);
+    }
+
+    #[test]
+    fn nulls_go_from_objects_and_stay_in_lists() {
+        let mut pruned = Node::written(r#"[null,{"a":null,"b":[{"c":null}]}]"#);
+        pruned.prune_nulls();
+        assert_eq!(pruned.to_string(), r#"[null,{"b":[{}]}]"#);
+    }
+}
