@@ -108,6 +108,7 @@ impl Scanner {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what most steps end with")]
     fn turn(&mut self, state: State) -> Step {
         self.state = state;
         Ok(())

@@ -10,7 +10,7 @@ use super::scope::Scope;
 use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::registry::{self, Object, RegistryError};
-use crate::schema::{self, CoerceError, Decoded, Encoding, FieldError, Malformed};
+use crate::schema::{self, CoerceError, Decoded, Encoding, FieldError, Malformed, Structural};
 
 /// Characters of a body that are shown in an error.
 const SUMMARY: usize = 30;
@@ -121,18 +121,17 @@ pub fn coerce(
 ) -> Result<Vec<String>, CoerceError> {
     let definition = &scope.definition;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let own = group == definition.group && kind == definition.kind;
-    let known = definition.versions.iter().find(|v| v.name == version);
-    let schema = &known.unwrap_or(&scope.version).schema;
-    let content = if own && known.is_none() {
-        without_content(object)
-    } else {
-        Vec::new()
-    };
-    let mut unknown = schema.coerce(object, Malformed::Refuse)?;
-    if !own {
+    if group != definition.group || kind != definition.kind {
+        Structural::conform_metadata(object, Malformed::Refuse)?;
         return Ok(Vec::new());
     }
+    let known = definition.versions.iter().find(|v| v.name == version);
+    let schema = &known.unwrap_or(&scope.version).schema;
+    let content = match known {
+        Some(_) => Vec::new(),
+        None => without_content(object),
+    };
+    let mut unknown = schema.coerce(object, Malformed::Refuse)?;
     if known.is_some() {
         schema.default_values(object);
     }

@@ -5,6 +5,10 @@ const STRIDE: usize = 64;
 
 /// Bytes after which a second look is needed: the characters themselves and the first byte of
 /// U+2028 and U+2029 in UTF-8.
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "branches cannot be made vectors of"
+)]
 fn suspicious(byte: u8) -> bool {
     (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xE2)
 }

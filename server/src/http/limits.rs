@@ -15,6 +15,8 @@ use crate::telemetry::{GaugeGuard, RequestMetrics};
 /// streams and connections.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitConfig {
+    /// Most connections at one time. Further ones wait in the system's queue.
+    pub connections: usize,
     /// Most get and list requests at one time.
     pub reading: usize,
     /// Most writing requests at one time.
@@ -31,6 +33,7 @@ impl Default for LimitConfig {
     /// of them, also while a gate holds all requests back.
     fn default() -> Self {
         Self {
+            connections: 4096,
             reading: 2000,
             writing: 1000,
             body_bytes: 256 * 1024 * 1024,
@@ -41,6 +44,8 @@ impl Default for LimitConfig {
 
 /// The bounds, and what is in use of them.
 pub struct Limits {
+    /// See [`LimitConfig::connections`].
+    pub connections: usize,
     reading: Arc<Semaphore>,
     writing: Arc<Semaphore>,
     /// Memory for request bodies.
@@ -61,6 +66,7 @@ impl Limits {
     #[must_use]
     pub fn new(config: &LimitConfig, metrics: RequestMetrics) -> Self {
         Self {
+            connections: config.connections,
             reading: Arc::new(Semaphore::new(config.reading)),
             writing: Arc::new(Semaphore::new(config.writing)),
             bodies: BodyBudget::new(config.body_bytes),

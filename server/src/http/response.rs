@@ -65,7 +65,7 @@ impl ApiError {
     pub fn into_response(self, accepted: Accepted) -> Response {
         let status = match self {
             Self::PageNotFound => return text(StatusCode::NOT_FOUND, "404 page not found\n"),
-            Self::Status(status) => status,
+            Self::Status(status) => status.bounded(),
         };
         let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let plain = Accepted {

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -26,10 +26,9 @@ use crate::auth::PeerCertificates;
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time for the headers of an HTTP/1 request, and between two of them.
+/// Longest time for the headers of an HTTP/1 request, and between two of them; and for the first
+/// request of any connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
-/// Most connections at one time.
-const MAX_CONNECTIONS: usize = 4096;
 /// Requests at one time on an HTTP/2 connection. The kube-apiserver sends everything, with all
 /// watches, over one.
 const MAX_STREAMS: u32 = 4000;
@@ -88,10 +87,10 @@ impl Server {
             .map_err(|source| ServerError { address, source })?;
         let connections = Connections {
             tls: TlsAcceptor::from(Arc::new(tls)),
+            slots: Arc::new(Semaphore::new(pipeline.limits.connections)),
             pipeline,
             http: http(),
             age,
-            slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             tasks: TaskTracker::new(),
         };
         Ok(Self {
@@ -180,7 +179,9 @@ impl Connections {
         let peer = PeerCertificates::new(chain.iter().map(|c| c.clone().into_owned()).collect());
         let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let old = Arc::new(Old::default());
+        let asked = Notify::new();
         let service = service_fn(|request: hyper::Request<Incoming>| {
+            asked.notify_one();
             let (pipeline, peer, old) = (self.pipeline.clone(), peer.clone(), old.clone());
             async move {
                 let version = request.version();
@@ -193,6 +194,7 @@ impl Connections {
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended,
+            () = silence(&asked) => return Err("no request in time".into()),
             () = drain.cancelled() => {}
             () = self.age.reached() => {
                 self.pipeline.metrics.requests.connection_aged();
@@ -210,6 +212,14 @@ impl Connections {
         }
         connection.as_mut().graceful_shutdown();
         connection.await
+    }
+}
+
+/// Ends when nothing has been asked for so long after a connection began. HTTP/2, and what finds
+/// out which of the two is spoken, has no such limit of its own.
+async fn silence(asked: &Notify) {
+    if timeout(HEADER_TIMEOUT, asked.notified()).await.is_ok() {
+        std::future::pending::<()>().await;
     }
 }
 

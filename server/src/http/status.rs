@@ -6,6 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Most bytes of a message, and of the messages of all causes together. They repeat what is wrong,
+/// which may be a whole body, several times and in quotes.
+pub const MAX_TEXT: usize = 3 * 1024 * 1024;
+
 /// The answer to a request that failed, or to one that deleted an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -127,6 +131,18 @@ impl Status {
         }
     }
 
+    /// With texts that are cut where they are longer than [`MAX_TEXT`].
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        cut(&mut self.message, MAX_TEXT);
+        let mut left = MAX_TEXT;
+        for cause in self.details.iter_mut().flat_map(|d| &mut d.causes) {
+            cut(&mut cause.message, left);
+            left = left.saturating_sub(cause.message.len());
+        }
+        self
+    }
+
     /// Seconds for the `Retry-After` header, where the failure may be tried again.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u32> {
@@ -134,6 +150,13 @@ impl Status {
             .as_ref()
             .map(|details| details.retry_after_seconds)
             .filter(|s| *s > 0)
+    }
+}
+
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str(" ...");
     }
 }
 

@@ -56,29 +56,44 @@ impl Structural {
         object: &mut Value,
         malformed: Malformed,
     ) -> Result<Vec<String>, CoerceError> {
-        let Value::Object(fields) = object else {
-            return Err(CoerceError::NoObject(type_name(object)));
-        };
-        for field in ["kind", "apiVersion"] {
-            check_type_meta(fields, field)?;
-        }
-        let mut of_metadata = Told::at_most(MAX_UNKNOWN);
-        if let Some(metadata) = fields.get_mut("metadata") {
-            object_meta::conform(metadata, "metadata", malformed, &mut of_metadata)
-                .map_err(CoerceError::Metadata)?;
-        }
+        let of_metadata = Self::conform_metadata(object, malformed)?;
         let mut pruner = Pruner::default();
-        pruner.prune_fields(fields, self, true);
+        if let Value::Object(fields) = object {
+            pruner.prune_fields(fields, self, true);
+        }
         prune_nulls(object, Some(self));
         let mut embedded = Embedded {
             malformed,
             unknown: Told::at_most(MAX_UNKNOWN),
         };
         embedded.coerce_below(object, self, "")?;
-        let mut unknown = of_metadata.into_texts();
+        let mut unknown = of_metadata;
         unknown.extend(pruner.unknown.into_sorted());
         unknown.extend(embedded.unknown.into_sorted());
         Ok(unknown)
+    }
+
+    /// Brings the metadata of an object of whatever kind into its canonical form, which is all that
+    /// happens to one of another kind. Returns the paths of the fields that metadata does not have.
+    ///
+    /// # Errors
+    /// As [`Structural::coerce`], but for embedded objects.
+    pub fn conform_metadata(
+        object: &mut Value,
+        malformed: Malformed,
+    ) -> Result<Vec<String>, CoerceError> {
+        let Value::Object(fields) = object else {
+            return Err(CoerceError::NoObject(type_name(object)));
+        };
+        for field in ["kind", "apiVersion"] {
+            check_type_meta(fields, field)?;
+        }
+        let mut unknown = Told::at_most(MAX_UNKNOWN);
+        if let Some(metadata) = fields.get_mut("metadata") {
+            object_meta::conform(metadata, "metadata", malformed, &mut unknown)
+                .map_err(CoerceError::Metadata)?;
+        }
+        Ok(unknown.into_texts())
     }
 }
 

@@ -20,6 +20,7 @@ mod structural;
 mod tests;
 mod told;
 mod validate;
+mod yaml;
 
 pub use coerce::{CoerceError, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode, duplicates_below};
@@ -33,3 +34,8 @@ pub use repair::readable;
 pub use repeated::{Repeated, repeated_keys};
 pub use structural::{SchemaError, Structural};
 pub use validate::MAX_ERRORS;
+
+/// Deepest nesting of lists and objects in a body, and of what a patch makes of an object. The
+/// parser of JSON reads 127 levels, of which `managedFields` take some more than the fields that
+/// they tell of: so what is stored can always be read again.
+pub const MAX_DEPTH: usize = 120;

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use fieldmanager::go::quote;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+
+use super::yaml::{self, Allowance};
 
 /// Most keys that are told. The text is read once more for each.
 const MAX: usize = 10;
@@ -26,14 +28,21 @@ impl fmt::Display for Repeated {
     }
 }
 
-/// The repeated keys of a YAML text that can be read, in order, at most ten.
+/// The repeated keys of the first document of a YAML text that can be read, in order, at most ten.
 #[must_use]
 pub fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
+    if yaml::check(text).is_err() {
+        return Vec::new();
+    }
     // Only the error about a value tells its line: so each one is made an error.
     let nth = |skip| {
-        let mut search = Search { skip, found: None };
-        let seed = Walk(&mut search);
-        let error = seed.deserialize(serde_yaml::Deserializer::from_slice(text));
+        let mut search = Search {
+            skip,
+            found: None,
+            allowance: Allowance::of(text),
+        };
+        let document = serde_yaml::Deserializer::from_slice(text).next()?;
+        let error = Walk(&mut search).deserialize(document);
         let line = error.err()?.location()?.line();
         search.found.map(|key| Repeated { line, key })
     };
@@ -43,6 +52,8 @@ pub fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
 struct Search {
     skip: usize,
     found: Option<String>,
+    /// What may still be read.
+    allowance: Allowance,
 }
 
 impl Search {
@@ -74,46 +85,49 @@ impl<'de> Visitor<'de> for Walk<'_> {
         f.write_str("a value")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.0.allowance.take(0)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.0.allowance.take(0)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.0.allowance.take(0)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.0.allowance.take(0)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.allowance.take(text.len())
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.0.allowance.take(0)
     }
 
-    fn visit_none<E>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        self.0.allowance.take(0)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.allowance.take::<A::Error>(0)?;
         while items.next_element_seed(Walk(&mut *self.0))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.0.allowance.take::<A::Error>(0)?;
         let mut seen = BTreeSet::new();
         while let Some(key) = map.next_key::<Value>()? {
             let key = match key {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
+            self.0.allowance.take::<A::Error>(key.len())?;
             if seen.contains(&key) && self.0.meets(&key) {
                 return map.next_value_seed(Refuse);
             }
@@ -179,5 +193,12 @@ mod tests {
     #[test]
     fn they_are_bounded() {
         assert_eq!(found(&"a: 1\n".repeat(1000)).len(), MAX);
+        assert_eq!(found(&format!("a: 1\na: {}", "[".repeat(100_000))), [""; 0]);
+    }
+
+    #[test]
+    fn only_the_first_document_counts() {
+        let all = found("a: 1\na: 2\n---\nb: 1\nb: 2\n");
+        assert_eq!(all, ["line 2: key \"a\" already set in map"]);
     }
 }

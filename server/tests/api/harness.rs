@@ -105,6 +105,7 @@ impl Authorizer for Rights {
 pub struct Server {
     pub api: Api,
     pub store: Store,
+    pub served: Arc<EffectiveDefinitions>,
     pub namespaces: Arc<Namespaces>,
     pub rights: Arc<Rights>,
     pub shutdown: CancellationToken,
@@ -159,8 +160,9 @@ impl Server {
         let namespaces = Arc::new(Namespaces::default());
         let served = EffectiveDefinitions::fixed(effective).unwrap();
         Self {
-            api: Api::new(store.clone(), served, namespaces.clone()),
+            api: Api::new(store.clone(), served.clone(), namespaces.clone()),
             store,
+            served,
             namespaces,
             rights: Arc::default(),
             shutdown: CancellationToken::new(),

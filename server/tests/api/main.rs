@@ -17,6 +17,7 @@ mod faults;
 mod gate;
 mod get;
 mod harness;
+mod hostile;
 mod list;
 mod patch;
 mod sweep;

@@ -7,10 +7,12 @@
 mod age;
 mod authentication;
 mod authorization;
+mod bounds;
 mod certificates;
 mod cluster;
 mod discovery;
 mod hostile;
 mod limits;
 mod shutdown;
+mod slow;
 mod support;

@@ -6,6 +6,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::http::negotiation::{Accepted, MediaType};
+use crate::http::status::MAX_TEXT;
 
 const GROUP: &str = "wgpolicyk8s.io";
 const POLR: &str = "policyreports";
@@ -143,4 +144,21 @@ fn a_deletion_is_a_success_without_code() {
         serde_json::to_string(&status).unwrap(),
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"x","group":"wgpolicyk8s.io","kind":"policyreports","uid":"u"}}"#
     );
+}
+
+#[test]
+fn texts_are_cut_where_nobody_reads_on() {
+    let long = "é".repeat(MAX_TEXT);
+    let causes = vec![
+        cause("FieldValueInvalid", "a", &long[..MAX_TEXT - 2]),
+        cause("FieldValueInvalid", "b", &long),
+        cause("FieldValueInvalid", "c", "short"),
+    ];
+    let status = ApiError::invalid(GROUP, "PolicyReport", "x", causes)
+        .to_status()
+        .bounded();
+    assert!(status.message.len() <= MAX_TEXT + 4 && status.message.ends_with("é ..."));
+    let causes = status.details.unwrap().causes;
+    let ends: Vec<_> = causes.iter().map(|cause| cause.message.len()).collect();
+    assert_eq!(ends, [MAX_TEXT - 2, 2 + 4, 4]);
 }

@@ -20,11 +20,27 @@ pub enum Node {
     /// A text, number or boolean that was stored.
     Stored(Value),
     /// A value of a request that nobody has looked into, as it is written there.
-    Written(Box<str>),
+    Written(Text),
     /// A list.
     List(Vec<Node>),
     /// An object.
     Map(BTreeMap<String, Node>),
+}
+
+/// The text of a value, measured once: a patch may move it ten thousand times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Text {
+    json: Box<str>,
+    extent: Extent,
+}
+
+impl Text {
+    fn new(json: &str) -> Self {
+        Self {
+            json: json.into(),
+            extent: Extent::written(json),
+        }
+    }
 }
 
 impl Node {
@@ -33,13 +49,13 @@ impl Node {
     pub fn written(text: &str) -> Self {
         match text.trim_ascii() {
             "null" => Self::Null,
-            text => Self::Written(text.into()),
+            text => Self::Written(Text::new(text)),
         }
     }
 
     /// Makes an object or a list of the text of one. Of several members of a name the last counts.
     pub fn open(&mut self) {
-        let Self::Written(text) = self else {
+        let Self::Written(Text { json: text, .. }) = self else {
             return;
         };
         let opened = match text.as_bytes().first() {
@@ -67,36 +83,41 @@ impl Node {
         }
     }
 
-    /// The same, with all that is within.
-    pub fn open_all(&mut self) {
-        self.open();
-        match self {
-            Self::List(items) => items.iter_mut().for_each(Self::open_all),
-            Self::Map(members) => members.values_mut().for_each(Self::open_all),
-            Self::Null | Self::Stored(_) | Self::Written(_) => {}
-        }
-    }
-
-    /// Whether the library calls two values the same that were opened: numbers and texts are by what
-    /// is written, so that `1` is not `1.0`, and a `<` that is escaped is not one that is not.
+    /// Whether the library calls two values the same: numbers and texts are by what is written, so
+    /// that `1` is not `1.0`, and a `<` that is escaped is not one that is not. Both are opened as
+    /// far as they are looked at.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&mut self, other: &mut Self) -> bool {
+        self.open();
+        other.open();
         match (self, other) {
             (Self::List(items), Self::List(others)) => {
                 items.len() == others.len()
                     && items
-                        .iter()
+                        .iter_mut()
                         .zip(others)
                         .all(|(item, other)| item.is_same(other))
             }
             (Self::Map(members), Self::Map(others)) => {
                 members.len() == others.len()
                     && members
-                        .iter()
-                        .all(|(name, node)| others.get(name).is_some_and(|of| node.is_same(of)))
+                        .iter_mut()
+                        .all(|(name, node)| others.get_mut(name).is_some_and(|of| node.is_same(of)))
             }
             (Self::List(_) | Self::Map(_), _) | (_, Self::List(_) | Self::Map(_)) => false,
-            _ => self.text() == other.text(),
+            (scalar, other) => scalar.text() == other.text(),
+        }
+    }
+
+    /// How large it is. Recursion is bounded: by the parser for values of a request, by what a patch
+    /// may build for its document.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        match self {
+            Self::List(items) => Extent::around(items.iter()),
+            Self::Map(members) => Extent::around(members.values()),
+            Self::Written(text) => text.extent,
+            Self::Null | Self::Stored(_) => Extent::around([].into_iter()),
         }
     }
 
@@ -104,7 +125,7 @@ impl Node {
     fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Stored(value) => Cow::Owned(json(value, Flavour::Standard)),
-            Self::Written(text) => Cow::Borrowed(text),
+            Self::Written(text) => Cow::Borrowed(&text.json),
             Self::Null | Self::List(_) | Self::Map(_) => Cow::Borrowed("null"),
         }
     }
@@ -144,7 +165,7 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null | Self::Stored(_) => f.write_str(&self.text()),
-            Self::Written(text) => write_compact(f, text),
+            Self::Written(text) => write_compact(f, &text.json),
             Self::List(items) => {
                 f.write_char('[')?;
                 for (index, item) in items.iter().enumerate() {
@@ -186,6 +207,56 @@ fn write_compact(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
+/// How large a value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Levels of nesting; 1 for a scalar.
+    pub levels: usize,
+    /// Values, itself and all within.
+    pub values: usize,
+}
+
+impl Extent {
+    /// Of what holds these.
+    fn around<'a>(nodes: impl Iterator<Item = &'a Node>) -> Self {
+        nodes.map(Node::extent).fold(
+            Self {
+                levels: 1,
+                values: 1,
+            },
+            |all, one| Self {
+                levels: all.levels.max(one.levels + 1),
+                values: all.values + one.values,
+            },
+        )
+    }
+
+    /// Of a value by its text: as many levels as brackets are open at a time, and values by the
+    /// commas and brackets.
+    fn written(text: &str) -> Self {
+        let (mut levels, mut values, mut open) = (0, 0, 0_usize);
+        let (mut in_text, mut escaped) = (false, false);
+        for byte in text.bytes() {
+            match byte {
+                b'"' if !escaped => in_text = !in_text,
+                b'[' | b'{' if !in_text => {
+                    open += 1;
+                    levels = open.max(levels);
+                    values += 1;
+                }
+                b']' | b'}' if !in_text => open = open.saturating_sub(1),
+                b',' if !in_text => values += 1,
+                _ => {}
+            }
+            escaped = byte == b'\\' && !escaped;
+        }
+        Self {
+            levels: levels + 1,
+            values: values + 1,
+        }
+    }
+}
+
 /// An object's members in the order of the text, those of the same name too.
 pub struct Members<'a>(pub Vec<(String, &'a RawValue)>);
 
@@ -219,7 +290,8 @@ mod tests {
 
     fn opened(text: &str) -> Node {
         let mut node = Node::written(text);
-        node.open_all();
+        let mut same = node.clone();
+        assert!(node.is_same(&mut same));
         node
     }
 
@@ -249,7 +321,8 @@ mod tests {
     #[case(json!(null), "null", true)]
     #[case(json!("null"), "null", false)]
     fn what_is_the_same(#[case] stored: Value, #[case] written: &str, #[case] same: bool) {
-        assert_eq!(Node::from(stored).is_same(&opened(written)), same);
+        let (mut stored, mut written) = (Node::from(stored), Node::written(written));
+        assert_eq!(stored.is_same(&mut written), same);
     }
 
     #[test]
@@ -257,5 +330,14 @@ mod tests {
         let mut pruned = Node::written(r#"[null,{"a":null,"b":[{"c":null}]}]"#);
         pruned.prune_nulls();
         assert_eq!(pruned.to_string(), r#"[null,{"b":[{}]}]"#);
+    }
+
+    #[rstest::rstest]
+    #[case("1", 1, 1)]
+    #[case(r#""[\"[,""#, 1, 1)]
+    #[case("[]", 2, 2)]
+    #[case(r#"{"a":[1,{"b":[]}],"c":2}"#, 5, 7)]
+    fn extents(#[case] text: &str, #[case] levels: usize, #[case] values: usize) {
+        assert_eq!(Node::written(text).extent(), Extent { levels, values });
     }
 }

@@ -107,7 +107,9 @@ impl Told {
             seen.push(member);
             if *member == "value" {
                 let within = schema::duplicates_below(raw.get(), index, member);
-                within.into_iter().for_each(|text| self.tell(text));
+                for text in within {
+                    self.tell(text);
+                }
             } else if !matches!(first(raw.get()), b'"' | b'n') {
                 let field = format!("Go struct field jsonPatchOp.{member} of type string");
                 let found = found_as(raw.get());
@@ -141,6 +143,7 @@ fn first(text: &str) -> u8 {
 }
 
 /// Does not happen to a text that is JSON.
+#[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 fn unreadable(error: serde_json::Error) -> RegistryError {
     RegistryError::BadRequest(format!("error decoding patch: {error}"))
 }

@@ -120,7 +120,7 @@ fn metadata_has_a_canonical_form(
 #[case(json!({ "labels": { "a": 1 } }), json!({}), "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string")]
 #[case(json!({ "generation": 1.5 }), json!({}), "json: cannot unmarshal number 1.5 into Go struct field ObjectMeta.generation of type int64")]
 #[case(json!({ "generation": 1e300 }), json!({}), "json: cannot unmarshal number 1e+300 into Go struct field ObjectMeta.generation of type int64")]
-#[case(json!({ "generation": 9_223_372_036_854_775_808.0 }), json!({}), "json: cannot unmarshal number 9223372036854775808 into Go struct field ObjectMeta.generation of type int64")]
+#[case(json!({ "generation": 9_223_372_036_854_775_808.0 }), json!({}), "json: cannot unmarshal number 9223372036854776000 into Go struct field ObjectMeta.generation of type int64")]
 #[case(json!({ "generation": "1", "name": 1 }), json!({}), "json: cannot unmarshal string into Go struct field ObjectMeta.generation of type int64")]
 #[case(json!({ "annotations": 1, "managedFields": [7, { "time": 1 }] }), json!({}), "json: cannot unmarshal number into Go struct field ManagedFieldsEntry.managedFields.time of type string")]
 #[case(json!({ "ownerReferences": [1] }), json!({}), "json: cannot unmarshal number into Go struct field ObjectMeta.ownerReferences of type v1.OwnerReference")]

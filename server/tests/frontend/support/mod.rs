@@ -4,6 +4,7 @@ pub mod client;
 pub mod fake_cluster;
 pub mod kube_api;
 pub mod pki;
+pub mod raw;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
