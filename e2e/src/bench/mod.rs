@@ -19,7 +19,7 @@ mod sql;
 mod start;
 mod storage;
 mod target;
-mod usage;
+pub mod usage;
 mod watches;
 mod writes;
 
