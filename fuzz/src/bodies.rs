@@ -5,12 +5,16 @@ use std::sync::LazyLock;
 use reports_server::definition::ResourceDefinition;
 use reports_server::http::encoding::{to_json, to_yaml};
 use reports_server::schema::{
-    Encoding, MAX_ERRORS, MAX_UNKNOWN, Malformed, Structural, decode, repeated_keys,
+    Encoding, MAX_DEPTH, MAX_ERRORS, MAX_UNKNOWN, Malformed, Structural, decode, repeated_keys,
 };
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::parts::bounded;
 use crate::server::definitions;
+
+/// Levels that the parser is let find by itself.
+const LEVELS: usize = 127;
 
 static SCHEMAS: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(definitions);
 
@@ -23,11 +27,67 @@ pub fn json_body(data: &[u8]) {
 
 /// A body in YAML.
 pub fn yaml_body(data: &[u8]) {
+    levels_are_counted_first(data);
     let repeated = repeated_keys(data);
     let told = repeated.iter().map(|key| key.to_string().len()).sum();
     bounded("what is repeated in a body", told, data);
     if let Some(value) = read(data, Encoding::Yaml) {
         on_its_way(&value, data);
+    }
+}
+
+/// What the parser would find too deep is refused before it is asked, and nothing else is: brackets
+/// that are put in the midst of a text count where the parser takes them for brackets.
+fn levels_are_counted_first(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let (before, behind) = text.split_at(text.floor_char_boundary(text.len() / 2));
+    let nested = format!("{before}{}{behind}", "[".repeat(130));
+    // The parser looks at the first document alone.
+    if ["---", "...", "%"].iter().any(|mark| nested.contains(mark)) {
+        return;
+    }
+    if is_too_deep(text).is_some_and(|parser| !parser) {
+        assert!(!is_refused(text), "{text:?}");
+    }
+    if let Some(parser) = is_too_deep(&nested) {
+        // An alias of itself is deep without a bracket.
+        assert!(
+            is_refused(&nested) == parser || nested.contains('*'),
+            "{nested:?}"
+        );
+    }
+}
+
+/// Whether a body is refused for its depth before the parser is asked, which would name a place.
+fn is_refused(text: &str) -> bool {
+    let told = decode(text.as_bytes(), Encoding::Yaml).map_err(|error| error.to_string());
+    told.is_err_and(|error| error.ends_with(&format!("exceeded max depth of {MAX_DEPTH}")))
+}
+
+/// What the parser by itself says of a text; none where it says that it is no YAML.
+fn is_too_deep(text: &str) -> Option<bool> {
+    let document = serde_yaml::Deserializer::from_str(text).next()?;
+    match serde_yaml::Value::deserialize(document) {
+        Ok(value) => Some(depth(&value) > LEVELS),
+        Err(error) => error
+            .to_string()
+            .contains("recursion limit")
+            .then_some(true),
+    }
+}
+
+fn depth(value: &serde_yaml::Value) -> usize {
+    use serde_yaml::Value;
+    match value {
+        Value::Sequence(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Mapping(map) => {
+            let inside = map.iter().map(|(key, value)| depth(key).max(depth(value)));
+            1 + inside.max().unwrap_or(0)
+        }
+        Value::Tagged(tagged) => depth(&tagged.value),
+        _ => 0,
     }
 }
 

@@ -11,6 +11,8 @@
     reason = "a panic is how a target tells what it found"
 )]
 
+use std::sync::LazyLock;
+
 mod bodies;
 mod definitions;
 mod delete;
@@ -59,6 +61,21 @@ pub const TARGETS: &[Target] = &[
     ("request_path", request_path),
     ("yaml_body", yaml_body),
 ];
+
+/// The variable that names the target of [`chosen`].
+pub const CHOICE: &str = "FUZZ_TARGET";
+
+/// The target that the environment names: one program for all of them is linked once.
+pub fn chosen(data: &[u8]) {
+    static CHOSEN: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+        let name = std::env::var(CHOICE).unwrap_or_default();
+        let target = TARGETS.iter().find(|(target, _)| *target == name);
+        target
+            .unwrap_or_else(|| panic!("{CHOICE} names no target: '{name}'"))
+            .1
+    });
+    (*CHOSEN)(data);
+}
 
 #[cfg(test)]
 mod tests;

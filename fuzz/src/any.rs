@@ -1,0 +1,5 @@
+//! The program of [`fuzz::chosen`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::chosen(data));
