@@ -1,16 +1,22 @@
 //! Plain HTTP to a cluster's own endpoints: health checks, etcd's JSON gateway.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 
+/// Longest time until the whole answer is there. Who asks for a state asks again, which a server
+/// that accepts a connection and never answers must not prevent.
+const LOOK_LIMIT: Duration = Duration::from_secs(10);
+/// The same where something is to be done.
+const WORK_LIMIT: Duration = Duration::from_mins(1);
+
 /// An answer's status and body, or why there is none.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
     let request = Request::get(format!("http://{address}{path}")).body(Full::default());
-    send(request).await
+    send(request, LOOK_LIMIT).await
 }
 
 /// The same for a POST of JSON.
@@ -22,11 +28,20 @@ pub(crate) async fn post(
     let request = Request::post(format!("http://{address}{path}"))
         .header("content-type", "application/json")
         .body(Full::from(body.to_string()));
-    send(request).await
+    send(request, WORK_LIMIT).await
 }
 
-async fn send(request: http::Result<Request<Full<Bytes>>>) -> Result<(StatusCode, Bytes), String> {
+async fn send(
+    request: http::Result<Request<Full<Bytes>>>,
+    limit: Duration,
+) -> Result<(StatusCode, Bytes), String> {
     let request = request.map_err(|error| error.to_string())?;
+    tokio::time::timeout(limit, exchange(request))
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {limit:?}")))
+}
+
+async fn exchange(request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let response = client
         .request(request)
