@@ -17,10 +17,16 @@ use std::{
 };
 
 use e2e::{
-    cluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, network::NODE_IP},
+    cluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal, network::NODE_IP},
     reports::{Corpus, Input},
     takeover::{GROUPS, load},
     witness::{Account, Witness, WitnessOptions, strict_client},
+};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::{
+    Api,
+    api::{DeleteParams, DynamicObject, ListParams, WatchEvent, WatchParams},
+    core::{ApiResource, GroupVersionKind},
 };
 use rand::seq::SliceRandom as _;
 use serde_json::{Value, json};
@@ -54,13 +60,15 @@ const BACK: [&str; 6] = [
 
 struct Bench {
     cluster: Cluster,
+    /// The groups that are moved.
+    groups: &'static [&'static str],
     corpus: Arc<Corpus>,
     files: tempfile::TempDir,
     runs: usize,
 }
 
 impl Bench {
-    async fn start() -> Self {
+    async fn start(groups: &'static [&'static str]) -> Self {
         let options = ClusterOptions {
             apiservers: 2,
             ..ClusterOptions::default()
@@ -80,6 +88,7 @@ impl Bench {
         certificates(files.path());
         Self {
             cluster,
+            groups,
             corpus,
             files,
             runs: 0,
@@ -91,7 +100,7 @@ impl Bench {
     }
 
     fn serve(&self) -> Process {
-        let groups = GROUPS.join(",");
+        let groups = self.groups.join(",");
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
         let spec = ProcessSpec::new("serve", env!("CARGO_BIN_EXE_serve")).args([
             "--bind-address".to_owned(),
@@ -148,37 +157,43 @@ impl Bench {
         ];
         self.cluster.kubectl(notes).await.unwrap();
         for deaths in 0..3 {
-            self.runs += 1;
-            let name = format!("migrate-{}", self.runs);
-            let mut args = vec!["--ca".to_owned(), self.file("ca.crt")];
-            args.extend(
-                GROUPS
-                    .iter()
-                    .flat_map(|g| ["--group".to_owned(), (*g).to_owned()]),
-            );
-            args.extend(more.iter().map(|a| (*a).to_owned()));
-            let mut spec = ProcessSpec::new(&name, env!("CARGO_BIN_EXE_migrate")).args(args);
-            if let Some(fault) = fault {
-                spec.env
-                    .push(("REPORTS_SERVER_OPERATOR_FAULT".to_owned(), fault.to_owned()));
-            }
-            let process = self.cluster.run(spec).unwrap();
-            let ended = tokio::time::timeout(LIMIT, process.wait()).await;
-            let log = std::fs::read_to_string(process.log()).unwrap_or_default();
-            let info = ended
-                .unwrap_or_else(|_| panic!("{fault:?} did not end: {log}"))
-                .unwrap();
-            let how = info.ended.unwrap_or_default();
-            println!("{name} {fault:?} {more:?}: {how}");
-            if log.lines().any(|line| line.starts_with('[')) {
+            if self.migrate_once(fault, more).await {
                 return deaths;
             }
-            assert!(
-                log.contains("fault point: aborting"),
-                "{name} ended {how}: {log}"
-            );
         }
         panic!("{fault:?}: the migration died three times");
+    }
+
+    /// Runs the migration until it ends or dies at the fault point; whether it has ended.
+    async fn migrate_once(&mut self, fault: Option<&str>, more: &[&str]) -> bool {
+        self.runs += 1;
+        let name = format!("migrate-{}", self.runs);
+        let mut args = vec!["--ca".to_owned(), self.file("ca.crt")];
+        args.extend(
+            self.groups
+                .iter()
+                .flat_map(|g| ["--group".to_owned(), (*g).to_owned()]),
+        );
+        args.extend(more.iter().map(|a| (*a).to_owned()));
+        let mut spec = ProcessSpec::new(&name, env!("CARGO_BIN_EXE_migrate")).args(args);
+        if let Some(fault) = fault {
+            spec.env
+                .push(("REPORTS_SERVER_OPERATOR_FAULT".to_owned(), fault.to_owned()));
+        }
+        let process = self.cluster.run(spec).unwrap();
+        let ended = tokio::time::timeout(LIMIT, process.wait()).await;
+        let log = std::fs::read_to_string(process.log()).unwrap_or_default();
+        let info = ended
+            .unwrap_or_else(|_| panic!("{fault:?} did not end: {log}"))
+            .unwrap();
+        let how = info.ended.unwrap_or_default();
+        println!("{name} {fault:?} {more:?}: {how}");
+        let done = log.lines().any(|line| line.starts_with('['));
+        assert!(
+            done || log.contains("fault point: aborting"),
+            "{name} ended {how}: {log}"
+        );
+        done
     }
 
     /// A witness in namespaces of its own: the reports of an earlier one are still there.
@@ -228,6 +243,37 @@ impl Bench {
     }
 }
 
+/// Ends the server in order, so that its database is one file.
+async fn stop(server: Process) {
+    server.signal(Signal::Term).unwrap();
+    server.wait().await.unwrap();
+}
+
+/// Type, uid and version of all events since `version`, up to the one of the object `last`.
+async fn events(reports: &Api<DynamicObject>, version: &str, last: &str) -> Vec<String> {
+    let params = WatchParams::default();
+    let mut stream = reports.watch(&params, version).await.unwrap().boxed();
+    let mut seen = Vec::new();
+    loop {
+        let event = tokio::time::timeout(LIMIT, stream.try_next()).await;
+        let (type_, object) = match event.expect("an event").unwrap().expect("it goes on") {
+            WatchEvent::Added(object) => ("ADDED", object),
+            WatchEvent::Modified(object) => ("MODIFIED", object),
+            WatchEvent::Deleted(object) => ("DELETED", object),
+            WatchEvent::Bookmark(_) => continue,
+            WatchEvent::Error(status) => panic!("{status}"),
+        };
+        let meta = object.metadata;
+        seen.push(format!(
+            "{type_} {:?} {:?}",
+            meta.uid, meta.resource_version
+        ));
+        if meta.name.as_deref() == Some(last) {
+            return seen;
+        }
+    }
+}
+
 /// A CA and a leaf for the Service.
 fn certificates(folder: &Path) {
     let ca_key = rcgen::KeyPair::generate().unwrap();
@@ -258,7 +304,7 @@ fn drawn(all: &[&'static str], count: usize) -> Vec<&'static str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_dies_after_any_step_loses_nothing() {
-    let mut bench = Bench::start().await;
+    let mut bench = Bench::start(&GROUPS).await;
     let server = bench.serve();
     bench.register().await;
 
@@ -289,4 +335,45 @@ async fn an_operator_that_dies_after_any_step_loses_nothing() {
     bench.migrate(None, &["--back"]).await;
     assert_eq!(bench.contents().await, before);
     drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_the_server_lost_comes_back_at_the_version_etcd_gave_it() {
+    let mut bench = Bench::start(&GROUPS[..1]).await;
+    let mut server = bench.serve();
+    bench.register().await;
+    assert!(!bench.migrate_once(Some("Verify"), &["--keep"]).await);
+    let (database, older) = (bench.file("reports.db"), bench.file("older.db"));
+    stop(server).await;
+    std::fs::copy(&database, &older).unwrap();
+    server = bench.serve();
+
+    let kind = GroupVersionKind::gvk(GROUPS[0], "v1alpha2", "PolicyReport");
+    let client = bench.cluster.client().await.unwrap();
+    let reports: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let stored = reports.list(&ListParams::default()).await.unwrap();
+    let from = stored.metadata.resource_version.unwrap();
+    for report in &stored.items[..4] {
+        let namespace = report.metadata.namespace.as_deref().unwrap();
+        let there = Api::<DynamicObject>::namespaced_with(
+            client.clone(),
+            namespace,
+            &ApiResource::from_gvk(&kind),
+        );
+        let name = report.metadata.name.as_deref().unwrap();
+        there.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    let last = stored.items[3].metadata.name.as_deref().unwrap();
+    let seen = events(&reports, &from, last).await;
+    assert_eq!(seen.len(), 4, "{seen:?}");
+
+    // The mirror brings the deletions, and the operator dies in the hold; then the server comes
+    // back as it was before them.
+    let points = Some("Verify,SwitchPatch");
+    assert!(!bench.migrate_once(points, &["--keep"]).await);
+    stop(server).await;
+    std::fs::copy(&older, &database).unwrap();
+    let _server = bench.serve();
+    assert!(bench.migrate_once(points, &["--keep"]).await);
+    assert_eq!(events(&reports, &from, last).await, seen);
 }

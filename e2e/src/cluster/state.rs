@@ -89,6 +89,10 @@ impl StateDir {
         self.join("logs")
     }
 
+    pub(super) fn pod_logs(&self) -> PathBuf {
+        self.join("pod-logs")
+    }
+
     pub(super) fn log(&self, process: &str) -> PathBuf {
         self.logs().join(format!("{process}.log"))
     }
@@ -171,13 +175,15 @@ impl StateDir {
         removed.context(|| format!("remove {}", self.path.display()))
     }
 
-    /// Moves the logs out of the directory, so that they outlive the cluster; gives their
-    /// new place.
+    /// Moves the logs, those of pods as well, out of the directory, so that they outlive the
+    /// cluster; gives their new place.
     pub(super) fn keep_logs(&self) -> Option<PathBuf> {
         let kept = base().join(".failed").join(self.name());
         let _ = fs::remove_dir_all(&kept);
         fs::create_dir_all(kept.parent()?).ok()?;
         fs::rename(self.logs(), &kept).ok()?;
+        // A cluster without a node has none.
+        let _ = fs::rename(self.pod_logs(), kept.join("pods"));
         Some(kept)
     }
 }

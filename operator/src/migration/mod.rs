@@ -10,6 +10,7 @@ mod acts;
 mod back;
 mod control;
 mod cx;
+mod deletion;
 mod diff;
 mod door;
 mod door_io;

@@ -14,14 +14,15 @@ use super::{
     acts,
     control::retry,
     cx::Cx,
-    diff::{self, Side},
+    deletion,
+    diff::{self, Side, Snapshot},
     door::VERSION,
     door_io,
     endpoints::Endpoints,
     mirror::batch::{Batcher, Entry},
     observed::{Crd, Observed, Resource},
     pages::{Identity, Key, Pages, identity},
-    wire::{WireError, collection, object},
+    wire::{Wire, WireError, collection, object},
 };
 
 /// How long a batch is tried.
@@ -90,14 +91,9 @@ async fn one(
             }
         }
     }
-    for (key, side) in server {
-        let gone = Identity {
-            key,
-            uid: side.uid,
-            version: listed,
-        };
+    for gone in deletions(cx, resource, &endpoint.wire, server, listed).await? {
         let last = last_state(cx, resource, version, &gone).await?;
-        events.push((listed, Entry::Event(ImportType::Deleted, last)));
+        events.push((gone.version, Entry::Event(ImportType::Deleted, last)));
     }
     // The log takes events in the order in which etcd had them.
     events.sort_by_key(|(version, _)| *version);
@@ -115,6 +111,31 @@ fn lost_event(etcd: &Identity, server: Option<&Side>) -> Option<ImportType> {
         Some(side) if side.uid == etcd.uid => Some(ImportType::Modified),
         _ => Some(ImportType::Added),
     }
+}
+
+/// What the server has and a list of etcd at version `listed` has not, with the versions of the
+/// deletions.
+async fn deletions(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+    server: Snapshot,
+    listed: u64,
+) -> Result<Vec<Identity>, WireError> {
+    let mut gone: Vec<_> = server
+        .into_iter()
+        .map(|(key, side)| Identity {
+            key,
+            uid: side.uid,
+            version: side.version,
+        })
+        .collect();
+    let group = &cx.target.group;
+    let versions = deletion::versions(wire, group, resource.plural(), &gone, listed).await?;
+    for (one, version) in gone.iter_mut().zip(versions) {
+        one.version = version;
+    }
+    Ok(gone)
 }
 
 /// The last state that the server knows of an object, with the version of its deletion. Reads of

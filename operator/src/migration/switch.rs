@@ -312,16 +312,25 @@ async fn drain(
     let waiting = o
         .crds()
         .filter(|(resource, _)| resource.gate() != GateState::Open);
-    let lost = waiting.into_iter().any(|(resource, _)| {
-        let running = live.running.get(resource.name());
-        running.is_none_or(|r| !is_whole(&r.mirror.progress(), opened))
-    });
-    if late {
+    let mut lost = false;
+    for (resource, _) in waiting {
+        let progress = live
+            .running
+            .get(resource.name())
+            .map(|r| r.mirror.progress());
+        if progress.as_ref().is_some_and(|p| is_whole(p, opened)) {
+            continue;
+        }
+        lost = true;
         tracing::warn!(
-            group = cx.target.group,
-            lost,
-            "not all old watches have ended in time"
+            resource = resource.name(),
+            ?progress,
+            "the mirror may lack events; what the server lacks is fetched from etcd"
         );
+    }
+    if late {
+        let group = &cx.target.group;
+        tracing::warn!(group, lost, "not all old watches have ended in time");
     }
     Ok(Drained { lost, margin })
 }

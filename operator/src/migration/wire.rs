@@ -422,14 +422,21 @@ pub fn collection(group: &str, version: &str, plural: &str) -> String {
     format!("/apis/{group}/{version}/{plural}")
 }
 
+/// The path of a resource in one namespace; an empty one means cluster-scoped objects.
+#[must_use]
+pub fn collection_of(group: &str, version: &str, plural: &str, namespace: &str) -> String {
+    if namespace.is_empty() {
+        collection(group, version, plural)
+    } else {
+        format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}")
+    }
+}
+
 /// The path of one object; an empty namespace means a cluster-scoped one.
 #[must_use]
 pub fn object(group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> String {
-    if namespace.is_empty() {
-        format!("/apis/{group}/{version}/{plural}/{name}")
-    } else {
-        format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}/{name}")
-    }
+    let collection = collection_of(group, version, plural, namespace);
+    format!("{collection}/{name}")
 }
 
 /// Appends query parameters to a path, percent-encoded.

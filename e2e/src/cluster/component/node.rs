@@ -105,7 +105,7 @@ pub(super) fn kubelet_files(state: &StateDir) -> Vec<(&'static str, String)> {
         "clusterDomain": "cluster.local",
         "resolvConf": state.join("config/resolv.conf"),
         "containerRuntimeEndpoint": format!("unix://{}", containerd_socket(state).display()),
-        "podLogsDir": state.join("pod-logs"),
+        "podLogsDir": state.pod_logs(),
         "volumePluginDir": state.join("kubelet-plugins"),
         // The machine's disk and memory are shared with others: only a real want of
         // either evicts, and images come from archives, so none is collected.
