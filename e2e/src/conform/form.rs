@@ -1,8 +1,6 @@
 //! How a JSON text is written, beside what it means: order of keys, repeated keys, numbers.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use reports_server::schema::Members;
 use serde_json::value::RawValue;
 
 /// The keys in their order and the numbers as they are written; texts and the numbers that differ
@@ -52,31 +50,6 @@ fn write(raw: &str, out: &mut String) {
         }
         Some(b'"') => out.push('s'),
         _ => out.push_str(raw.trim()),
-    }
-}
-
-/// An object's members in the order of the text.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }
 

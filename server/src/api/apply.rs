@@ -92,10 +92,10 @@ const fn is_yaml(character: char) -> bool {
 
 /// Whether a text has characters that end a line in YAML and are letters like others in JSON.
 fn has_breaks(bytes: &[u8]) -> bool {
-    let breaks: [&[u8]; 3] = [b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
-    breaks
-        .iter()
-        .any(|wanted| bytes.windows(wanted.len()).any(|found| found == *wanted))
+    memchr::memchr2_iter(0xc2, 0xe2, bytes).any(|at| {
+        let breaks: [&[u8]; 3] = [b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
+        breaks.iter().any(|one| bytes[at..].starts_with(one))
+    })
 }
 
 /// The first escape of JSON that is none in YAML, in the words of Go's parser: a slash, and halves of

@@ -10,6 +10,7 @@ mod decode;
 mod default;
 mod error;
 mod format;
+mod members;
 mod names;
 mod object_meta;
 mod prune;
@@ -25,6 +26,7 @@ mod yaml;
 pub use coerce::{CoerceError, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode, duplicates_below};
 pub use error::{FieldError, FieldErrorKind};
+pub use members::Members;
 pub use names::{
     dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
 };

@@ -16,22 +16,22 @@ pub fn readable(body: &[u8]) -> Cow<'_, str> {
 /// none where there is nothing to replace.
 #[must_use]
 pub(super) fn repaired(body: &[u8]) -> Option<String> {
+    if let Ok(text) = str::from_utf8(body) {
+        return with_whole_pairs(text);
+    }
     let mut text = String::with_capacity(body.len());
-    let mut changed = false;
     for chunk in body.utf8_chunks() {
         text.push_str(chunk.valid());
-        for _ in chunk.invalid() {
-            text.push(char::REPLACEMENT_CHARACTER);
-            changed = true;
-        }
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
-    let whole = with_whole_pairs(&text);
-    changed |= whole.is_some();
-    changed.then(|| whole.unwrap_or(text))
+    Some(with_whole_pairs(&text).unwrap_or(text))
 }
 
 /// The text without escaped halves of surrogate pairs; none where it has none.
 fn with_whole_pairs(text: &str) -> Option<String> {
+    if !text.contains("\\u") {
+        return None;
+    }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut changed = false;

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use fieldmanager::go::{Flavour, json};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::schema::Members;
 
 /// A value, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -254,31 +255,6 @@ impl Extent {
             levels: levels + 1,
             values: values + 1,
         }
-    }
-}
-
-/// An object's members in the order of the text, those of the same name too.
-pub struct Members<'a>(pub Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
     }
 }
 

@@ -10,10 +10,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::decoding;
-use super::node::{Members, Node};
+use super::node::Node;
 use super::operations::Operation;
 use crate::registry::RegistryError;
-use crate::schema;
+use crate::schema::{self, Members};
 
 /// What an operation consists of.
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
