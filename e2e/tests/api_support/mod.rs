@@ -9,7 +9,6 @@ use crds::catalog;
 use e2e::cluster::Process;
 use e2e::serving::request::{self, Lines, Outgoing};
 use e2e::serving::{Serving, ServingOptions};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
 pub const GROUP: &str = "wgpolicyk8s.io";
@@ -39,16 +38,7 @@ impl DerefMut for Setup {
 impl Setup {
     /// The kube-apiserver serves the reports from the CRDs.
     pub async fn start() -> Self {
-        Self::start_with(|_| {}).await
-    }
-
-    /// The same, with CRDs that `adjust` changes before they are created.
-    pub async fn start_with(adjust: impl Fn(&mut CustomResourceDefinition)) -> Self {
-        let crds = catalog::group(GROUP).map(|resource| {
-            let mut crd = catalog::to_crd(resource).unwrap();
-            adjust(&mut crd);
-            crd
-        });
+        let crds = catalog::group(GROUP).map(|resource| catalog::to_crd(resource).unwrap());
         let options = ServingOptions::new(crds.collect());
         Self(Serving::start(options).await.unwrap())
     }
@@ -56,11 +46,6 @@ impl Setup {
     /// Starts the server and has it serve the reports in place of the CRDs.
     pub async fn switch(&mut self) {
         self.0.switch().await.unwrap();
-    }
-
-    /// Starts the server again after it was killed.
-    pub fn run_server(&mut self) {
-        self.0.run_servers().unwrap();
     }
 
     pub fn server(&self) -> &Process {
@@ -84,26 +69,13 @@ impl Setup {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> Answer {
-        let bytes = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
-        };
-        self.send_bytes(method, uri, headers, bytes).await
-    }
-
-    pub async fn send_bytes(
-        &self,
-        method: &str,
-        uri: &str,
-        headers: &[(&str, &str)],
-        body: Vec<u8>,
-    ) -> Answer {
         let mut request = Outgoing::new(method, uri);
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        request.body = body;
+        if !body.is_null() {
+            request.body = body.to_string().into_bytes();
+        }
         let answer = self.0.send(&request).await.unwrap();
         Answer {
             code: answer.code,
