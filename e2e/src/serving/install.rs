@@ -6,6 +6,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::{conditions, wait::await_condition};
 use kube::{Api, ResourceExt as _};
+use reports_server::http::SERVER_HEADER;
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, Outgoing, PATIENCE, SERVICE, Serving, ServingError, address};
@@ -48,14 +49,13 @@ impl Serving {
         for (group, version) in self.versions() {
             self.register(&group, &version, ca).await?;
         }
-        // The aggregator serves the group at once and fetches its documents a moment later.
+        // The aggregator serves the group at once and fetches its documents a moment later: until
+        // then it has those of the CRDs.
         for (group, version) in self.versions() {
-            let path = format!("apis/{group}/{version}");
-            self.until(&format!("{path} is documented"), async || {
-                let index = self.send(&Outgoing::get("/openapi/v3")).await;
-                index
-                    .and_then(|answer| answer.json())
-                    .is_ok_and(|index| !index["paths"][&path].is_null())
+            let request = Outgoing::get(format!("/openapi/v3/apis/{group}/{version}"));
+            self.until(&format!("{group}/{version} is documented"), async || {
+                let answer = self.send(&request).await;
+                answer.is_ok_and(|answer| answer.headers.contains_key(SERVER_HEADER))
             })
             .await?;
         }
