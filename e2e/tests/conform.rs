@@ -81,8 +81,9 @@ async fn generate(ground: &Ground, operations: usize) {
         println!("{failure}");
     }
     println!(
-        "{} generated operations, {:.0} s",
+        "{} generated operations, {} sequences equal when repeated, {:.0} s",
         generated.operations,
+        generated.by_chance,
         generated.took.as_secs_f64()
     );
     assert!(
