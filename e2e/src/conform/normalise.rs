@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
+use reports_server::http::SERVER_HEADER;
 use serde_json::{Map, Value};
 
 use super::{
@@ -30,8 +31,6 @@ const IGNORED_HEADERS: [&str; 7] = [
 ];
 /// How a continue token begins: `{"v":"meta.k8s.io/v1"` in base 64.
 const TOKEN: &str = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi";
-/// Our own mark on every answer.
-pub const MARK: &str = "x-reports-server";
 /// Clocks of the same machine, rounded to seconds.
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
@@ -147,7 +146,7 @@ impl Normaliser {
     fn headers(&mut self, headers: &HeaderMap) -> String {
         let mut lines = Vec::new();
         for (name, value) in headers {
-            if IGNORED_HEADERS.contains(&name.as_str()) || name == MARK {
+            if IGNORED_HEADERS.contains(&name.as_str()) || *name == SERVER_HEADER {
                 continue;
             }
             let mut value = String::from_utf8_lossy(value.as_bytes()).into_owned();

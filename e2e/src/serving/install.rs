@@ -122,7 +122,7 @@ impl Serving {
         self.until(&format!("{path} is ours"), async || {
             let answer = self.send(&Outgoing::get(&path)).await;
             answer.is_ok_and(|answer| {
-                answer.code == 200 && answer.headers.contains_key("x-reports-server")
+                answer.code == 200 && answer.headers.contains_key(SERVER_HEADER)
             })
         })
         .await
