@@ -19,6 +19,19 @@ die() {
 	exit 1
 }
 
+# static_triple: what static programs are built for. It is this machine's own, but named, so that the
+# flag does not reach build scripts and macros, which have to be loaded dynamically.
+static_triple() {
+	rustc -vV | sed -n 's/^host: //p'
+}
+
+# cargo_static SUBCOMMAND...: cargo, for programs that are linked against nothing, as the images hold
+# them. They lie in the triple's folder of the target directory.
+cargo_static() {
+	RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
+		cargo "$1" --locked --target "$(static_triple)" "${@:2}"
+}
+
 # quietly LOG COMMAND...: run a command whose output matters only when it fails.
 quietly() {
 	local log=$1 rc=0

@@ -39,6 +39,8 @@ pub struct Report {
     pub operations: usize,
     /// Sequences of generated operations that differed.
     pub failures: Vec<Failure>,
+    /// Those that were equal when they were repeated.
+    by_chance: usize,
     /// How long the run took.
     pub took: Duration,
 }
@@ -59,6 +61,8 @@ pub struct Figures {
     pub runs: usize,
     /// Generated operations.
     pub operations: usize,
+    /// Sequences of them that were equal only when they were repeated.
+    pub equal_when_repeated: usize,
     /// How long it took.
     pub seconds: f64,
     /// Mean time of a request by verb.
@@ -108,6 +112,7 @@ impl Report {
             sum.merge(timing);
         }
         self.operations += generated.operations;
+        self.by_chance += generated.by_chance;
         self.took += generated.took;
         self.failures.extend(generated.failures);
     }
@@ -134,6 +139,7 @@ impl Report {
             different: different.len() + self.unused.len() + self.failures.len(),
             runs: self.variants,
             operations: self.operations,
+            equal_when_repeated: self.by_chance,
             seconds: round(self.took.as_secs_f64()),
             milliseconds: both(self.timing.each_ref().map(Timing::mean)),
             median_milliseconds: both(self.timing.each_ref().map(Timing::median)),
@@ -193,6 +199,13 @@ impl fmt::Display for Report {
             writeln!(
                 out,
                 "{count} answers are written in another form (order of keys, numbers), the first: {first}"
+            )?;
+        }
+        if self.by_chance > 0 {
+            let count = self.by_chance;
+            writeln!(
+                out,
+                "{count} generated sequences were equal only when repeated"
             )?;
         }
         writeln!(out, "longest: {}", self.slow())?;

@@ -107,6 +107,34 @@ impl Drawn<'_> {
     }
 }
 
+/// What came of a drawn sequence.
+struct Tried {
+    timing: [Timing; 2],
+    /// What differed, however often it was repeated.
+    differences: Vec<Difference>,
+    /// Whether something differed that did not when it was repeated.
+    by_chance: bool,
+}
+
+impl Tried {
+    /// Runs it, and again where both sides refused in other words.
+    async fn new(drawn: &Drawn<'_>, sides: &Sides, deviations: &[Deviation]) -> Self {
+        let mut outcome = attempt(drawn, sides).await;
+        let timing = std::mem::take(&mut outcome.timing);
+        let mut differences = unexplained(outcome, deviations);
+        let mut repeats = 0;
+        while !differences.is_empty() && differences.iter().all(only_words) && repeats < REPEATS {
+            differences = unexplained(attempt(drawn, sides).await, deviations);
+            repeats += 1;
+        }
+        Self {
+            timing,
+            by_chance: repeats > 0 && differences.is_empty(),
+            differences,
+        }
+    }
+}
+
 /// Runs generated sequences until they have made that many operations, or several differ. `told`
 /// hears of differences as they are found, before sequences are made small.
 ///
@@ -139,31 +167,27 @@ pub async fn run(
     let mut running = stream::iter(drawn)
         .map(|one| async {
             let one = one?;
-            let outcome = attempt(&one, &sides).await;
-            Ok::<_, ConformError>((one, outcome))
+            let tried = Tried::new(&one, &sides, deviations).await;
+            Ok::<_, ConformError>((one, tried))
         })
         .buffered(width);
     let mut generated = Generated::default();
     let mut different = Vec::new();
     while let Some(ran) = running.next().await {
-        let (one, outcome) = ran?;
+        let (one, tried) = ran?;
         generated.operations += one.length();
-        for (sum, timing) in generated.timing.iter_mut().zip(&outcome.timing) {
+        for (sum, timing) in generated.timing.iter_mut().zip(&tried.timing) {
             sum.merge(timing);
         }
-        let differences = unexplained(outcome, deviations);
-        differences.iter().for_each(told);
-        if !differences.is_empty() {
+        generated.by_chance += usize::from(tried.by_chance);
+        tried.differences.iter().for_each(told);
+        if !tried.differences.is_empty() {
             failed.set(failed.get() + 1);
-            different.push((one, differences));
+            different.push((one, tried.differences));
         }
     }
     drop(running);
     for (one, differences) in different {
-        if by_chance(&one, &differences, &sides, deviations).await {
-            generated.by_chance += 1;
-            continue;
-        }
         let failure = shrink(one, differences, &sides, seed, deviations).await;
         generated.failures.push(failure);
     }
@@ -224,25 +248,6 @@ fn unexplained(outcome: Outcome, deviations: &[Deviation]) -> Vec<Difference> {
     let mut differences = outcome.differences;
     differences.retain(|difference| !known(difference));
     differences
-}
-
-/// Whether nothing but the words of a refusal differs, and the CRD's side says ours as well when it is
-/// asked again.
-async fn by_chance(
-    drawn: &Drawn<'_>,
-    differences: &[Difference],
-    sides: &Sides,
-    deviations: &[Deviation],
-) -> bool {
-    if !differences.iter().all(only_words) {
-        return false;
-    }
-    for _ in 0..REPEATS {
-        if unexplained(attempt(drawn, sides).await, deviations).is_empty() {
-            return true;
-        }
-    }
-    false
 }
 
 /// Whether only the message of a Status differs; a result of a report has a message, too.
