@@ -143,8 +143,26 @@ pub(crate) fn to_integers(value: &mut Value) {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+/// The integer that a float looks like. It is written with the fewest digits that tell it, and zeros
+/// behind them, so a large one can look like another number, or like none of 64 bits.
 fn integer(float: f64) -> Option<i64> {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    (float.fract() == 0.0 && (-LIMIT..LIMIT).contains(&float)).then_some(float as i64)
+    float.to_string().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(json!({"a": [1.0, -0.0, 1.5]}), json!({"a": [1, 0, 1.5]}))]
+    #[case(json!(9_007_199_254_740_992.0), json!(9_007_199_254_740_992_i64))]
+    #[case(json!(9_223_372_036_854_774_784.0), json!(9_223_372_036_854_775_000_i64))]
+    #[case(json!(-9_223_372_036_854_775_808.0), json!(-9_223_372_036_854_775_808.0))]
+    fn what_looks_like_an_integer_is_one(#[case] mut value: Value, #[case] expected: Value) {
+        to_integers(&mut value);
+        assert_eq!(value, expected);
+    }
 }

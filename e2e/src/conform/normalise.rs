@@ -215,6 +215,7 @@ impl Normaliser {
         self.keys(map);
         self.version_of(map);
         sort_causes(map);
+        sort_kinds(map);
         for (key, value) in map.iter_mut() {
             match (key.as_str(), &mut *value) {
                 ("continue", Value::String(token)) if !token.is_empty() => {
@@ -369,6 +370,16 @@ fn sort_causes(map: &mut Map<String, Value>) {
         if let Some(Value::String(message)) = map.get_mut("message") {
             *message = texts::cut(message, "is invalid: [", "]");
         }
+    }
+}
+
+/// The kube-apiserver lists the kinds of a version in the order of a Go map.
+fn sort_kinds(map: &mut Map<String, Value>) {
+    let list = map
+        .get("kind")
+        .is_some_and(|kind| kind == "APIResourceList");
+    if list && let Some(Value::Array(kinds)) = map.get_mut("resources") {
+        kinds.sort_by_cached_key(ToString::to_string);
     }
 }
 

@@ -13,7 +13,7 @@ pub use json::{Flavour, json};
 pub use number::float;
 pub use print::{go_syntax, plain};
 pub use syntax::syntax_error;
-pub use text::{is_print, quote};
+pub use text::{is_print, quote, quote_time};
 
 pub(crate) use number::Numeric;
 

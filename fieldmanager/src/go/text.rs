@@ -37,6 +37,28 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
+/// How package `time` quotes a text that it cannot read: the bytes of what is no printable ASCII one by
+/// one, but for a delete.
+#[must_use]
+pub fn quote_time(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            ' '..='\u{7f}' => quoted.push(character),
+            _ => {
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    // Writing to a String does not fail.
+                    let _ = write!(quoted, "\\x{byte:02x}");
+                }
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 fn escape(quoted: &mut String, character: char) {
     let code = u32::from(character);
     // Writing to a String does not fail.

@@ -42,7 +42,8 @@ pub async fn read(
     scope: &Scope,
     options: &ListOptions,
 ) -> Result<(Page, ListMeta), ApiError> {
-    let plan = read::plan(options)?;
+    let one = select::is_of_one(scope.namespace(), scope.definition.namespaced, options);
+    let plan = read::plan(options, one)?;
     let snapshot = snapshot(api, scope, &plan).await?;
     let from = plan.from.as_ref();
     let page = select::page(&snapshot, scope.namespace(), options, plan.limit, from);

@@ -30,11 +30,12 @@ pub struct Plan {
     pub from: Option<Continue>,
 }
 
-/// Reads the options of a list.
+/// Reads the options of a list. `one` says that it can hold one object alone: a kube-apiserver reads
+/// that by its key, where a limit does not make a version an exact one.
 ///
 /// # Errors
 /// 400 for a version or token that cannot be read, or both together.
-pub fn plan(options: &ListOptions) -> Result<Plan, ApiError> {
+pub fn plan(options: &ListOptions, one: bool) -> Result<Plan, ApiError> {
     let given = options.resource_version.as_str();
     if !options.continue_token.is_empty() {
         let from = Continue::decode(&options.continue_token)
@@ -66,7 +67,7 @@ pub fn plan(options: &ListOptions) -> Result<Plan, ApiError> {
         (0, _) => Version::Any,
         (rv, Some(VersionMatch::Exact)) => Version::Exactly(rv),
         // Before there was resourceVersionMatch, a limit meant the exact version.
-        (rv, None) if options.limit > 0 => Version::Exactly(rv),
+        (rv, None) if options.limit > 0 && !one => Version::Exactly(rv),
         (rv, Some(VersionMatch::NotOlderThan) | None) => Version::NotOlderThan(rv),
     };
     // The kube-apiserver answers version 0 from its cache, which does not page.
@@ -116,7 +117,7 @@ mod tests {
         #[case] version: Version,
         #[case] paged: usize,
     ) {
-        let plan = plan(&options(rv, version_match, limit)).unwrap();
+        let plan = plan(&options(rv, version_match, limit), false).unwrap();
         assert_eq!(
             plan,
             Plan {
@@ -127,14 +128,27 @@ mod tests {
         );
     }
 
+    #[rstest]
+    #[case(None, Version::NotOlderThan(7))]
+    #[case(NOT_OLDER, Version::NotOlderThan(7))]
+    #[case(EXACT, Version::Exactly(7))]
+    fn one_object_and_a_limit(
+        #[case] version_match: Option<VersionMatch>,
+        #[case] version: Version,
+    ) {
+        let plan = plan(&options("7", version_match, 5), true).unwrap();
+        assert_eq!((plan.version, plan.limit), (version, 5));
+    }
+
     #[test]
     fn tokens_bring_their_version() {
         let with = |rv: Option<u64>, given: &str| {
             let token = Continue::after(rv, "a").encode();
-            plan(&ListOptions {
+            let options = ListOptions {
                 continue_token: token,
                 ..options(given, None, 5)
-            })
+            };
+            plan(&options, false)
         };
         assert_eq!(with(Some(9), "").unwrap().version, Version::Exactly(9));
         assert_eq!(with(Some(9), "0").unwrap().version, Version::Exactly(9));
@@ -147,16 +161,17 @@ mod tests {
 
     #[test]
     fn nonsense_is_a_bad_request() {
-        let error = plan(&options("x", None, 0)).unwrap_err();
+        let error = plan(&options("x", None, 0), false).unwrap_err();
         assert_eq!(
             error.to_string(),
             "invalid resource version: resourceVersion: Invalid value: \"x\": \
              strconv.ParseUint: parsing \"x\": invalid syntax"
         );
-        let error = plan(&ListOptions {
+        let unreadable = ListOptions {
             continue_token: "?".to_owned(),
             ..options("", None, 0)
-        });
+        };
+        let error = plan(&unreadable, false);
         assert_eq!(error.unwrap_err().code(), 400);
     }
 }

@@ -6,6 +6,7 @@ use super::options::ListOptions;
 use super::token::Continue;
 use crate::cache::Snapshot;
 use crate::model::{Labels, ObjectKey, StoredObject};
+use crate::registry::names;
 
 /// A page of a list.
 #[derive(Debug, Default)]
@@ -24,6 +25,17 @@ pub fn selected(options: &ListOptions, key: &ObjectKey, labels: &Labels) -> bool
     let field = &options.field_selector;
     (field.is_empty() || field.matches(key.namespace(), key.name()))
         && options.label_selector.matches(labels)
+}
+
+/// Whether no more than one object can be selected: a name that an object may have is asked for, and a
+/// namespace where there are namespaces.
+#[must_use]
+pub fn is_of_one(namespace: Option<&str>, namespaced: bool, options: &ListOptions) -> bool {
+    let fields = &options.field_selector;
+    let name = fields.name().unwrap_or_default();
+    !name.is_empty()
+        && names::path_segment_errors(name).is_empty()
+        && (!namespaced || namespace.or(fields.namespace()).is_some())
 }
 
 /// The objects of `snapshot` in `namespace`, or in all, that `options` select: at most `limit`

@@ -4,7 +4,7 @@
 //! ones too, times lose their fractions. The tables here are those of `ObjectMeta`, `OwnerReference`
 //! and `ManagedFieldsEntry` of `k8s.io/apimachinery` 1.36.
 
-use fieldmanager::go::{Flavour, json};
+use fieldmanager::go::{Flavour, json, quote_time};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
@@ -340,9 +340,8 @@ pub fn is_time(text: &str) -> bool {
 /// `2026-11-21T04:09:53.9+01:00` becomes `2026-11-21T03:09:53Z`.
 fn canonical_time(text: &str) -> Result<String, String> {
     let refuse = || {
-        format!(
-            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse it as RFC 3339"
-        )
+        let text = quote_time(text);
+        format!("parsing time {text} as \"2006-01-02T15:04:05Z07:00\": cannot parse it as RFC 3339")
     };
     let strict = text.len() >= 20 && text.as_bytes().get(10) == Some(&b'T');
     let time: Timestamp = text.parse().ok().filter(|_| strict).ok_or_else(refuse)?;

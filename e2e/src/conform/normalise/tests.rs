@@ -112,3 +112,13 @@ fn only_some_of_an_answer() {
     let text = normaliser.show(&seen, &only).text;
     assert!(text.contains("\"R\"") && text.contains("\"k\"") && !text.contains("\"m\""));
 }
+
+#[test]
+fn the_kinds_of_a_version_have_no_order() {
+    let list = |names: [&str; 2]| {
+        let kinds = names.map(|name| json!({"name": name, "verbs": ["get"]}));
+        json!({"kind": "APIResourceList", "resources": kinds})
+    };
+    assert_eq!(shown(&[list(["a", "b"])]), shown(&[list(["b", "a"])]));
+    assert_ne!(shown(&[list(["a", "b"])]), shown(&[list(["a", "a"])]));
+}

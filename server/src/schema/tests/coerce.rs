@@ -127,6 +127,7 @@ fn metadata_has_a_canonical_form(
 #[case(json!({ "ownerReferences": [{ "controller": "x" }] }), json!({}), "json: cannot unmarshal string into Go struct field OwnerReference.ownerReferences.controller of type bool")]
 #[case(json!({ "managedFields": [{ "time": 1 }] }), json!({}), "json: cannot unmarshal number into Go struct field ManagedFieldsEntry.managedFields.time of type string")]
 #[case(json!({ "creationTimestamp": "x" }), json!({}), "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse it as RFC 3339")]
+#[case(json!({ "creationTimestamp": "\0\"\u{7f}\u{2028}" }), json!({}), "parsing time \"\\x00\\\"\u{7f}\\xe2\\x80\\xa8\" as \"2006-01-02T15:04:05Z07:00\": cannot parse it as RFC 3339")]
 #[case(json!({ "creationTimestamp": "2026-11-21" }), json!({}), "parsing time \"2026-11-21\" as \"2006-01-02T15:04:05Z07:00\": cannot parse it as RFC 3339")]
 fn malformed_metadata_is_refused_or_dropped(
     #[case] metadata: Value,

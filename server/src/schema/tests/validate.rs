@@ -48,6 +48,8 @@ fn results_of_a_report(#[case] results: Value, #[case] expected: &[&str]) {
 #[case::right_multiple(json!({ "type": "number", "multipleOf": 0.1 }), json!(0.3), &[])]
 #[case::factor_cut_to_zero(json!({ "type": "number", "multipleOf": 0.5 }), json!(1), &["FieldValueInvalid x: Invalid value: 0: factor MultipleOf declared for x must be positive: 0"])]
 #[case::float_in_an_int_range(json!({ "type": "integer" }), json!(1e20), &[r#"FieldValueInvalid <nil>: Invalid value: "": Checked value must be of type integer (default format) in x"#, r#"FieldValueTypeInvalid x: Invalid value: "number": x in body must be of type integer: "number""#])]
+#[case::nearly_whole(json!({ "type": "integer" }), json!(123_456_789.123_456_79), &[r#"FieldValueInvalid <nil>: Invalid value: "": Checked value must be of type integer (default format) in x"#])]
+#[case::a_little_below_a_whole(json!({ "type": "integer" }), json!(2.999_999_999_999_9), &[r#"FieldValueInvalid <nil>: Invalid value: "": Checked value must be of type integer (default format) in x"#, r#"FieldValueTypeInvalid x: Invalid value: "number": x in body must be of type integer: "number""#])]
 #[case::float_range(json!({ "type": "number", "format": "float" }), json!(1e39), &[r#"FieldValueInvalid <nil>: Invalid value: "": Checked value must be of type number with format float in x"#])]
 #[case::large_bound(json!({ "type": "number", "maximum": 1e300 }), json!(1.5e300), &["FieldValueInvalid x: Invalid value: 1.5e+300: x in body should be less than or equal to 1e+300"])]
 #[case::min_items(json!({ "type": "array", "minItems": 2, "items": { "type": "string" } }), json!(["a"]), &["FieldValueInvalid x: Invalid value: 1: x in body should have at least 2 items"])]

@@ -199,16 +199,16 @@ fn fits_f32(given: Given) -> bool {
     }
 }
 
-/// What Go's validator takes for an integer: whole up to a small error, and within the integers that
-/// a float holds exactly.
+/// What Go's validator takes for an integer (`IsFloat64AJSONInteger` of go-openapi/swag): whole, or a
+/// little above a positive integer for its size, and within the integers that a float holds exactly.
 pub(super) fn is_nearly_whole(number: f64) -> bool {
     const EPSILON: f64 = 1e-9;
     const SAFE: f64 = 9_007_199_254_740_991.0;
     if !number.is_finite() || number.abs() > SAFE {
         return false;
     }
-    let distance = (number - number.trunc()).abs();
-    distance < EPSILON || 1.0 - distance < EPSILON
+    let whole = number.trunc();
+    number.fract() == 0.0 || whole > 0.0 && (number - whole) / (number + whole) < EPSILON
 }
 
 /// Go's conversion to int64.
