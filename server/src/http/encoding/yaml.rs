@@ -85,7 +85,28 @@ fn string(out: &mut Vec<u8>, text: &str) -> Result<(), EncodingError> {
         out.extend_from_slice(text.as_bytes());
         return Ok(());
     }
-    write_json(out, text)
+    if !text.contains(breaks_yaml) {
+        return write_json(out, text);
+    }
+    let mut json = Vec::with_capacity(text.len() + 16);
+    write_json(&mut json, text)?;
+    for character in String::from_utf8_lossy(&json).chars() {
+        if breaks_yaml(character) {
+            out.extend(format!("\\u{:04x}", u32::from(character)).bytes());
+        } else {
+            out.extend(character.encode_utf8(&mut [0; 4]).bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Whether JSON leaves a character as it is that a parser of YAML refuses, or takes for the end of a
+/// line.
+fn breaks_yaml(character: char) -> bool {
+    matches!(
+        character,
+        '\u{7f}'..='\u{9f}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+    )
 }
 
 /// Whether a bare string can be nothing but a string: it begins with a letter, `_` or `/`, goes on
@@ -128,6 +149,12 @@ mod tests {
     }
 
     #[test]
+    fn what_yaml_cannot_hold_is_escaped() {
+        let out = text(&json!({"a\u{7f}": "\u{1}\u{85}\u{feff}\u{fffe}é"}));
+        assert_eq!(out, "\"a\\u007f\": \"\\u0001\\u0085\\ufeff\\ufffeé\"\n");
+    }
+
+    #[test]
     fn strings_stay_strings_for_yaml_1_1() {
         for tricky in [
             "no",
@@ -165,12 +192,13 @@ mod tests {
             any::<bool>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
             any::<String>().prop_map(Value::from),
+            "[\\x00-\\xa0\\u{2028}\\u{feff}-\\u{ffff}]{0,4}".prop_map(Value::from),
             "[a-z:# -]{0,8}".prop_map(Value::from),
         ];
         leaf.prop_recursive(4, 32, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map("[a-zé \"0-9.]{0,6}", inner, 0..4)
+                prop::collection::btree_map("[a-zé \"0-9.\\x7f\\x85]{0,6}", inner, 0..4)
                     .prop_map(|map| Value::Object(map.into_iter().collect())),
             ]
         })
