@@ -75,14 +75,14 @@ pub fn read(
         return Err(unrecognized(error));
     }
     let version = api_version.rsplit('/').next().unwrap_or_default();
-    let handled = |error: String| {
+    let handled = |as_kind: &str, error: String| {
         ApiError::bad_request(format!(
-            "{given_kind} in version {} cannot be handled as a {kind}: {error}",
+            "{given_kind} in version {} cannot be handled as a {as_kind}: {error}",
             quote(version)
         ))
     };
     let unknown = coerce(scope, &mut value, &api_version, &given_kind)
-        .map_err(|error| handled(error.to_string()))?;
+        .map_err(|error| handled(kind, error.to_string()))?;
     let mut strict = duplicates;
     strict.extend(
         unknown
@@ -93,7 +93,8 @@ pub fn read(
         FieldValidation::Warn => scope.notes.add(strict),
         FieldValidation::Strict if !strict.is_empty() => {
             let error = format!("strict decoding error: {}", strict.join(", "));
-            return Err(handled(error));
+            // By then a kube-apiserver has taken on the kind that is given.
+            return Err(handled(&given_kind, error));
         }
         FieldValidation::Ignore | FieldValidation::Strict => {}
     }

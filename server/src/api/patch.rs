@@ -121,6 +121,12 @@ impl Request {
         if !given.is_empty() && meta::text(old, "uid").is_empty() {
             return Err(refuse(RegistryError::modified()));
         }
+        let api_version = object.get("apiVersion").and_then(Value::as_str);
+        if api_version.is_none_or(str::is_empty) {
+            // Found by what a kube-apiserver does last.
+            let missing = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+            return Err(ApiError::internal(missing));
+        }
         Ok(object)
     }
 
@@ -141,11 +147,6 @@ impl Request {
         let before = text();
         let unknown = body::coerce(scope, &mut value, &api_version, &kind)
             .map_err(|error| invalid(before.clone(), error.to_string()))?;
-        if api_version.is_empty() {
-            // Found by what gives the object its defaults.
-            let missing = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-            return Err(ApiError::internal(missing));
-        }
         let mut strict = self.strict.clone();
         strict.extend(patched.duplicates);
         strict.extend(
