@@ -17,11 +17,10 @@ use e2e::{
     cluster::client_go_tests,
     serving::{Serving, ServingOptions, Storage},
 };
+use reports_server::http::SERVER_HEADER;
 use tokio::process::Command;
 
 const GROUP: &str = "wgpolicyk8s.io";
-/// A header that the server sends, and a CRD does not.
-const OURS: &str = "x-reports-server";
 /// Longest time that all tests but the soak may take.
 const LIMIT: Duration = Duration::from_mins(5);
 
@@ -46,7 +45,7 @@ async fn client_go(storage: Storage, servers: usize) {
         suite(&serving, "the CRDs", "").await;
     }
     serving.switch().await.unwrap();
-    suite(&serving, "the server", OURS).await;
+    suite(&serving, "the server", SERVER_HEADER.as_str()).await;
     soak::soak(&mut serving).await;
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crds::control;
 use http::Method;
+use reports_server::http::SERVER_HEADER;
 use serde_json::{Value, json};
 
 use super::{Ground, PATIENCE, PAUSE, PLURAL, VERSION};
@@ -78,7 +79,7 @@ impl Ground {
         loop {
             let mut connection = self.kube.connect().await?;
             let answer = connection.open(&Request::get(&path)).await?;
-            let ours = answer.headers().contains_key("x-reports-server");
+            let ours = answer.headers().contains_key(SERVER_HEADER);
             if answer.status() == 200 && (ours || !own || kind == Kind::Null) {
                 return Ok(());
             }
