@@ -121,7 +121,7 @@ fn round_trips(value: &Value) {
 
 /// With whole numbers as integers, whatever notation they came in: Go writes `1e17` as
 /// `100000000000000000`, and reads that as an integer.
-fn plain(value: &Value) -> Value {
+pub fn plain(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
             let text = format!("{}", number.as_f64().unwrap_or_default());

@@ -106,7 +106,8 @@ fn shaped(version: &VersionDefinition, mut object: Value) -> Option<Value> {
     let coerced = version.schema.coerce(&mut object, Malformed::Refuse);
     coerced.ok()?;
     version.schema.default_values(&mut object);
-    Some(object)
+    let valid = version.schema.validate(&object).is_empty();
+    valid.then_some(object)
 }
 
 fn settled(live: Option<&Value>, mut new: Value) -> Value {

@@ -5,18 +5,20 @@ use reports_server::registry::patch::Patch;
 use reports_server::schema::{Encoding, decode, readable};
 use serde_json::Value;
 
+use crate::bodies::plain;
 use crate::parts::{bounded, parts};
 
 /// What the `copy` operations of one patch may add.
 const COPIES: usize = 3 * 1024 * 1024;
 
+/// The document as it would have been stored, and the patch.
 fn read(data: &[u8]) -> Option<(Object, String, Value)> {
     let parts = parts(data);
     let [document, patch] = parts.as_slice() else {
         return None;
     };
     let json = |bytes: &[u8]| decode(bytes, Encoding::Json).ok();
-    match (json(document)?.value, json(patch)?.value) {
+    match (plain(&json(document)?.value), json(patch)?.value) {
         (Value::Object(document), value) => Some((document, readable(patch).into_owned(), value)),
         _ => None,
     }

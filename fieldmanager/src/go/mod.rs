@@ -10,7 +10,7 @@ mod syntax;
 mod text;
 
 pub use json::{Flavour, json};
-pub use number::float;
+pub use number::{float, yaml_key};
 pub use print::{go_syntax, plain};
 pub use syntax::syntax_error;
 pub use text::{is_print, quote, quote_time};

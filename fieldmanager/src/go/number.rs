@@ -67,6 +67,23 @@ pub fn float(value: f64) -> String {
     Numeric::Float(value).json()
 }
 
+/// A float that is the key of a map in YAML, as sigs.k8s.io/yaml makes a text of it: with the digits
+/// that single precision needs.
+#[must_use]
+pub fn yaml_key(value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "so is the rule")]
+    let single = value as f32;
+    if single.is_nan() {
+        return ".nan".to_owned();
+    }
+    if single.is_infinite() {
+        return if single > 0.0 { ".inf" } else { "-.inf" }.to_owned();
+    }
+    // The same digits, and as many, in double precision.
+    let same: f64 = single.to_string().parse().unwrap_or(value);
+    general(same)
+}
+
 /// `%g` with the shortest digits: with an exponent below 0.0001 and from 1e+06 on.
 fn general(float: f64) -> String {
     let exponent = parts(float).1;

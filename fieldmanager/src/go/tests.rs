@@ -1,7 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Flavour, go_syntax, is_print, json as encode, plain, quote};
+use super::{Flavour, go_syntax, is_print, json as encode, plain, quote, yaml_key};
 
 /// Recorded from Go 1.26.
 #[rstest]
@@ -19,6 +19,22 @@ use super::{Flavour, go_syntax, is_print, json as encode, plain, quote};
 fn floats(#[case] float: f64, #[case] printed: &str, #[case] encoded: &str) {
     assert_eq!(plain(&json!(float)), printed);
     assert_eq!(encode(&json!(float), Flavour::Standard), encoded);
+}
+
+/// Recorded from Go 1.26: `strconv.FormatFloat(key, 'g', -1, 32)`, infinities by YAML's names.
+#[rstest]
+#[case(1.5, "1.5")]
+#[case(0.1, "0.1")]
+#[case(1e6, "1e+06")]
+#[case(1_234_567.5, "1.2345675e+06")]
+#[case(123_456.789, "123456.79")]
+#[case(922_337_203_685_477_228_175.0, "9.223372e+20")]
+#[case(-1e-5, "-1e-05")]
+#[case(1e300, ".inf")]
+#[case(f64::NEG_INFINITY, "-.inf")]
+#[case(f64::NAN, ".nan")]
+fn keys_of_yaml(#[case] key: f64, #[case] text: &str) {
+    assert_eq!(yaml_key(key), text);
 }
 
 #[test]

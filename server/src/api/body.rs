@@ -70,10 +70,6 @@ pub fn read(
             "Object 'Kind' is missing in '{text}'"
         )));
     }
-    if api_version.matches('/').count() > 1 {
-        let error = format!("unexpected GroupVersion string: {api_version}");
-        return Err(unrecognized(error));
-    }
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let handled = |as_kind: &str, error: String| {
         ApiError::bad_request(format!(
@@ -109,8 +105,8 @@ pub fn read(
 }
 
 /// Shapes an object by the schema of its version and fills in defaults; returns the paths of unknown
-/// fields. In a version that there is not every field is unknown; an object of another kind has
-/// none: it is refused for that.
+/// fields. `api_version` and `kind` are those of [`type_meta`]. In a version that there is not every field is unknown; of an object of another kind only
+/// the metadata is known, and looked at.
 ///
 /// # Errors
 /// The first field of the metadata that has the wrong type.
@@ -122,9 +118,13 @@ pub fn coerce(
 ) -> Result<Vec<String>, CoerceError> {
     let definition = &scope.definition;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if let Some(given) = object.get_mut("apiVersion")
+        && given.is_string()
+    {
+        *given = api_version.into();
+    }
     if group != definition.group || kind != definition.kind {
-        Structural::conform_metadata(object, Malformed::Refuse)?;
-        return Ok(Vec::new());
+        return Structural::conform_metadata(object, Malformed::Refuse);
     }
     let known = definition.versions.iter().find(|v| v.name == version);
     let schema = &known.unwrap_or(&scope.version).schema;
@@ -163,10 +163,11 @@ pub fn shaped(scope: &Scope, object: Object) -> Result<Object, ApiError> {
     Ok(into_fields(value))
 }
 
-/// `apiVersion` and `kind` of an object; empty where they are missing.
+/// `apiVersion` and `kind` of an object; empty where they are missing. A group that is empty leaves no
+/// slash.
 ///
 /// # Errors
-/// The text of Go's decoder for anything that has no room for them.
+/// The text of Go's decoder for anything that has no room for them, and for more than one slash.
 pub fn type_meta(value: &Value) -> Result<(String, String), String> {
     const HEAD: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal";
     let object = match value {
@@ -198,7 +199,12 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
         let text = object.get(field).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     };
-    Ok((text("apiVersion"), text("kind")))
+    let api_version = text("apiVersion");
+    if api_version.matches('/').count() > 1 {
+        return Err(format!("unexpected GroupVersion string: {api_version}"));
+    }
+    let of_no_group = api_version.strip_prefix('/').map(str::to_owned);
+    Ok((of_no_group.unwrap_or(api_version), text("kind")))
 }
 
 /// Whether a key is `field` but for capital letters, of which Unicode has one more for the `k`.
@@ -320,6 +326,14 @@ mod tests {
         assert_eq!(
             type_meta(&json!({"kind": "K", "apiVersion": "g/v1"})),
             Ok(("g/v1".to_owned(), "K".to_owned()))
+        );
+        assert_eq!(
+            type_meta(&json!({"kind": "K", "apiVersion": "/v1"})),
+            Ok(("v1".to_owned(), "K".to_owned()))
+        );
+        assert_eq!(
+            type_meta(&json!({"apiVersion": "a/b/c"})).unwrap_err(),
+            "unexpected GroupVersion string: a/b/c"
         );
         assert_eq!(type_meta(&json!(null)), Ok((String::new(), String::new())));
         assert!(

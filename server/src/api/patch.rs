@@ -75,6 +75,16 @@ fn no_json(type_: BodyType, strictly: bool, error: DecodeError) -> ApiError {
     })
 }
 
+/// The version within an object's `apiVersion`; empty where there is none.
+fn version(object: &Object) -> &str {
+    let api_version = object.get("apiVersion").and_then(Value::as_str);
+    api_version
+        .unwrap_or_default()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+}
+
 /// A patch and how strictly its outcome is read.
 struct Request {
     patch: Patch,
@@ -121,8 +131,7 @@ impl Request {
         if !given.is_empty() && meta::text(old, "uid").is_empty() {
             return Err(refuse(RegistryError::modified()));
         }
-        let api_version = object.get("apiVersion").and_then(Value::as_str);
-        if api_version.is_none_or(str::is_empty) {
+        if version(&object).is_empty() {
             // Found by what a kube-apiserver does last.
             let missing = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
             return Err(ApiError::internal(missing));

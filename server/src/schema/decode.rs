@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use fieldmanager::go::{quote, syntax_error};
+use fieldmanager::go::{quote, syntax_error, yaml_key};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
     Visitor,
@@ -184,6 +184,10 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Go holds larger numbers as floats"
+)]
 impl<'de> Visitor<'de> for Seed<'_> {
     type Value = Value;
 
@@ -204,12 +208,17 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
         match i64::try_from(value) {
             Ok(value) => self.visit_i64(value),
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "Go holds larger numbers as floats"
-            )]
-            Err(_) => self.visit_f64(value as f64),
+            Err(_) => self.visit_u128(value.into()),
         }
+    }
+
+    /// Which only a parser of YAML has.
+    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Value, E> {
+        self.visit_f64(value as f64)
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
@@ -264,7 +273,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let Self(track) = self;
         track.enter::<A::Error>()?;
         let mut fields = Map::new();
-        while let Some(Key(key)) = map.next_key_seed(KeySeed)? {
+        while let Some(key) = map.next_key_seed(KeySeed)? {
+            let key: String = name(key)?;
             track.allowance.take::<A::Error>(key.len())?;
             if fields.contains_key(&key) {
                 track.record_duplicate(&key);
@@ -291,53 +301,75 @@ fn number(value: f64) -> Value {
     value.into()
 }
 
-/// Keys are texts; YAML may write them as numbers or booleans.
-struct KeySeed;
-
-struct Key(String);
+/// A key as it is written: a text, or in YAML a number or a boolean.
+pub(super) struct KeySeed;
 
 impl<'de> DeserializeSeed<'de> for KeySeed {
-    type Value = Key;
+    type Value = Value;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Go holds larger numbers as floats"
+)]
 impl Visitor<'_> for KeySeed {
-    type Value = Key;
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key of an object")
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Key, E> {
-        Ok(Key(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Key, E> {
-        Ok(Key(value))
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Key, E> {
-        Ok(Key(value.to_string()))
+    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
+        self.visit_f64(value as f64)
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Key, E> {
-        Err(E::custom("a key must not be null"))
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Value, E> {
+        self.visit_f64(value as f64)
     }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(if value.is_finite() {
+            value.into()
+        } else {
+            yaml_key(value).into()
+        })
+    }
+}
+
+/// A key as the text that it is in JSON.
+fn name<E: serde::de::Error>(key: Value) -> Result<String, E> {
+    Ok(match key {
+        Value::String(text) => text,
+        Value::Number(number) if number.is_f64() => yaml_key(number.as_f64().unwrap_or_default()),
+        Value::Number(number) if !number.is_i64() => {
+            return Err(E::custom(format_args!("unsupported map key: {number}")));
+        }
+        other => other.to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -380,6 +412,16 @@ mod tests {
         let decoded = decode(body.as_bytes(), Encoding::Json).unwrap().value;
         assert_eq!(decoded, value);
         assert_eq!(decoded.is_i64(), value.is_i64());
+    }
+
+    #[rstest]
+    #[case("922337203685477228175", json!(922_337_203_685_477_228_175.0))]
+    #[case("-922337203685477228175", json!(-922_337_203_685_477_228_175.0))]
+    #[case("1e3", json!(1000))]
+    #[case("{1e6: 1, 922337203685477228175: 2}", json!({"1e+06": 1, "9.223372e+20": 2}))]
+    fn so_are_those_of_yaml(#[case] body: &str, #[case] value: Value) {
+        let decoded = decode(body.as_bytes(), Encoding::Yaml).unwrap().value;
+        assert_eq!(decoded, value);
     }
 
     #[rstest]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use fieldmanager::go::quote;
+use fieldmanager::go::go_syntax;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 
+use super::decode::KeySeed;
 use super::yaml::{self, Allowance};
 
 /// Most keys that are told. The text is read once more for each.
@@ -17,14 +17,14 @@ const MAX: usize = 10;
 pub struct Repeated {
     /// Where its value begins, from one.
     pub line: usize,
-    /// The key.
+    /// The key as Go writes it: a text in quotes, a number or a boolean without.
     pub key: String,
 }
 
 impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, key } = self;
-        write!(f, "line {line}: key {} already set in map", quote(key))
+        write!(f, "line {line}: key {key} already set in map")
     }
 }
 
@@ -97,6 +97,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
         self.0.allowance.take(0)
     }
 
+    fn visit_i128<E: Error>(self, _: i128) -> Result<(), E> {
+        self.0.allowance.take(0)
+    }
+
+    fn visit_u128<E: Error>(self, _: u128) -> Result<(), E> {
+        self.0.allowance.take(0)
+    }
+
     fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
         self.0.allowance.take(0)
     }
@@ -122,11 +130,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         self.0.allowance.take::<A::Error>(0)?;
         let mut seen = BTreeSet::new();
-        while let Some(key) = map.next_key::<Value>()? {
-            let key = match key {
-                Value::String(text) => text,
-                other => other.to_string(),
-            };
+        while let Some(key) = map.next_key_seed(KeySeed)? {
+            let key = go_syntax(&key);
             self.0.allowance.take::<A::Error>(key.len())?;
             if seen.contains(&key) && self.0.meets(&key) {
                 return map.next_value_seed(Refuse);
@@ -180,6 +185,13 @@ mod tests {
         assert_eq!(
             found(r#"{"a":{"b":1,"b":null}}"#),
             ["line 1: key \"b\" already set in map"]
+        );
+        assert_eq!(
+            found("1: a\n1e6: b\n\"1\": c\n1: d\n1e6: e\n"),
+            [
+                "line 4: key 1 already set in map",
+                "line 5: key 1e+06 already set in map",
+            ]
         );
     }
 

@@ -19,9 +19,9 @@ use crate::harness::{Answer, Server};
 /// Most CPU time of a request. The dearest take a few seconds of it in a build for tests; what
 /// grows faster than its size would take minutes, or hours.
 const CPU: Duration = Duration::from_secs(30);
-/// Most memory that a request may take beside what was taken before, in MiB: about 250 times the
+/// Most memory that a request may take beside what was taken before, in MiB: about 170 times the
 /// size of the largest body.
-const MEMORY: usize = 768;
+const MEMORY: usize = 512;
 /// Longest answer that is a refusal: its texts are cut at 3 MiB each, and a character of them takes
 /// up to six in JSON.
 const REFUSAL: usize = 6 * 2 * MAX_BODY_BYTES + 64 * 1024;
