@@ -2,8 +2,9 @@
 
 use reports_server::http::ApiError;
 
-/// What a bounded text may be long beside what it repeats of its input.
-const ROOM: usize = 128 * 1024;
+/// What a bounded text may be long beside what it repeats of its input: the name of a manager is told
+/// again for each character in it that is not printable, and may have 128.
+const ROOM: usize = 384 * 1024;
 /// How often a bounded text may repeat its input: in a message and its causes, where a byte that is
 /// not printable takes up to ten.
 const TIMES: usize = 64;

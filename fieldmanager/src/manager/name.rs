@@ -5,6 +5,10 @@ use crate::go;
 /// How long a name may be, in bytes.
 pub const MAX_NAME_LENGTH: usize = 128;
 
+/// How many bytes of a name are repeated for the characters in it, unless it is longer itself: all are
+/// told of a name that is not too long.
+const REPEATED: usize = MAX_NAME_LENGTH * MAX_NAME_LENGTH;
+
 /// What is wrong with the parameter `fieldManager`; the text is what follows the name of the field
 /// in the kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +36,7 @@ pub enum NameError {
 }
 
 /// What is wrong with a name that a client gave; empty means that it gave none, which only apply
-/// does not allow.
+/// does not allow. Of a name that is far too long not every character is told.
 #[must_use]
 pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
     let missing = (is_apply && name.is_empty()).then_some(NameError::Missing);
@@ -44,7 +48,8 @@ pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
             name: name.to_owned(),
             character,
             position,
-        });
+        })
+        .take((REPEATED / name.len().max(1)).max(1));
     missing
         .into_iter()
         .chain(too_long)

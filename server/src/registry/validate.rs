@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 
 use super::{Object, meta, names};
 use crate::schema::{
-    FieldError, dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
+    FieldError, MAX_ERRORS, dns_label_errors, dns_subdomain_errors, label_value_errors,
+    qualified_name_errors,
 };
 
 /// Sum of the lengths of all keys and values of annotations, in bytes.
@@ -323,6 +324,9 @@ fn managed_fields_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldEr
         return;
     };
     for (index, entry) in entries.iter().enumerate() {
+        if errors.len() >= MAX_ERRORS {
+            break;
+        }
         let Some(entry) = entry.as_object() else {
             continue;
         };

@@ -51,3 +51,12 @@ fn a_long_user_agent_is_cut_between_characters() {
         format!("a{}", "ä".repeat(63))
     );
 }
+
+#[test]
+fn what_is_repeated_is_bounded() {
+    assert_eq!(check_name(&"\u{7f}".repeat(128), false).len(), 128);
+    for (length, told) in [(1_000, 16), (100_000, 1)] {
+        let found = check_name(&"\u{7f}".repeat(length), false);
+        assert_eq!(found.len(), 1 + told, "{length} bytes");
+    }
+}

@@ -47,6 +47,38 @@ async fn paths_below_a_long_key(#[case] length: usize, #[case] field: fn(usize) 
     target.get(REPORTS, 200).await;
 }
 
+/// Each character of a manager's name that cannot be printed is an error, which repeats the name.
+#[rstest]
+#[case::one(1, 2_900_000)]
+#[case::many(9_000, 128)]
+#[tokio::test]
+async fn managers_that_cannot_be_printed(#[case] count: usize, #[case] length: usize) {
+    let target = Target::start().await;
+    let manager = "\u{7f}".repeat(length);
+    let entry = json!({
+        "manager": manager, "operation": "Update", "apiVersion": report("a")["apiVersion"],
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:summary": {"f:pass": {}}}, "time": "2026-01-01T00:00:00Z",
+    });
+    let metadata = json!({"name": "a", "managedFields": vec![entry; count]});
+    let created = with("metadata", &json!({"name": "a"}).to_string());
+    let to = ("POST", REPORTS, "application/json");
+    target.expect(&[201], to, &created).await;
+    let one = format!("{REPORTS}/a");
+    let body = with("metadata", &metadata.to_string());
+    let to = ("PUT", one.as_str(), "application/json");
+    target.expect(&[422], to, &body).await;
+    target.get(REPORTS, 200).await;
+}
+
+#[tokio::test]
+async fn nor_those_of_a_query() {
+    let target = Target::start().await;
+    let uri = format!("{REPORTS}?fieldManager={}", "%7f".repeat(20_000));
+    let to = ("POST", uri.as_str(), "application/json");
+    target.expect(&[422], to, &with("scope", "null")).await;
+    target.get(REPORTS, 200).await;
+}
+
 /// Of as many fields as there is room for, a hundred are named.
 #[rstest]
 #[case::in_the_object(|fields: &str| with("x", &format!("{{}},{fields}")))]
