@@ -105,8 +105,8 @@ pub fn read(
 }
 
 /// Shapes an object by the schema of its version and fills in defaults; returns the paths of unknown
-/// fields. `api_version` and `kind` are those of [`type_meta`]. In a version that there is not every field is unknown; of an object of another kind only
-/// the metadata is known, and looked at.
+/// fields. `api_version` and `kind` are those of [`type_meta`]. In a version that there is not every
+/// field is unknown; of an object of another kind only the metadata is known, and looked at.
 ///
 /// # Errors
 /// The first field of the metadata that has the wrong type.
