@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use fieldmanager::go::{quote, syntax_error, yaml_key};
+use fieldmanager::go::{quote, syntax_error};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
     Visitor,
@@ -10,6 +10,7 @@ use serde::de::{
 use serde_json::{Map, Value};
 
 use super::MAX_DEPTH;
+use super::key::{self, KeySeed};
 use super::repair::repaired;
 use super::told::Told;
 use super::yaml::{self, Allowance};
@@ -274,7 +275,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         track.enter::<A::Error>()?;
         let mut fields = Map::new();
         while let Some(key) = map.next_key_seed(KeySeed)? {
-            let key: String = name(key)?;
+            let key = key::name::<A::Error>(key)?;
             track.allowance.take::<A::Error>(key.len())?;
             if fields.contains_key(&key) {
                 track.record_duplicate(&key);
@@ -299,77 +300,6 @@ fn number(value: f64) -> Value {
         return (value as i64).into();
     }
     value.into()
-}
-
-/// A key as it is written: a text, or in YAML a number or a boolean.
-pub(super) struct KeySeed;
-
-impl<'de> DeserializeSeed<'de> for KeySeed {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Go holds larger numbers as floats"
-)]
-impl Visitor<'_> for KeySeed {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key of an object")
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
-        self.visit_f64(value as f64)
-    }
-
-    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Value, E> {
-        self.visit_f64(value as f64)
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(if value.is_finite() {
-            value.into()
-        } else {
-            yaml_key(value).into()
-        })
-    }
-}
-
-/// A key as the text that it is in JSON.
-fn name<E: serde::de::Error>(key: Value) -> Result<String, E> {
-    Ok(match key {
-        Value::String(text) => text,
-        Value::Number(number) if number.is_f64() => yaml_key(number.as_f64().unwrap_or_default()),
-        Value::Number(number) if !number.is_i64() => {
-            return Err(E::custom(format_args!("unsupported map key: {number}")));
-        }
-        other => other.to_string(),
-    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod decode;
 mod default;
 mod error;
 mod format;
+mod key;
 mod members;
 mod names;
 mod object_meta;

@@ -6,7 +6,7 @@ use std::fmt;
 use fieldmanager::go::go_syntax;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::decode::KeySeed;
+use super::key::KeySeed;
 use super::yaml::{self, Allowance};
 
 /// Most keys that are told. The text is read once more for each.
