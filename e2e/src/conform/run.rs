@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -10,6 +11,7 @@ use jiff::Timestamp;
 use kube::Client;
 use reports_server::http::SERVER_HEADER;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{
     ConformError,
@@ -28,7 +30,8 @@ use crate::serving::request::{self, Outgoing};
 const SILENCE: Duration = Duration::from_millis(150);
 /// How much longer the side that told less is listened to.
 const PATIENCE: Duration = Duration::from_secs(3);
-
+/// How long our side waits for the CRD's to answer first, where their times have to be their own.
+const ALONE: Duration = Duration::from_secs(1);
 /// How often a document is asked for until it is the server's: it is one in eight or more.
 const DRAWS: usize = 200;
 
@@ -241,7 +244,9 @@ impl Pair<'_> {
         let (asked, crd, ours) = match step {
             Step::Request(request) => {
                 only.clone_from(&request.only);
-                let (crd, ours) = self.request(request).await;
+                let crd = self.crd.request(request);
+                let ours = ask_ours(&mut self.ours, request);
+                let (crd, ours) = beside(self.apart, crd, ours).await;
                 let (crd, ours) = (crd?, ours?);
                 self.check_saved(request)?;
                 let asked = format!("{} {}", request.method, request.uri);
@@ -257,10 +262,9 @@ impl Pair<'_> {
             }
             Step::Watch { name, request } => {
                 self.watches.insert(name.clone(), number);
-                let (crd, ours) = tokio::join!(
-                    self.crd.watch(name, request),
-                    self.ours.watch(name, request)
-                );
+                let crd = self.crd.watch(name, request);
+                let ours = self.ours.watch(name, request);
+                let (crd, ours) = beside(self.apart, crd, ours).await;
                 (
                     format!("watch {name}: {}", request.uri),
                     vec![crd?],
@@ -295,17 +299,6 @@ impl Pair<'_> {
             ours,
         });
         Ok(())
-    }
-
-    async fn request(
-        &mut self,
-        request: &Request,
-    ) -> (Result<Observed, String>, Result<Observed, String>) {
-        if self.apart {
-            let crd = self.crd.request(request).await;
-            return (crd, ask_ours(&mut self.ours, request).await);
-        }
-        tokio::join!(self.crd.request(request), ask_ours(&mut self.ours, request))
     }
 
     /// What neither answer has cannot be saved: the case is wrong.
@@ -386,6 +379,23 @@ impl Pair<'_> {
             ours: vec![ours],
         });
     }
+}
+
+/// Asks both sides: at once, or, where their times have to be their own, our side after the CRD's.
+async fn beside<T>(
+    apart: bool,
+    crd: impl Future<Output = T>,
+    ours: impl Future<Output = T>,
+) -> (T, T) {
+    if apart {
+        let mut crd = pin!(crd);
+        if let Ok(crd) = timeout(ALONE, &mut crd).await {
+            return (crd, ours.await);
+        }
+        // A server that waits for something leaves the other one its time.
+        return tokio::join!(crd, ours);
+    }
+    tokio::join!(crd, ours)
 }
 
 /// Sends a request to our side. As long as a CRD describes the same group version, its
