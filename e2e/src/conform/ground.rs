@@ -1,9 +1,10 @@
 //! Both sides: a control plane that serves the CRDs, and one on which our servers took over.
 
+use kube::Client;
 use reports_server::mutation::{Mutation, VARIABLE};
 
 use super::{
-    ConformError, collector, foreign,
+    ConformError, client, collector, foreign,
     run::Sides,
     target::{self, Target},
 };
@@ -29,14 +30,13 @@ pub struct GroundOptions {
 
 /// Both sides, as long as this value lives.
 pub struct Ground {
-    crd: Serving,
+    _crd: Serving,
     ours: Serving,
+    sides: Sides,
     /// Every kind that is served.
     pub targets: Vec<Target>,
     /// Whether every group takes part in what is for all.
     pub all_groups: bool,
-    /// Whether one request is sent at a time.
-    pub apart: bool,
 }
 
 impl Ground {
@@ -69,19 +69,22 @@ impl Ground {
         serving.env = mutation.into_iter().collect();
         let (crd, mut ours) = tokio::try_join!(crd, Serving::start(serving))?;
         ours.switch().await?;
-        let ground = Self {
-            crd,
-            ours,
-            targets,
-            all_groups: options.all_groups,
+        let sides = Sides {
+            crd: direct(&crd).await?,
+            ours: direct(&ours).await?,
             apart: options.apart,
         };
-        let sides = ground.sides();
         tokio::try_join!(
-            collector::follows(&sides.crd, &ground.targets),
-            collector::follows(&sides.ours, &ground.targets)
+            collector::follows(&sides.crd, &targets),
+            collector::follows(&sides.ours, &targets)
         )?;
-        Ok(ground)
+        Ok(Self {
+            _crd: crd,
+            ours,
+            sides,
+            targets,
+            all_groups: options.all_groups,
+        })
     }
 
     /// Starts our servers again with one behaviour broken, or with none.
@@ -114,11 +117,12 @@ impl Ground {
 
     /// Clients of both sides.
     #[must_use]
-    pub fn sides(&self) -> Sides {
-        Sides {
-            crd: self.crd.client.clone(),
-            ours: self.ours.client.clone(),
-            apart: self.apart,
-        }
+    pub fn sides(&self) -> &Sides {
+        &self.sides
     }
+}
+
+async fn direct(serving: &Serving) -> Result<Client, ServingError> {
+    let config = serving.cluster.config(0).await?;
+    Ok(client::direct(config).map_err(Box::new)?)
 }

@@ -4,6 +4,7 @@
 
 mod body;
 pub mod case;
+mod client;
 mod collector;
 pub mod compare;
 pub mod deviations;
@@ -86,11 +87,11 @@ pub async fn run(
         };
         lanes.entry(lane).or_default().push(index);
     }
-    let slots = Semaphore::new(if ground.apart { 1 } else { BESIDE });
+    let slots = Semaphore::new(if sides.apart { 1 } else { BESIDE });
     let lanes = lanes.into_iter().map(|(name, lane)| {
         // Those on a kind of the whole cluster would disturb each other.
         let width = if name.is_empty() { IN_NAMESPACES } else { 1 };
-        run_lane(&variants, lane, width, &slots, &sides, told)
+        run_lane(&variants, lane, width, &slots, sides, told)
     });
     let mut outcomes: Vec<_> = join_all(lanes).await.into_iter().flatten().collect();
     outcomes.sort_by_key(|(index, _)| *index);

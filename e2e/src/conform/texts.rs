@@ -22,8 +22,9 @@ static SYNTAX: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = "yaml: |error converting YAML|json: unsupported value|unsupported map key";
     regex(&format!(r"(?s)(\(must be of type \w+\): )({words}).*"))
 });
+static CURRENT: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"current: \d+"));
 static MESSAGE_VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    regex(r"((?i:resource ?version)[^0-9{}]{0,30}?|current: |[Rr]esource version: [^ ]+ \()(\d+)()")
+    regex(r"((?i:resource ?version)[^0-9{}]{0,30}?|[Rr]esource version: [^ ]+ \()(\d+)()")
 });
 
 /// Replaces each uid by what `number` says.
@@ -41,11 +42,13 @@ pub fn hashes(text: &str) -> String {
     replace(HASH.as_ref(), text, |_| "hash=<hash>".to_owned())
 }
 
-/// Replaces each resourceVersion in YAML, and in what messages say of them.
+/// Replaces each resourceVersion in YAML, and in what messages say of them. Which one a server was at
+/// depends on what else is written.
 pub fn versions(text: &str, mark: impl Fn(&str) -> String) -> String {
     let change = |found: &Captures| format!("{}{}{}", &found[1], mark(&found[2]), &found[3]);
     let text = replace(YAML_VERSION.as_ref(), text, change);
     let text = replace(TOO_OLD.as_ref(), &text, change);
+    let text = replace(CURRENT.as_ref(), &text, |_| "current: <rv>".to_owned());
     replace(MESSAGE_VERSION.as_ref(), &text, change)
 }
 
@@ -154,6 +157,7 @@ mod tests {
             &YAML_VERSION,
             &TOO_OLD,
             &SYNTAX,
+            &CURRENT,
             &MESSAGE_VERSION,
         ] {
             assert!(regex.is_some());
@@ -163,7 +167,7 @@ mod tests {
     #[rstest::rstest]
     #[case(
         "Too large resource version: 99, current: 12",
-        "Too large resource version: N, current: N"
+        "Too large resource version: N, current: <rv>"
     )]
     #[case(
         "too old resource version: 1 (1234)",

@@ -167,7 +167,7 @@ pub async fn run(
     let mut running = stream::iter(drawn)
         .map(|one| async {
             let one = one?;
-            let tried = Tried::new(&one, &sides, deviations).await;
+            let tried = Tried::new(&one, sides, deviations).await;
             Ok::<_, ConformError>((one, tried))
         })
         .buffered(width);
@@ -188,7 +188,7 @@ pub async fn run(
     }
     drop(running);
     for (one, differences) in different {
-        let failure = shrink(one, differences, &sides, seed, deviations).await;
+        let failure = shrink(one, differences, sides, seed, deviations).await;
         generated.failures.push(failure);
     }
     generated.took = begun.elapsed();
