@@ -59,6 +59,8 @@ impl Ground {
         // It writes into every new namespace, of which there are thousands.
         let controllers = "--controllers=*,-root-ca-certificate-publisher-controller";
         serving.cluster.controller_args = vec![controllers.to_owned()];
+        // Our database waits for the disk.
+        serving.cluster.fsync = options.apart;
         let crd = Serving::start(serving.clone());
         serving.cluster.name = ClusterOptions::default().name;
         serving.storage = options.storage;

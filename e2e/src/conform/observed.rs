@@ -54,6 +54,21 @@ pub enum Document {
 }
 
 impl Observed {
+    /// What a case wants to keep: a part of the body by JSON pointer, or `header:NAME`.
+    #[must_use]
+    pub fn wanted(&self, body: &Value, wanted: &str) -> Option<Value> {
+        let Some(name) = wanted.strip_prefix("header:") else {
+            return body.pointer(wanted).cloned();
+        };
+        match self {
+            Self::Answer { headers, .. } => {
+                let value = headers.get(name)?.to_str().ok()?;
+                Some(Value::from(value))
+            }
+            _ => None,
+        }
+    }
+
     /// An answer, its body taken apart.
     #[must_use]
     pub fn answer(answer: &Answer) -> Self {

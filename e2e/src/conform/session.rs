@@ -16,7 +16,7 @@ use super::{
     step::{Content, Request, Until},
     stream::Stream,
     target::Target,
-    timing::{Timing, verb},
+    timing::{EVENT_OF_A_WRITE, Timing, WATCH, verb},
     variables::Variables,
 };
 use crate::serving::{
@@ -122,16 +122,19 @@ impl<'a> Session<'a> {
     /// When it cannot be sent, for which the case is to blame.
     pub async fn request(&mut self, request: &Request) -> Result<Observed, String> {
         let outgoing = self.outgoing(request)?;
+        let begun = Instant::now();
         let (seen, body) = self.send(&outgoing).await;
         for (name, pointer) in &request.save {
-            match found(&seen, &body, pointer) {
+            match seen.wanted(&body, pointer) {
                 Some(found) => self.values.insert(name.clone(), found),
                 // What was there from the start stays.
                 None if self.kept.contains(name) => None,
                 None => self.values.insert(name.clone(), missing()),
             };
         }
-        self.settle(&outgoing, &seen, &body).await;
+        if self.settle(&outgoing, &seen, &body).await {
+            self.timing.add(EVENT_OF_A_WRITE, begun.elapsed());
+        }
         match &request.pick {
             Some(pick) => seen.picked(pick, &self.values),
             None => Ok(seen),
@@ -169,12 +172,15 @@ impl<'a> Session<'a> {
     async fn send(&mut self, outgoing: &Outgoing) -> (Observed, Value) {
         let begun = Instant::now();
         let answer = request::send(self.client, outgoing).await;
-        self.timing.add(verb(outgoing), begun.elapsed());
+        if let Some(verb) = verb(outgoing, &self.target.group) {
+            self.timing.add(verb, begun.elapsed());
+        }
         taken_apart(answer)
     }
 
-    /// Waits until the watch beside has shown what a write made: then every cache has it.
-    async fn settle(&mut self, outgoing: &Outgoing, seen: &Observed, body: &Value) {
+    /// Waits until the watch beside has shown what a write made: then every cache has it. Whether it
+    /// was a write, and has been shown.
+    async fn settle(&mut self, outgoing: &Outgoing, seen: &Observed, body: &Value) -> bool {
         let written = matches!(
             outgoing.method.as_str(),
             "POST" | "PUT" | "PATCH" | "DELETE"
@@ -189,7 +195,7 @@ impl<'a> Session<'a> {
         let dry = outgoing.uri.contains("dryRun") || has(&outgoing.body, b"dryRun");
         let path = outgoing.uri.split('?').next().unwrap_or_default();
         if !written || !done || dry || !path.starts_with(&self.collection()) {
-            return;
+            return false;
         }
         let mut awaited = Vec::new();
         match body.get("items").and_then(Value::as_array) {
@@ -202,11 +208,13 @@ impl<'a> Session<'a> {
         let version = version.and_then(|v| v.parse().ok()).unwrap_or(0);
         let deadline = Instant::now() + SETTLE;
         let held = body["items"].is_array();
+        let mut all_shown = true;
         while self.shown < version
             || !held && awaited.iter().any(|name| !self.deleted.contains(name))
         {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || !self.follow(left).await {
+                all_shown = false;
                 break;
             }
         }
@@ -214,6 +222,7 @@ impl<'a> Session<'a> {
         for name in awaited {
             self.deleted.remove(&name);
         }
+        all_shown
     }
 
     /// Takes the next event of the watch beside; whether there was one.
@@ -251,7 +260,7 @@ impl<'a> Session<'a> {
         let outgoing = self.outgoing(request)?;
         let begun = Instant::now();
         let opened = request::open(self.client, &outgoing).await;
-        self.timing.add("watch", begun.elapsed());
+        self.timing.add(WATCH, begun.elapsed());
         match opened {
             Ok((200, headers, lines)) => {
                 self.watches
@@ -457,20 +466,6 @@ fn empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty(),
         _ => false,
-    }
-}
-
-/// What a case wants to keep: a part of the body by JSON pointer, or `header:NAME`.
-fn found(seen: &Observed, body: &Value, wanted: &str) -> Option<Value> {
-    let Some(name) = wanted.strip_prefix("header:") else {
-        return body.pointer(wanted).cloned();
-    };
-    match seen {
-        Observed::Answer { headers, .. } => {
-            let value = headers.get(name)?.to_str().ok()?;
-            Some(Value::from(value))
-        }
-        _ => None,
     }
 }
 

@@ -4,6 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::serving::request::Outgoing;
 
+/// The opening of a watch.
+pub const WATCH: &str = "watch";
+/// Stands among the verbs for the time from the sending of a write to its event in a watch.
+pub const EVENT_OF_A_WRITE: &str = "write to event";
+
 /// Times by verb.
 #[derive(Clone, Debug, Default)]
 pub struct Timing(BTreeMap<&'static str, Vec<Duration>>);
@@ -48,12 +53,15 @@ impl Timing {
     }
 }
 
-/// What a request does, in Kubernetes' words.
+/// What a request does, in Kubernetes' words; `None` where the time of its answer says nothing: it is
+/// not for the group, or waits for the end of a watch.
 #[must_use]
-pub fn verb(request: &Outgoing) -> &'static str {
+pub fn verb(request: &Outgoing, group: &str) -> Option<&'static str> {
     let (path, query) = request.uri.split_once('?').unwrap_or((&request.uri, ""));
-    // /apis/G/V/PLURAL or /apis/G/V/namespaces/N/PLURAL
-    let parts = path.split('/').skip(4).collect::<Vec<_>>();
+    let version = path.strip_prefix("/apis/")?.strip_prefix(group)?;
+    // /VERSION/PLURAL or /VERSION/namespaces/N/PLURAL
+    let parts = version.strip_prefix('/')?.split('/').skip(1);
+    let parts = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>();
     let named = match parts.first() {
         Some(&"namespaces") => parts.len() > 3,
         _ => parts.len() > 1,
@@ -61,8 +69,9 @@ pub fn verb(request: &Outgoing) -> &'static str {
     let apply = |(name, value): &(String, String)| {
         name.eq_ignore_ascii_case("content-type") && value.starts_with("application/apply-patch")
     };
-    match request.method.as_str() {
-        "GET" if query.contains("watch=") => "watch",
+    Some(match request.method.as_str() {
+        "GET" if parts.is_empty() => "discovery",
+        "GET" if parts[0] == "watch" || query.contains("watch=") => return None,
         "GET" if named => "get",
         "GET" => "list",
         "POST" => "create",
@@ -72,7 +81,7 @@ pub fn verb(request: &Outgoing) -> &'static str {
         "DELETE" if named => "delete",
         "DELETE" => "deletecollection",
         _ => "other",
-    }
+    })
 }
 
 #[cfg(test)]
@@ -80,15 +89,19 @@ mod tests {
     use super::*;
 
     #[rstest::rstest]
-    #[case("GET", "/apis/g/v/things", "list")]
-    #[case("GET", "/apis/g/v/things/a", "get")]
-    #[case("GET", "/apis/g/v/namespaces/n/things?limit=1", "list")]
-    #[case("GET", "/apis/g/v/namespaces/n/things/a", "get")]
-    #[case("GET", "/apis/g/v/things?watch=1", "watch")]
-    #[case("DELETE", "/apis/g/v/namespaces/n/things", "deletecollection")]
-    #[case("DELETE", "/apis/g/v/namespaces/n/things/a", "delete")]
-    fn verbs(#[case] method: &str, #[case] uri: &str, #[case] expected: &str) {
-        assert_eq!(verb(&Outgoing::new(method, uri)), expected);
+    #[case("GET", "/apis/g/v", Some("discovery"))]
+    #[case("GET", "/apis/g/v/things", Some("list"))]
+    #[case("GET", "/apis/g/v/things/a", Some("get"))]
+    #[case("GET", "/apis/g/v/namespaces/n/things?limit=1", Some("list"))]
+    #[case("GET", "/apis/g/v/namespaces/n/things/a", Some("get"))]
+    #[case("GET", "/apis/g/v/things?watch=1", None)]
+    #[case("GET", "/apis/g/v/watch/things", None)]
+    #[case("DELETE", "/apis/g/v/namespaces/n/things", Some("deletecollection"))]
+    #[case("DELETE", "/apis/g/v/namespaces/n/things/a", Some("delete"))]
+    #[case("POST", "/api/v1/namespaces/n/configmaps", None)]
+    #[case("GET", "/apis/gg/v/things", None)]
+    fn verbs(#[case] method: &str, #[case] uri: &str, #[case] expected: Option<&str>) {
+        assert_eq!(verb(&Outgoing::new(method, uri), "g"), expected);
     }
 
     #[test]
