@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use reports_server::definition::ResourceDefinition;
-use reports_server::schema::{Encoding, decode};
+use reports_server::schema::{Encoding, Malformed, Structural, decode};
 use reports_server::table::{IncludeObject, MetaVersion, Printer, RowOptions};
+use serde_json::Value;
 
 use crate::bodies::conforms;
 use crate::parts::{bounded, parts};
@@ -32,7 +33,9 @@ pub fn crd(data: &[u8]) {
         let Some(object) = json(1) else {
             continue;
         };
-        conforms(&version.schema, object.value.clone(), data);
+        if defaults_fit(&version.schema, object.value.clone()) {
+            conforms(&version.schema, object.value.clone(), data);
+        }
         if let Ok(printer) = Printer::new(&version.columns) {
             let options = RowOptions {
                 include: IncludeObject::None,
@@ -44,4 +47,20 @@ pub fn crd(data: &[u8]) {
             bounded("a row", row.to_string().len() / columns, data);
         }
     }
+}
+
+/// Whether what a schema fills into an object is of that schema. A kube-apiserver takes no definition
+/// with other defaults.
+fn defaults_fit(schema: &Structural, mut value: Value) -> bool {
+    if schema.coerce(&mut value, Malformed::Refuse).is_err() {
+        return true;
+    }
+    let given = value.clone();
+    schema.default_values(&mut value);
+    if value == given {
+        return true;
+    }
+    let filled = value.clone();
+    let unknown = schema.coerce(&mut value, Malformed::Refuse);
+    value == filled && unknown.is_ok_and(|unknown| unknown.is_empty())
 }
