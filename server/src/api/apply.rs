@@ -168,6 +168,7 @@ impl Request<'_> {
         if !self.options.dry_run {
             // The storage's to do, which a dry run does not reach.
             meta::set_text(&mut object, "resourceVersion", "");
+            meta::set_text(&mut object, "selfLink", "");
         }
         let object = create::check(scope, object).map_err(refuse)?;
         scope.notes.add(validate::finalizer_warnings(&object, None));

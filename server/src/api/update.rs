@@ -103,6 +103,10 @@ pub async fn apply(
         meta::text(&old, "resourceVersion"),
     );
     scope.notes.add(update::prepare(&mut new, &old));
+    if !dry_run {
+        // The storage's to do, which a dry run does not reach.
+        meta::set_text(&mut new, "selfLink", "");
+    }
     let (mut new, old) = check(scope, new, old).map_err(refuse)?;
     let finalizers = validate::finalizer_warnings(&new, Some(&old));
     scope.notes.add(finalizers);

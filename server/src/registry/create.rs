@@ -28,17 +28,18 @@ pub fn ensure_namespace(object: &mut Object, namespace: Option<&str>) -> Result<
     Ok(())
 }
 
-/// Takes the marks of a deletion out of a new object. One that is applied keeps them, as on the
-/// kube-apiserver.
+/// Takes the marks of a deletion and the selfLink out of a new object. One that is applied keeps them,
+/// as on the kube-apiserver.
 pub fn wipe(object: &mut Object) {
     meta::edit(object, |metadata| {
         metadata.remove("deletionTimestamp");
         metadata.remove("deletionGracePeriodSeconds");
+        metadata.remove("selfLink");
     });
 }
 
-/// Gives a new object its system metadata: uid, creationTimestamp, generation 1, no selfLink; whatever
-/// the client put there is overwritten.
+/// Gives a new object its system metadata: uid, creationTimestamp, generation 1; whatever the client
+/// put there is overwritten.
 ///
 /// The name is left alone; see [`needs_name`].
 pub fn assign(object: &mut Object, now: jiff::Timestamp) {
@@ -49,7 +50,6 @@ pub fn assign(object: &mut Object, now: jiff::Timestamp) {
         );
         metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
         metadata.insert("generation".to_owned(), Value::from(1));
-        metadata.remove("selfLink");
     });
 }
 

@@ -90,7 +90,6 @@ pub fn prepare(new: &mut Object, old: &Object) -> Option<String> {
                 metadata.insert((*field).to_owned(), value.clone());
             }
         }
-        metadata.remove("selfLink");
     });
     warning
 }
@@ -180,10 +179,8 @@ mod tests {
         let mut old = stored();
         old["metadata"]["deletionTimestamp"] = json!("d");
         old["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        let mut new = object(
-            json!({"metadata": {"creationTimestamp": "x", "selfLink": "/s",
-            "deletionTimestamp": "y", "resourceVersion": "7"}}),
-        );
+        let mut new = object(json!({"metadata": {"creationTimestamp": "x",
+            "deletionTimestamp": "y", "resourceVersion": "7"}}));
         prepare(&mut new, &old);
         assert_eq!(
             new["metadata"],
