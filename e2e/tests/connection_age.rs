@@ -18,14 +18,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-/// At a second's age each, about this many connections have been left behind.
+/// So many connections are left, each after a second: without a pause, at twice the age.
 const AGED: u64 = 15;
 const WRITERS: usize = 8;
 
 #[tokio::test]
 async fn old_connections_are_left_without_a_failed_request() {
     let mut setup = Setup::start().await;
-    setup.options.args = vec!["--connection-max-age=1s".to_owned()];
+    setup.options.args = vec!["--connection-max-age=500ms".to_owned()];
     setup.switch().await;
     let metrics = direct(&setup).await;
     let list = setup.get(ALL_REPORTS).await.expect(200).json();

@@ -97,7 +97,8 @@ pub struct Config {
     #[arg(long, env = "REPORTS_SERVER_DRAIN_TIMEOUT", default_value = "15s", value_parser = duration)]
     pub drain_timeout: Duration,
     /// Age at which a connection's client is told to open another one, a fifth more or less, so
-    /// that clients spread over the replicas again; what runs on the old one goes on. 0s: never.
+    /// that clients spread over the replicas again; what runs on the old one goes on. Without a
+    /// pause in its requests, at twice that age. 0s: never.
     #[arg(long, env = "REPORTS_SERVER_CONNECTION_MAX_AGE", default_value = "5m", value_parser = duration)]
     pub connection_max_age: Duration,
     /// How long changes are kept, and so how far back a watch can resume.

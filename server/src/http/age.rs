@@ -11,6 +11,8 @@ use std::time::Duration;
 use http::header::CONNECTION;
 use http::{HeaderMap, HeaderValue, Version};
 
+use super::traffic::Traffic;
+
 /// Part of the age by which connections differ, up and down, so that those which were opened
 /// together are not opened again together.
 const JITTER: f64 = 0.2;
@@ -26,10 +28,14 @@ impl ConnectionAge {
         Self((!max.is_zero()).then_some(max))
     }
 
-    /// Waits until a connection opened now is old.
-    pub(super) async fn reached(self) {
+    /// Waits until a connection opened now is old, and then for a pause in its traffic, until it is
+    /// twice as old at the latest.
+    pub(super) async fn reached(self, traffic: &Traffic) {
         match self.draw(rand::random()) {
-            Some(age) => tokio::time::sleep(age).await,
+            Some(age) => {
+                tokio::time::sleep(age).await;
+                traffic.pause(age).await;
+            }
             None => std::future::pending().await,
         }
     }

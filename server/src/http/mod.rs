@@ -17,6 +17,7 @@ mod record;
 mod request_info;
 mod routes;
 mod server;
+mod traffic;
 
 pub use age::ConnectionAge;
 pub use context::{ApiHandler, RequestContext};

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::age::{ConnectionAge, Old};
 use super::pipeline::Pipeline;
+use super::traffic::Traffic;
 use crate::auth::PeerCertificates;
 
 /// Longest TLS handshake.
@@ -44,6 +45,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_HEADER_BYTES: u32 = 1024 * 1024;
 /// Pause after the system refused a connection, for lack of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Longest wait for a pause in the requests of a connection when the service ends.
+const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -180,10 +183,13 @@ impl Connections {
         let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let old = Arc::new(Old::default());
         let asked = Notify::new();
+        let traffic = Arc::new(Traffic::default());
         let service = service_fn(|request: hyper::Request<Incoming>| {
             asked.notify_one();
+            let answering = traffic.begin();
             let (pipeline, peer, old) = (self.pipeline.clone(), peer.clone(), old.clone());
             async move {
+                let _answering = answering;
                 let version = request.version();
                 let mut response = pipeline.answer(peer, request.map(Body::new)).await;
                 old.announce(version, response.headers_mut());
@@ -196,7 +202,7 @@ impl Connections {
             ended = connection.as_mut() => return ended,
             () = silence(&asked) => return Err("no request in time".into()),
             () = drain.cancelled() => {}
-            () = self.age.reached() => {
+            () = self.age.reached(&traffic) => {
                 self.pipeline.metrics.requests.connection_aged();
                 old.set();
                 if multiplexed {
@@ -209,6 +215,10 @@ impl Connections {
                     () = drain.cancelled() => {}
                 }
             }
+        }
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = traffic.pause(DRAIN_PAUSE) => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await
