@@ -30,7 +30,7 @@ use crate::serving::request::{self, Outgoing};
 const SILENCE: Duration = Duration::from_millis(150);
 /// How much longer the side that told less is listened to.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long our side waits for the CRD's to answer first, where their times have to be their own.
+/// How long one side waits for the other to answer first, where their times have to be their own.
 const ALONE: Duration = Duration::from_secs(1);
 /// How often a document is asked for until it is the server's: it is one in eight or more.
 const DRAWS: usize = 200;
@@ -381,21 +381,31 @@ impl Pair<'_> {
     }
 }
 
-/// Asks both sides: at once, or, where their times have to be their own, our side after the CRD's.
+/// Asks both sides: at once, or, where their times have to be their own, one after the other. Either
+/// may be the first: who is asked second finds processors awake that the first one had to wake.
 async fn beside<T>(
     apart: bool,
     crd: impl Future<Output = T>,
     ours: impl Future<Output = T>,
 ) -> (T, T) {
-    if apart {
-        let mut crd = pin!(crd);
-        if let Ok(crd) = timeout(ALONE, &mut crd).await {
-            return (crd, ours.await);
-        }
-        // A server that waits for something leaves the other one its time.
+    if !apart {
         return tokio::join!(crd, ours);
     }
-    tokio::join!(crd, ours)
+    if rand::random() {
+        return after(crd, ours).await;
+    }
+    let (ours, crd) = after(ours, crd).await;
+    (crd, ours)
+}
+
+/// Asks one side, then the other.
+async fn after<T>(first: impl Future<Output = T>, second: impl Future<Output = T>) -> (T, T) {
+    let mut first = pin!(first);
+    if let Ok(first) = timeout(ALONE, &mut first).await {
+        return (first, second.await);
+    }
+    // A server that waits for something leaves the other one its time.
+    tokio::join!(first, second)
 }
 
 /// Sends a request to our side. As long as a CRD describes the same group version, its
