@@ -6,6 +6,7 @@ use super::{
     ConformError,
     case::{Case, CaseFile, Groups},
     deviations::Deviation,
+    random,
 };
 
 /// The page.
@@ -31,7 +32,10 @@ pub fn page(files: &[CaseFile], deviations: &[Deviation]) -> Result<String, Conf
         let cases: Vec<_> = deviation
             .cases
             .iter()
-            .map(|name| format!("`{name}`"))
+            .map(|name| match name.as_str() {
+                random::NAME => "generated operations".to_owned(),
+                name => format!("`{name}`"),
+            })
             .collect();
         let _ = writeln!(page, "| {} | {} |", cell(&reason), cases.join(", "));
     }

@@ -8,14 +8,15 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, sleep_until};
 
 use crate::support::client::{as_user, connect_tls, request};
 use crate::support::pki::SERVER_NAME;
 use crate::support::{Options, TestServer, start};
 
-async fn aging() -> TestServer {
+async fn aging(millis: u64) -> TestServer {
     start(Options {
-        connection_age: Duration::from_millis(300),
+        connection_age: Duration::from_millis(millis),
         ..Options::default()
     })
     .await
@@ -30,7 +31,7 @@ impl TestServer {
 
 #[tokio::test]
 async fn http2_clients_are_told_to_go_and_nothing_is_cut() {
-    let server = aging().await;
+    let server = aging(300).await;
     let mut proxy = server.proxy().await;
     let watch = proxy.open(as_user("/apis/g.io/v1/watches?watch=1", "bob"));
     let mut watch = watch.await.unwrap().into_body();
@@ -62,8 +63,26 @@ async fn http2_clients_are_told_to_go_and_nothing_is_cut() {
 }
 
 #[tokio::test]
+async fn http2_clients_are_told_in_a_pause() {
+    let begun = Instant::now();
+    let server = aging(1000).await;
+    let mut proxy = server.proxy().await;
+    let held = tokio::spawn(proxy.begin(as_user("/apis/g.io/v1/gates", "bob")));
+    server.api.arrived.notified().await;
+    // Old after 1.2 s at the latest, twice as old after 1.6 s at the earliest.
+    sleep_until(begun + Duration::from_millis(1300)).await;
+    let aged = server.aged();
+    let twice_as_old = begun.elapsed() > Duration::from_millis(1600);
+    assert!(twice_as_old || !aged);
+    server.api.gate.notify_one();
+    assert_eq!(held.await.unwrap().unwrap().status(), StatusCode::OK);
+    proxy.closed.await.unwrap();
+    assert!(server.aged());
+}
+
+#[tokio::test]
 async fn http1_clients_are_told_with_their_next_answer() {
-    let server = aging().await;
+    let server = aging(300).await;
     let stream = connect_tls(server.address, &server.pki.serving, None, b"http/1.1")
         .await
         .unwrap();
