@@ -45,8 +45,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_HEADER_BYTES: u32 = 1024 * 1024;
 /// Pause after the system refused a connection, for lack of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Longest wait for a pause in the requests of a connection when the service ends.
-const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -215,10 +213,6 @@ impl Connections {
                     () = drain.cancelled() => {}
                 }
             }
-        }
-        tokio::select! {
-            ended = connection.as_mut() => return ended,
-            () = traffic.pause(DRAIN_PAUSE) => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await
