@@ -16,7 +16,7 @@ use super::{
     step::{Content, Request, Until},
     stream::Stream,
     target::Target,
-    timing::{EVENT_OF_A_WRITE, Timing, WATCH, verb},
+    timing::{EVENT_OF_A_WRITE, INITIAL_EVENTS, Timing, WATCH, informs, verb},
     variables::Variables,
 };
 use crate::serving::{
@@ -28,6 +28,8 @@ use crate::serving::{
 pub const SENTINEL: &str = "conform-sentinel";
 /// Longest wait for an event that has to come.
 const EVENT: Duration = Duration::from_secs(10);
+/// Longest wait for the first event of a watch that begins with what is there.
+const INITIAL: Duration = Duration::from_secs(1);
 /// Longest wait for the end of a watch.
 const WAIT: Duration = Duration::from_secs(30);
 /// Longest wait for the watch to catch up with a write; what it does not show then is compared at
@@ -262,7 +264,10 @@ impl<'a> Session<'a> {
         let opened = request::open(self.client, &outgoing).await;
         self.timing.add(WATCH, begun.elapsed());
         match opened {
-            Ok((200, headers, lines)) => {
+            Ok((200, headers, mut lines)) => {
+                if informs(&outgoing) && lines.begun_within(INITIAL).await {
+                    self.timing.add(INITIAL_EVENTS, begun.elapsed());
+                }
                 self.watches
                     .insert(name.to_owned(), Stream::new(lines, &headers));
                 Ok(Observed::Answer {

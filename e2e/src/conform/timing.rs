@@ -4,8 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::serving::request::Outgoing;
 
-/// The opening of a watch.
+/// The head of a watch, which says that it is open.
 pub const WATCH: &str = "watch";
+/// The opening of a watch as informers do it, until the first event that says what is there.
+pub const INITIAL_EVENTS: &str = "initial events";
 /// Stands among the verbs for the time from the sending of a write to its event in a watch.
 pub const EVENT_OF_A_WRITE: &str = "write to event";
 
@@ -84,6 +86,13 @@ pub fn verb(request: &Outgoing, group: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a watch begins with what is there and a bookmark at its end, so that an event comes at once.
+#[must_use]
+pub fn informs(request: &Outgoing) -> bool {
+    let asked = |parameter| request.uri.contains(parameter);
+    asked("sendInitialEvents=true") && asked("allowWatchBookmarks=true")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +111,15 @@ mod tests {
     #[case("GET", "/apis/gg/v/things", None)]
     fn verbs(#[case] method: &str, #[case] uri: &str, #[case] expected: Option<&str>) {
         assert_eq!(verb(&Outgoing::new(method, uri), "g"), expected);
+    }
+
+    #[test]
+    fn watches_of_informers() {
+        let uri = "/apis/g/v/things?watch=1&sendInitialEvents=true&allowWatchBookmarks=true";
+        assert!(informs(&Outgoing::get(uri)));
+        assert!(!informs(&Outgoing::get("/apis/g/v/things?watch=1")));
+        let unmarked = "/apis/g/v/things?watch=1&sendInitialEvents=true";
+        assert!(!informs(&Outgoing::get(unmarked)));
     }
 
     #[test]

@@ -137,6 +137,15 @@ impl Lines {
         }
     }
 
+    /// Waits until something has come that can be read; false when nothing does within `patience`, or
+    /// the stream has ended.
+    pub async fn begun_within(&mut self, patience: Duration) -> bool {
+        !self.buffer.is_empty()
+            || tokio::time::timeout(patience, self.read())
+                .await
+                .unwrap_or(false)
+    }
+
     /// As [`Lines::line_within`] for a stream in which each message has its length in front, in
     /// four bytes.
     pub async fn frame_within(&mut self, patience: Duration) -> Option<Option<Vec<u8>>> {
