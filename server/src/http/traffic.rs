@@ -3,7 +3,7 @@
 //! A client that is told to leave its connection tries again what it had not sent yet. Go's cannot
 //! do so for a request with a body that it was about to send in that moment: it has closed the body
 //! already, and fails with "cannot rewind body after connection loss" (golang/go#62450), which the
-//! kube-apiserver passes on as a 503. So a connection is better ended in a pause than in a burst.
+//! kube-apiserver passes on as a 503. So an old connection is left in a pause, not in a burst.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Traffic {
 
     /// Waits for a pause, `longest` at most.
     pub(super) async fn pause(&self, longest: Duration) {
-        // Without one in that time, the connection has to be ended all the same.
+        // Without one in that time, the connection is left all the same.
         let _ = timeout(longest, async {
             loop {
                 let before = self.counts();
