@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -180,10 +180,8 @@ impl Connections {
         let peer = PeerCertificates::new(chain.iter().map(|c| c.clone().into_owned()).collect());
         let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let old = Arc::new(Old::default());
-        let asked = Notify::new();
         let traffic = Arc::new(Traffic::default());
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            asked.notify_one();
             let answering = traffic.begin();
             let (pipeline, peer, old) = (self.pipeline.clone(), peer.clone(), old.clone());
             async move {
@@ -198,7 +196,7 @@ impl Connections {
         tokio::pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended,
-            () = silence(&asked) => return Err("no request in time".into()),
+            () = silence(&traffic) => return Err("no request in time".into()),
             () = drain.cancelled() => {}
             () = self.age.reached(&traffic) => {
                 self.pipeline.metrics.requests.connection_aged();
@@ -221,8 +219,9 @@ impl Connections {
 
 /// Ends when nothing has been asked for so long after a connection began. HTTP/2, and what finds
 /// out which of the two is spoken, has no such limit of its own.
-async fn silence(asked: &Notify) {
-    if timeout(HEADER_TIMEOUT, asked.notified()).await.is_ok() {
+async fn silence(traffic: &Traffic) {
+    tokio::time::sleep(HEADER_TIMEOUT).await;
+    if traffic.has_begun() {
         std::future::pending::<()>().await;
     }
 }

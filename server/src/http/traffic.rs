@@ -28,6 +28,11 @@ impl Traffic {
         Answering(self.clone())
     }
 
+    /// Whether there was a request at all.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) > 0
+    }
+
     /// Waits for a pause, `longest` at most.
     pub(super) async fn pause(&self, longest: Duration) {
         // Without one in that time, the connection is left all the same.
