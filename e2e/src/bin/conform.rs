@@ -8,7 +8,8 @@ use e2e::{
     conform::{
         self, Selection, case,
         compare::Difference,
-        deviations, docs,
+        deviations::{self, Deviation},
+        docs,
         ground::{Ground, GroundOptions},
         random,
         report::Report,
@@ -119,6 +120,7 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         thin: cli.share,
         deviations: &deviations,
     };
+    let tell = |outcome: &Outcome| tell(outcome, &deviations);
     let mut report = conform::run(&ground, selection, &tell).await?;
     print!("{report}");
     let usual = if cli.cases.is_empty() { 20_000 } else { 0 };
@@ -142,10 +144,13 @@ fn show(difference: &Difference) {
     eprintln!("{difference}");
 }
 
-/// Shows differences while the other cases run, whether they are known or not.
-fn tell(outcome: &Outcome) {
+/// Shows differences while the other cases run, the known ones as such.
+fn tell(outcome: &Outcome, deviations: &[Deviation]) {
     for difference in &outcome.differences {
-        eprintln!("{difference}");
+        match deviations.iter().find(|known| known.explains(difference)) {
+            Some(known) => eprintln!("as the deviation '{}' says: {difference}", known.name),
+            None => eprintln!("{difference}"),
+        }
     }
 }
 

@@ -263,7 +263,7 @@ fn apply(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     let force = select(vec!["", "&force=true", "&force=true", "&dryRun=All"]);
     (item(), contents.clone(), metadata(), manager, force)
         .prop_map(move |(item, content, mut metadata, manager, force)| {
-            without_empty(&mut metadata);
+            without_nothing(&mut metadata);
             let query = format!("?fieldManager={manager}{force}");
             json!({"do": format!("PATCH ${{item {item}}}{query}"),
                 "body": object(&target, item, content, metadata),
@@ -274,16 +274,24 @@ fn apply(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
 
 /// A write of a body that no client library would make.
 fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
-    let made = target.clone();
-    let whole = (item(), contents.clone(), metadata())
-        .prop_map(move |(item, content, metadata)| object(&made, item, content, metadata));
-    let create = raw::bytes(whole.clone().boxed(), raw::WAYS)
+    let whole = |applied: bool| {
+        let target = target.clone();
+        (item(), contents.clone(), metadata())
+            .prop_map(move |(item, content, mut metadata)| {
+                if applied {
+                    without_nothing(&mut metadata);
+                }
+                object(&target, item, content, metadata)
+            })
+            .boxed()
+    };
+    let create = raw::bytes(whole(false), raw::WAYS)
         .prop_map(|bytes| json!({"do": "POST ${collection}", "bytes": bytes}));
     let change = |method: &'static str, query: &'static str, kind: &'static str| {
+        let applied = kind.ends_with("yaml");
         // See the deviation about the version of YAML.
-        let yaml = kind.ends_with("yaml");
-        let ways = if yaml { raw::YAML_WAYS } else { raw::WAYS };
-        let bytes = raw::bytes(whole.clone().boxed(), ways);
+        let ways = if applied { raw::YAML_WAYS } else { raw::WAYS };
+        let bytes = raw::bytes(whole(applied), ways);
         (item(), bytes).prop_map(move |(item, bytes)| {
             json!({"do": format!("{method} ${{item {item}}}{query}"), "bytes": bytes, "type": kind})
         })
@@ -300,10 +308,10 @@ fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Takes away the empty maps: see the deviation about what is applied as nothing.
-fn without_empty(metadata: &mut Value) {
+/// Takes away the empty maps and the nulls: see the deviation about what is applied as nothing.
+fn without_nothing(metadata: &mut Value) {
     if let Value::Object(fields) = metadata {
-        fields.retain(|_, value| !value.as_object().is_some_and(serde_json::Map::is_empty));
+        fields.retain(|_, value| !value.is_null() && *value != json!({}));
     }
 }
 
@@ -365,6 +373,13 @@ mod tests {
 
     use super::*;
     use crate::conform::{step::Step, target};
+
+    #[test]
+    fn nothing_is_applied_as_nothing() {
+        let mut metadata = json!({"labels": {}, "deletionTimestamp": null, "uid": "", "name": "a"});
+        without_nothing(&mut metadata);
+        assert_eq!(metadata, json!({"uid": "", "name": "a"}));
+    }
 
     #[test]
     fn every_sequence_is_a_case() {
