@@ -1,7 +1,7 @@
 //! Reading an object from a request body: decoded, brought into the shape of its schema, checked
 //! against what the path says.
 
-use fieldmanager::go::quote;
+use fieldmanager::go::{Flavour, json, quote};
 use serde_json::Value;
 
 use super::failure;
@@ -51,34 +51,19 @@ pub fn read(
         mut duplicates,
     } = decoded.map_err(|error| unrecognized(error.to_string()))?;
     if encoding == Encoding::Yaml && !duplicates.is_empty() {
-        // In the words of Go's parser of YAML.
-        duplicates = schema::repeated_keys(body)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        if validation == FieldValidation::Strict {
-            duplicates = vec![format!(
-                "yaml: unmarshal errors:\n  {}",
-                duplicates.join("\n  ")
-            )];
-        }
+        duplicates = repeated_in_yaml(body, validation);
     }
     let (api_version, given_kind) = type_meta(&value).map_err(unrecognized)?;
     if given_kind.is_empty() {
-        let text = String::from_utf8_lossy(body);
-        return Err(unrecognized(format!(
-            "Object 'Kind' is missing in '{text}'"
-        )));
+        return Err(match validation {
+            FieldValidation::Ignore => assumed(scope, body, encoding, &value),
+            _ => unrecognized(missing_kind(&String::from_utf8_lossy(body))),
+        });
     }
     let version = api_version.rsplit('/').next().unwrap_or_default();
-    let handled = |as_kind: &str, error: String| {
-        ApiError::bad_request(format!(
-            "{given_kind} in version {} cannot be handled as a {as_kind}: {error}",
-            quote(version)
-        ))
-    };
+    let handled = |as_kind: &str, error: &str| unhandled(&given_kind, version, as_kind, error);
     let unknown = coerce(scope, &mut value, &api_version, &given_kind)
-        .map_err(|error| handled(kind, error.to_string()))?;
+        .map_err(|error| handled(kind, &error.to_string()))?;
     let mut strict = duplicates;
     strict.extend(
         unknown
@@ -90,7 +75,7 @@ pub fn read(
         FieldValidation::Strict if !strict.is_empty() => {
             let error = format!("strict decoding error: {}", strict.join(", "));
             // By then a kube-apiserver has taken on the kind that is given.
-            return Err(handled(&given_kind, error));
+            return Err(handled(&given_kind, &error));
         }
         FieldValidation::Ignore | FieldValidation::Strict => {}
     }
@@ -102,6 +87,53 @@ pub fn read(
         )));
     }
     Ok(into_fields(value))
+}
+
+/// Keys that are twice in a body, in the words of Go's parser of YAML.
+fn repeated_in_yaml(body: &[u8], validation: FieldValidation) -> Vec<String> {
+    let repeated = schema::repeated_keys(body);
+    let repeated: Vec<_> = repeated.iter().map(ToString::to_string).collect();
+    match validation {
+        FieldValidation::Strict => vec![format!(
+            "yaml: unmarshal errors:\n  {}",
+            repeated.join("\n  ")
+        )],
+        _ => repeated,
+    }
+}
+
+/// Refuses a body that was understood but for an `error`.
+fn unhandled(kind: &str, version: &str, as_kind: &str, error: &str) -> ApiError {
+    let version = quote(version);
+    ApiError::bad_request(format!(
+        "{kind} in version {version} cannot be handled as a {as_kind}: {error}"
+    ))
+}
+
+/// What is said of a text that is no object of some kind.
+pub fn missing_kind(text: &str) -> String {
+    format!("Object 'Kind' is missing in '{text}'")
+}
+
+/// Refuses a body without a kind whose fields are not validated: a kube-apiserver reads it into an
+/// object at once, and has by then assumed version and kind of the path for those that are missing.
+fn assumed(scope: &Scope, body: &[u8], encoding: Encoding, value: &Value) -> ApiError {
+    let definition = &scope.definition;
+    let given = |field: &str| value.as_object().map_or("", |object| folded(object, field));
+    let api_version = given("apiVersion");
+    let (group, mut version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if version.is_empty() && (group.is_empty() || group == definition.group) {
+        version = &scope.version.name;
+    }
+    let kind = match given("kind") {
+        "" => &definition.kind,
+        kind => kind,
+    };
+    let text = match encoding {
+        Encoding::Json => String::from_utf8_lossy(body.trim_ascii()).into_owned(),
+        Encoding::Yaml => json(value, Flavour::Standard),
+    };
+    unhandled(kind, version, &definition.kind, &missing_kind(&text))
 }
 
 /// Shapes an object by the schema of its version and fills in defaults; returns the paths of unknown
@@ -199,12 +231,20 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
         let text = object.get(field).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     };
-    let api_version = text("apiVersion");
-    if api_version.matches('/').count() > 1 {
-        return Err(format!("unexpected GroupVersion string: {api_version}"));
+    let read = folded(object, "apiVersion");
+    if read.matches('/').count() > 1 {
+        return Err(format!("unexpected GroupVersion string: {read}"));
     }
+    let api_version = text("apiVersion");
     let of_no_group = api_version.strip_prefix('/').map(str::to_owned);
     Ok((of_no_group.unwrap_or(api_version), text("kind")))
+}
+
+/// The text of a field as Go's decoder finds it, which does not mind whether letters are capital.
+fn folded<'a>(object: &'a Object, field: &str) -> &'a str {
+    let known = object.iter().filter(|(key, _)| is_folded(key, field));
+    let mut texts = known.filter_map(|(_, value)| value.as_str());
+    texts.next_back().unwrap_or_default()
 }
 
 /// Whether a key is `field` but for capital letters, of which Unicode has one more for the `k`.

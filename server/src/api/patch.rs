@@ -150,8 +150,7 @@ impl Request {
         let (api_version, kind) =
             body::type_meta(&value).map_err(|error| invalid(text(), error))?;
         if kind.is_empty() {
-            let error = format!("Object 'Kind' is missing in '{}'", text());
-            return Err(invalid(text(), error));
+            return Err(invalid(text(), body::missing_kind(&text())));
         }
         let before = text();
         let unknown = body::coerce(scope, &mut value, &api_version, &kind)

@@ -64,6 +64,18 @@ async fn empty_and_unknown_types() {
         "the API version in the data () does not match the expected API version \
          (wgpolicyk8s.io/v1alpha2)"
     );
+    let answer = server.request("POST", &format!("{REPORTS}?fieldValidation=Ignore"));
+    let answer = answer.header("content-type", "application/json");
+    let answer = answer
+        .body(" {\"KIND\":\"Thing\"}\n")
+        .send()
+        .await
+        .expect(400);
+    assert_eq!(
+        answer.message(),
+        "Thing in version \"v1alpha2\" cannot be handled as a PolicyReport: \
+         Object 'Kind' is missing in '{\"KIND\":\"Thing\"}'"
+    );
     let list =
         json!({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReportList", "items": []});
     server.post(REPORTS, &list).await.expect(422);
