@@ -110,7 +110,7 @@ fn unhandled(kind: &str, version: &str, as_kind: &str, error: &str) -> ApiError 
     ))
 }
 
-/// What is said of a text that is no object of some kind.
+/// What is said of an object without a kind, whose text is this.
 pub fn missing_kind(text: &str) -> String {
     format!("Object 'Kind' is missing in '{text}'")
 }
