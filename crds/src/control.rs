@@ -9,6 +9,7 @@
 //! | `import` | create (POST) | [`ImportBatch`] -> [`ImportResult`] | takes over objects and events of etcd |
 //! | `digest` | get | [`Digest`] | what is stored, in pages, to compare with etcd |
 //! | `gate` | get, update (PUT) | [`Gate`] | whether requests are refused, held or served |
+//! | `fence` | get, create (POST) | [`Fence`] | a fencing token; older ones are refused from then on |
 //! | `floor` | get, update (PUT) | [`Floor`] | raises the resource version counter |
 //!
 //! `Database` is the one object `database`, read-only: what the reports are stored in, and how far a
@@ -109,6 +110,16 @@ pub struct StoredResourceStatus {
     pub gate: GateState,
     /// See [`GateSpec::settled`].
     pub settled: bool,
+    /// See [`GateSpec::released`].
+    #[serde(default)]
+    pub released: bool,
+    /// For how long the gate has been held by now, in milliseconds of the server's clock; absent
+    /// while it is not held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_milliseconds: Option<u64>,
+    /// For how long it was held the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_hold_milliseconds: Option<u64>,
 }
 
 /// Origin of the schema that a resource is validated against.
@@ -244,7 +255,9 @@ pub enum GateState {
     #[default]
     Closed,
     /// Requests wait, at most 30 s, then 429 with Retry-After. Imports are taken. Reads of the
-    /// user who set this state pass, so that the holder can look before it opens or closes.
+    /// user who set this state pass, so that the holder can look before it opens or closes. Where
+    /// the gate was open before, all reads pass until the resource is released: what is stored is
+    /// all there is.
     Held,
     /// Served. Imports are taken in [`ImportMode::Straggler`] only.
     Open,
@@ -274,6 +287,41 @@ pub struct GateSpec {
     /// history and not a write that the mirror missed. Absent keeps the stored value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<bool>,
+    /// True once etcd has everything that is stored here, while the gate is held: from then on the
+    /// only way leads to the CRD, and the gate can be closed but not opened. Absent means false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released: Option<bool>,
+    /// The version that lists and bookmarks of a released resource carry: etcd's revision, above
+    /// all that was written back. A lower one than is in force changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    /// The fencing token of whoever moves the gate. Where it is not the newest one that was taken,
+    /// the gate is left as it is: 409. Absent means that nobody checks, which is for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
+}
+
+/// Body of the `fence` subresource: the fencing token of one operator's term.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fence {
+    /// Always [`API_VERSION`].
+    pub api_version: String,
+    /// Always `Fence`.
+    pub kind: String,
+    /// Name of the stored resource.
+    pub metadata: ObjectMeta,
+    /// The newest token.
+    #[serde(default)]
+    pub status: FenceStatus,
+}
+
+/// See [`Fence`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FenceStatus {
+    /// The newest token that was taken. Gates and imports that carry an older one are refused.
+    pub token: u64,
 }
 
 /// Body of the `floor` subresource.
@@ -314,6 +362,10 @@ pub enum ImportMode {
     Straggler,
     /// The etcd copies named by the items are gone (pruned): forget their imported marks.
     Pruned,
+    /// The etcd copies named by the items are written from what is stored here: their marks are
+    /// what the items say from now on. An item without a uid says that a copy is about to be made,
+    /// and stands for one of any uid. Taken while the gate is open or held.
+    WrittenBack,
 }
 
 /// Body of the `import` subresource.
@@ -336,6 +388,9 @@ pub struct ImportBatch {
     /// Oldest etcd version since which every event is sent; watches can resume from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub horizon: Option<String>,
+    /// See [`GateSpec::fence`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
 }
 
 /// One object or event of etcd.

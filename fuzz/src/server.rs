@@ -161,6 +161,7 @@ impl Server {
                 let spec = GateSpec {
                     state,
                     settled: None,
+                    ..GateSpec::default()
                 };
                 let name = &resource.def().resource;
                 let set = self.store.set_gate(name, spec, Some("fuzz")).await;

@@ -12,4 +12,4 @@ pub(crate) use body::{Encoded, frame};
 pub use key::{GroupResource, ObjectKey};
 pub use labels::Labels;
 pub use object::StoredObject;
-pub use resource::{GateStatus, Position, ResourceDef, ResourceId, ResourceRecord};
+pub use resource::{GateRefusal, GateStatus, Position, ResourceDef, ResourceId, ResourceRecord};

@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
-    self, EffectiveDefinitions, Namespaces, parse_groups, stored_definitions, watch_front_proxy,
-    watch_groups,
+    self, Attachments, EffectiveDefinitions, Namespaces, parse_groups, stored_definitions,
+    watch_front_proxy, watch_groups,
 };
 use crate::config::Config;
 use crate::definition::ResourceDefinition;
@@ -64,6 +64,7 @@ struct Cluster {
     front_proxy: Arc<ArcSwap<FrontProxyConfig>>,
     front_proxy_loaded: watch::Receiver<bool>,
     namespaces: Arc<Namespaces>,
+    attachments: Arc<Attachments>,
     definitions: Arc<EffectiveDefinitions>,
 }
 
@@ -203,6 +204,8 @@ async fn follow_cluster(
     ));
     let (namespaces, follow) = Namespaces::watch(client.clone());
     background.spawn(follow);
+    let (attachments, follow) = Attachments::watch(client.clone());
+    background.spawn(follow);
     let groups = groups(config, &client, background)?;
     let last = stored_definitions(store)
         .await
@@ -217,6 +220,7 @@ async fn follow_cluster(
         front_proxy,
         front_proxy_loaded,
         namespaces,
+        attachments,
         definitions,
     })
 }
@@ -312,13 +316,14 @@ fn pipeline(
         client,
         front_proxy,
         namespaces,
+        attachments,
         definitions,
         ..
     } = cluster;
     let reviews = &metrics.reviews;
     let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
     let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));
-    let api = Api::new(store.clone(), definitions.clone(), namespaces);
+    let api = Api::new(store.clone(), definitions.clone(), namespaces).attached(attachments);
     Pipeline {
         authenticator: Authenticator::new(front_proxy, tokens),
         authorizer,

@@ -61,6 +61,9 @@ pub const SOAK_FAILED: &str = "SoakFailed";
 pub const PRUNING: &str = "Pruning";
 /// The copies in etcd are deleted.
 pub const PRUNED: &str = "Pruned";
+/// Somebody writes a CRD again and again while etcd is to be reached through it; the message names
+/// the field manager and what it is to ignore.
+pub const CRD_REAPPLIED: &str = "CRDReapplied";
 /// The group goes back to its CRDs.
 pub const ROLLING_BACK: &str = "RollingBack";
 /// Etcd's copies are gone; a way back writes all reports again.

@@ -104,6 +104,7 @@ impl Alone {
         let open = GateSpec {
             state: GateState::Open,
             settled: None,
+            ..GateSpec::default()
         };
         store.set_gate(&resource, open, None).await?;
         Ok(Self { store, resource })

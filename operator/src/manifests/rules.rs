@@ -160,6 +160,12 @@ fn switch() -> Vec<Reasoned> {
             &["create"],
         ),
         rule(
+            "Takes the token by which the server tells the operator that leads from one that did.",
+            "control.reports-server.io",
+            &["storedresources/fence"],
+            &["get", "create"],
+        ),
+        rule(
             "Holds requests during the switch, and raises the resource versions.",
             "control.reports-server.io",
             &["storedresources/gate", "storedresources/floor"],

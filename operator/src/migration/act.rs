@@ -18,6 +18,7 @@ use super::{
     observed::Observed,
     plan::{self, Action},
     prune::{self, PruneError},
+    revisions,
     settle::{self, SettleError},
     soak::{self, Breach},
     status::Problem,
@@ -28,6 +29,10 @@ use super::{
     wire::WireError,
 };
 use crate::apiservice::SWITCHED_AT;
+
+/// How far our versions go on above etcd's revision when the APIServices are taken back: clients
+/// get on with those of etcd until the kube-apiservers have noticed.
+const RETAKE_MARGIN: u64 = 10_000;
 
 /// Why a step did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +72,21 @@ pub enum ActError {
 }
 
 impl ActError {
+    /// Whether it may come of a side door that somebody has closed.
+    #[must_use]
+    pub fn is_of_the_door(&self) -> bool {
+        let wire = match self {
+            Self::Wire(e) | Self::Back(BackError::Wire(e)) | Self::Settle(SettleError::Wire(e)) => {
+                e
+            }
+            Self::Prune(PruneError::Wire(e)) => e,
+            Self::Back(BackError::CrdChanged { .. }) => return true,
+            _ => return false,
+        };
+        let path = format!("/{}/", super::door::VERSION);
+        wire.code() == Some(404) && wire.path().contains(&path)
+    }
+
     /// For the status.
     #[must_use]
     pub fn problem(&self) -> Problem {
@@ -103,6 +123,7 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Mirror => {
             if live.running.is_empty() {
                 // The decision to copy is what the preflight comes to.
+                acts::take_fences(cx, o).await?;
                 cx.step(StepName::Preflight, async { Ok::<_, ActError>(()) })
                     .await?;
             }
@@ -110,16 +131,28 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         }
         Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
         Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
-        Action::Reopen => cx.step(step, gates(GateState::Open)).boxed().await?,
-        Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
+        Action::Reopen => {
+            acts::take_fences(cx, o).await?;
+            cx.step(step, gates(GateState::Open)).boxed().await?;
+        }
+        Action::Retake => {
+            acts::take_fences(cx, o).await?;
+            cx.step(step, retake(cx, o)).boxed().await?;
+        }
         Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
         Action::Prune => prune(cx, o).boxed().await?,
-        Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
+        Action::Undo => {
+            acts::take_fences(cx, o).await?;
+            cx.step(step, switch::undo_unopened(cx, o)).boxed().await?;
+        }
         Action::Back => back::run(cx, o).boxed().await?,
-        Action::BackClose => back::close(cx, o).boxed().await?,
+        Action::Release => {
+            acts::take_fences(cx, o).await?;
+            back::release(cx, o).boxed().await?;
+        }
     }
     Ok(())
 }
@@ -137,7 +170,7 @@ pub fn is_interruptible(action: Action) -> bool {
 /// hold from CRDs which once were there.
 async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let endpoints = endpoints::discover(&cx.deps.config).await?;
-    let revision = acts::etcd_revision(&endpoints).await?;
+    let revision = revisions::newest(&endpoints).await?;
     for resource in &o.resources {
         cx.control
             .raise_floor(resource.name(), revision, switch::PATIENCE)
@@ -149,7 +182,15 @@ async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     Ok(())
 }
 
+/// Clients may have been at the CRDs, and hold versions of etcd: ours go on above them.
 async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let revision = revisions::known_to(&cx.wire).await?;
+    if let Some(resource) = o.resources.first() {
+        let floor = revision + RETAKE_MARGIN;
+        cx.control
+            .raise_floor(resource.name(), floor, switch::PATIENCE)
+            .await?;
+    }
     acts::set_gates(cx, &o.resources, GateState::Open, Some(false)).await?;
     let now = Timestamp::now().to_string();
     acts::take_over(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;

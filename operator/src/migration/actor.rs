@@ -1,24 +1,25 @@
 //! The task of one API group: observe, decide, carry out, report.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::{
     act,
     cx::Cx,
-    endpoints,
+    door_io, endpoints,
     live::Live,
     observe,
     observed::{Crd, Observed, Resource, Version},
     plan::{self, Action, Decision},
-    rights,
+    revisions, rights,
     status::{ApiServiceStatus, GroupStatus, Phase, Problem, ResourceProgress, ServedBy},
     supervisor::{Changes, Deps},
     target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
+    wire::WireError,
 };
 use crate::apiservice::{self, Holder};
 
@@ -26,8 +27,9 @@ use crate::apiservice::{self, Holder};
 const WAIT: Duration = Duration::from_secs(1);
 /// The same where a person has to act.
 const STALLED: Duration = Duration::from_secs(15);
-/// How often a group without anything to do is looked at: somebody may have changed it.
-const IDLE: Duration = Duration::from_secs(30);
+/// How often a group without anything to do is looked at: somebody may have changed it, and the
+/// versions of a served one are to keep up with etcd's revision.
+const IDLE: Duration = Duration::from_secs(10);
 /// First and last pause after an error.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -66,6 +68,7 @@ pub(super) async fn run(
     owner: Owner,
     mut target: watch::Receiver<GroupTarget>,
     report: Report,
+    wake: Arc<Notify>,
 ) {
     let first = target.borrow_and_update().clone();
     let client = match endpoints::client(deps.config.clone()) {
@@ -90,20 +93,25 @@ pub(super) async fn run(
     loop {
         let wanted = target.borrow_and_update().clone();
         cx.set_target(wanted);
-        let pause = match turn(&cx, &mut live, &mut entitled, &target).await {
+        let (pause, failed) = match turn(&cx, &mut live, &mut entitled, &target, &wake).await {
             Ok(pause) => {
                 backoff = BACKOFF.0;
-                pause
+                (pause, false)
             }
             Err(problem) => {
                 let pause = if problem.stalled { STALLED } else { backoff };
                 backoff = (backoff * 2).min(BACKOFF.1);
-                cx.report.update(|status| status.problem = Some(problem));
-                pause
+                cx.report.update(|status| status.fail(problem));
+                (pause, true)
             }
         };
-        if let Ok(Err(_)) = tokio::time::timeout(pause, target.changed()).await {
-            return;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // A step that fails may be what changes the APIServices.
+            () = wake.notified(), if !failed => {}
+            changed = target.changed() => if changed.is_err() {
+                return;
+            },
         }
     }
 }
@@ -114,6 +122,7 @@ async fn turn(
     live: &mut Live,
     entitled: &mut bool,
     wanted: &watch::Receiver<GroupTarget>,
+    wake: &Notify,
 ) -> Result<Duration, Problem> {
     let o = look(cx, live, entitled).await?;
     if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() {
@@ -126,13 +135,19 @@ async fn turn(
                 tokio::select! {
                     result = act::act(cx, &o, live, action) => result,
                     () = changed(wanted.clone(), &cx.target) => Ok(()),
+                    () = wake.notified() => Ok(()),
                 }
             } else {
                 act::act(cx, &o, live, action).await
             };
-            result.map_err(|e| failed(cx, action, &e))?;
-            cx.report.update(|status| status.problem = None);
-            Ok(Duration::ZERO)
+            match result {
+                Ok(()) => {
+                    live.closed_doors = 0;
+                    cx.report.update(GroupStatus::succeed);
+                    Ok(Duration::ZERO)
+                }
+                Err(error) => Err(failed(cx, &o, live, action, &error).await),
+            }
         }
         Decision::Wait {
             step,
@@ -187,9 +202,36 @@ async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Pro
     Ok(o)
 }
 
-fn failed(cx: &Cx, action: Action, error: &act::ActError) -> Problem {
+/// How often a door may be found closed until somebody is asked to see to it.
+const CLOSED_DOORS: u32 = 3;
+
+async fn failed(
+    cx: &Cx,
+    o: &Observed,
+    live: &mut Live,
+    action: Action,
+    error: &act::ActError,
+) -> Problem {
     tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
-    error.problem()
+    if !error.is_of_the_door() {
+        return error.problem();
+    }
+    let meddlers = door_io::meddlers(cx, o).await.unwrap_or_default();
+    let Some((crd, manager)) = meddlers.into_iter().next() else {
+        return error.problem();
+    };
+    live.closed_doors += 1;
+    Problem {
+        reason: reasons::CRD_REAPPLIED,
+        message: format!(
+            "CRD {crd} is written by {manager:?}, which takes away the version {} through which \
+             etcd is reached; let it ignore /spec/versions of this CRD until the group is switched \
+             (Argo CD: ignoreDifferences with jsonPointers [\"/spec/versions\"]; Flux: annotation \
+             kustomize.toolkit.fluxcd.io/reconcile: disabled), or stop it",
+            super::door::VERSION
+        ),
+        stalled: live.closed_doors >= CLOSED_DOORS,
+    }
 }
 
 /// Ends when another owner or other settings are wanted. A server that is not ready for a moment
@@ -264,7 +306,25 @@ fn original(version: &Version) -> Option<Map<String, Value>> {
     Some(known.collect())
 }
 
+/// Keeps the counter of a served group near etcd's revision, and tells everybody who watches: so
+/// clients of a quiet group hold versions that the CRD would know as well.
+async fn keep_up(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    let Some(resource) = o.resources.first().filter(|_| o.all_ours()) else {
+        return Ok(());
+    };
+    let revision = revisions::known_to(&cx.wire).await?;
+    let known = resource.stored.status.resource_version.parse::<u64>();
+    if known.is_ok_and(|known| known < revision) {
+        let name = resource.name();
+        cx.control.raise_floor(name, revision, IDLE).await?;
+    }
+    Ok(())
+}
+
 async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
+    if let Err(error) = keep_up(cx, o).await {
+        tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
+    }
     let problem = o
         .reverted
         .as_ref()

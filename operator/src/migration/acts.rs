@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crds::{
     control::{GateSpec, GateState},
-    names::ANNOTATION_CLAIMED_BY,
+    names::{ANNOTATION_CLAIMED_BY, FIELD_MANAGER},
 };
 use futures::FutureExt;
 use http::Method;
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::{
     control::retry,
     cx::Cx,
-    endpoints::Endpoints,
     observed::{Observed, Resource},
     pages::Identity,
     wire::{Wire, WireError, query},
@@ -34,6 +33,7 @@ fn api_service_path(name: &str) -> String {
 
 /// Changes an object by a JSON patch that is built from its present state and refused when that
 /// has changed; then it is read and built anew. `None` from `build` means there is nothing to do.
+/// Gives the object as it is then.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -41,27 +41,28 @@ pub async fn patch_json<T: serde::de::DeserializeOwned>(
     wire: &Wire,
     path: &str,
     build: impl Fn(&T) -> Option<Patch>,
-) -> Result<(), WireError> {
+) -> Result<T, WireError> {
     let mut attempt = 1;
     loop {
         let current: T = retry(PATIENCE, || wire.get(path)).await?.json()?;
         let Some(operations) = build(&current) else {
-            return Ok(());
+            return Ok(current);
         };
         let body = serde_json::to_vec(&operations).map_err(|e| WireError::Build {
             path: path.to_owned(),
             message: e.to_string(),
         })?;
+        let uri = query(path, &[("fieldManager", FIELD_MANAGER)]);
         let call = || {
             wire.call(
                 Method::PATCH,
-                path,
+                &uri,
                 "application/json-patch+json",
                 Some(body.clone()),
             )
         };
         match call().await {
-            Ok(_) => return Ok(()),
+            Ok(reply) => return reply.json(),
             // 409: the test failed; 422: the patch does not fit the object any more.
             Err(e) if matches!(e.code(), Some(409 | 422)) && attempt < CONFLICTS => attempt += 1,
             Err(e) if e.is_transient() && attempt < CONFLICTS => {
@@ -245,39 +246,36 @@ pub async fn set_gates<'a>(
     state: GateState,
     settled: Option<bool>,
 ) -> Result<(), WireError> {
-    let each = resources.into_iter().map(|r| {
-        cx.control
-            .set_gate(r.name(), GateSpec { state, settled }, PATIENCE)
-    });
-    futures::future::try_join_all(each).await.map(drop)
+    let spec = GateSpec {
+        state,
+        settled,
+        ..GateSpec::default()
+    };
+    move_gates(cx, resources, &spec).await.map(drop)
 }
 
-/// Etcd's revision: the newest of what the kube-apiservers say, read from a built-in resource.
+/// The same with all that a gate has; gives the gates as they are then.
+///
+/// # Errors
+/// See [`WireError`]; 409 where another operator has taken over.
+pub async fn move_gates<'a>(
+    cx: &Cx,
+    resources: impl IntoIterator<Item = &'a Resource>,
+    spec: &GateSpec,
+) -> Result<Vec<GateSpec>, WireError> {
+    let each = resources
+        .into_iter()
+        .map(|r| cx.control.set_gate(r.name(), spec.clone(), PATIENCE));
+    futures::future::try_join_all(each).await
+}
+
+/// Takes a new fencing token of each resource of the group: whoever was at it before is refused.
 ///
 /// # Errors
 /// See [`WireError`].
-pub async fn etcd_revision(endpoints: &Endpoints) -> Result<u64, WireError> {
-    #[derive(serde::Deserialize)]
-    struct List {
-        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
-    }
-    let uri = query("/api/v1/namespaces", &[("limit", "1")]);
-    let uri = uri.as_str();
-    let each = endpoints.all.iter().map(|endpoint| {
-        async move {
-            let list: List = retry(PATIENCE, || endpoint.wire.get_metadata(uri))
-                .await?
-                .json()?;
-            let version = list.metadata.resource_version.unwrap_or_default();
-            version.parse::<u64>().map_err(|e| WireError::Build {
-                path: "/api/v1/namespaces".to_owned(),
-                message: format!("resourceVersion {version:?} is not a number: {e}"),
-            })
-        }
-        .boxed()
-    });
-    let all = futures::future::try_join_all(each).await?;
-    Ok(all.into_iter().max().unwrap_or_default())
+pub async fn take_fences(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    let each = o.resources.iter().map(|r| cx.control.take_fence(r.name()));
+    futures::future::try_join_all(each).await.map(drop)
 }
 
 #[cfg(test)]

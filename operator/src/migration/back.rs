@@ -1,43 +1,66 @@
 //! The way back: etcd gets what we hold, then the CRDs get their APIs back.
 //!
-//! Most is written while the server still serves; then requests are held, the last differences
-//! are written, and the APIServices are deleted. The door stays open: taking it away is a change
-//! of the CRD's spec and would cut the clients that the CRD serves again.
+//! A client that goes over holds a version of ours and resumes its watch with it at the CRD. There
+//! it must find neither what it has seen already nor a 410, and nothing that it has not seen may be
+//! hidden from it. So three things are kept, whatever else goes on in etcd (`docs/migration.md`):
+//!
+//! - The caches of the CRD begin above every version that was given to clients before the *jump*:
+//!   who has not come along by then is told 410, and never sees an old state.
+//! - At the jump our counter is raised above all that is written back of what was before it, and a
+//!   bookmark tells every watcher.
+//! - What comes behind the jump is written while requests are held, each object once, at revisions
+//!   above all versions that were given meanwhile. The watches end with a bookmark above those.
+//!
+//! Most is written while the server serves, so the hold is as long as the little that is left.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use crds::{control::GateState, v1alpha1::reasons};
-use futures::{
-    FutureExt,
-    future::{join_all, try_join_all},
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant as Clock},
 };
+
+use crds::{
+    control::{GateSpec, GateState},
+    v1alpha1::reasons,
+};
+use futures::{FutureExt, future::try_join_all};
+use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use tokio::time::Instant;
 
 use super::{
     acts,
     cx::Cx,
-    door_io,
+    door_io::{self, Opened},
     endpoints::{self, Endpoint, Endpoints, EndpointsError},
-    notes,
+    feed::FeedError,
     observed::Observed,
+    revisions,
     step::StepName,
     wire::{WireError, collection, query},
-    writeback::{Account, Writer},
+    writeback::{Account, WriteBackError, Writer},
 };
 
-/// Largest distance between our versions and etcd's revision that is burnt: some 20 s of writes.
-const AFFORDABLE: u64 = 20_000;
-/// How much further, so that what is written meanwhile does not undo it.
-const AHEAD: u64 = 200;
-/// Writers that burn revisions.
-const BURNERS: u64 = 8;
+/// How far etcd's revision is above our counter when the CRD's caches begin anew, at first: what
+/// clients write until the jump has to fit in between.
+const ROOM: u64 = 1000;
+/// How often the caches begin anew because clients have written more.
+const ATTEMPTS: u32 = 5;
+/// Changes that may wait for the next pass; fewer are not worth another one.
+const FEW: usize = 50;
+/// Most passes before the jump. Each is as long as what was written during the one before, so they
+/// grow shorter unless etcd takes writes more slowly than we do.
+const PASSES: u32 = 20;
+/// How far the counter jumps beyond what is known to be written, for what others write to etcd.
+const MARGIN: u64 = 300;
+/// How long the server's changes are waited for.
+const FOLLOW: Duration = Duration::from_secs(10);
+/// How long requests are held at most. After it they are served again, and the way back is tried
+/// again later.
+const HOLD: Duration = Duration::from_secs(5);
 /// How long the CRDs are waited for at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_mins(1);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(20);
-/// What the door is opened for.
-const TOKEN: &str = "the way back";
 
 /// Why a group was not given back.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +71,9 @@ pub enum BackError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
+    /// The server's changes are not known.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
     /// Some objects cannot be written to etcd.
     #[error(
         "{count} objects cannot be written back to etcd: {}; the group stays with the server \
@@ -60,6 +86,22 @@ pub enum BackError {
         /// The first of them, and why.
         named: Vec<String>,
     },
+    /// The rest could not be written in the time that requests may wait.
+    #[error(
+        "requests were held for {} s and the rest is not written to etcd; the server goes on \
+         serving, and the way back is tried again",
+        HOLD.as_secs()
+    )]
+    Late,
+    /// Somebody has changed a CRD, which cuts all watches.
+    #[error("{crd} was changed while the way back was under way; it is tried again")]
+    CrdChanged {
+        /// Name of the CRD.
+        crd: String,
+    },
+    /// Etcd has grown further than the jump went.
+    #[error("more was written to etcd than there was room for; the way back is tried again")]
+    Outgrown,
     /// The CRD does not answer at a kube-apiserver.
     #[error(
         "after {} s the kube-apiserver {endpoint} does not answer {path} from the CRD; look at \
@@ -74,62 +116,245 @@ pub enum BackError {
     },
 }
 
+impl From<WriteBackError> for BackError {
+    fn from(error: WriteBackError) -> Self {
+        match error {
+            WriteBackError::Wire(error) => Self::Wire(error),
+            WriteBackError::Feed(error) => Self::Feed(error),
+        }
+    }
+}
+
+/// One way back under way.
+struct Back<'a> {
+    cx: &'a Cx,
+    o: &'a Observed,
+    endpoints: &'a Endpoints,
+    /// Name of the ConfigMaps that raise etcd's revision.
+    revisions: String,
+}
+
 /// Gives the group back.
 ///
 /// # Errors
 /// See [`BackError`]; carrying it out again goes on.
 pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
+    acts::take_fences(cx, o).await?;
     let endpoints = endpoints::discover(&cx.deps.config).await?;
-    cx.step(StepName::BackOpenDoor, async {
-        door_io::guard(cx).await?;
-        door_io::ensure_open(cx, o, TOKEN).await?;
-        door_io::await_open(cx, o, &endpoints.all).await
-    })
-    .await?;
-    let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
-    let mut writers: Vec<Writer<'_>> = o
-        .crds()
-        .map(|(resource, crd)| Writer::new(cx, resource, crd, wire))
-        .collect();
-    cx.step(StepName::BackWrite, write(&mut writers)).await?;
-    cx.step(StepName::BackBurn, burn(cx, &endpoints, AHEAD))
+    let back = Back {
+        cx,
+        o,
+        endpoints: &endpoints,
+        revisions: format!("reports-server-operator-revisions-{}", cx.target.group),
+    };
+    let mut doors = cx
+        .step(StepName::BackOpenDoor, back.open_door(ROOM))
         .await?;
-    let _still = cx.still().await;
-    if let Err(error) = cx
-        .step(StepName::BackHold, hold(cx, o, &mut writers, &endpoints))
-        .await
-    {
-        // Clients wait: serve them again rather than keep them waiting for a mended cluster.
-        acts::set_gates(cx, &o.resources, GateState::Open, None).await?;
-        return Err(error);
-    }
+    let mut writers = cx.step(StepName::BackWrite, back.compare()).await?;
+    let still = cx.still().await;
+    cx.step(StepName::BackBurn, back.jump(&mut writers, &mut doors))
+        .await?;
+    let held = Clock::now();
+    cx.step(StepName::BackHold, back.hold(&mut writers, &doors))
+        .await?;
+    drop(writers);
+    release(cx, o).await?;
+    let took = held.elapsed();
+    cx.report
+        .update(|status| status.held_milliseconds = u64::try_from(took.as_millis()).ok());
+    drop(still);
+    let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
+    revisions::tidy(wire, (&cx.deps.namespace, &back.revisions)).await?;
+    Ok(())
+}
+
+/// The last step, from the moment on at which etcd has everything: the APIServices are deleted, the
+/// CRDs answer everywhere, and our gates are closed, which ends the watches on our server.
+///
+/// # Errors
+/// See [`BackError`]; carrying it out again goes on.
+pub async fn release(cx: &Cx, o: &Observed) -> Result<(), BackError> {
+    let endpoints = endpoints::discover(&cx.deps.config).await?;
     cx.step(StepName::BackRelease, async {
         acts::release(cx, o).await?;
         confirm(cx, o, &endpoints).await
     })
     .await?;
-    close(cx, o).await?;
+    let closed = acts::set_gates(cx, &o.resources, GateState::Closed, None);
+    cx.step(StepName::BackClose, closed).await?;
     Ok(())
 }
 
-/// The CRDs answer: our gates are closed, which ends the watches on our server.
-///
-/// # Errors
-/// See [`WireError`].
-pub async fn close(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    cx.step(
-        StepName::BackClose,
-        acts::set_gates(cx, &o.resources, GateState::Closed, None),
-    )
-    .await
+/// The doors as we have opened them.
+struct Doors {
+    /// Etcd's revision at which the first of them was opened: all caches begin above it.
+    caches: u64,
+    opened: Vec<Opened>,
 }
 
-/// First pass: everything that differs, while the server serves.
-async fn write(writers: &mut [Writer<'_>]) -> Result<(), BackError> {
-    let mut account = Account::default();
-    for writer in writers {
-        account.add(writer.first_pass().await?);
+impl Back<'_> {
+    /// Opens the door of each CRD anew, `room` above our counter, and waits until it answers
+    /// everywhere.
+    async fn open_door(&self, room: u64) -> Result<Doors, BackError> {
+        let (cx, o) = (self.cx, self.o);
+        door_io::guard(cx).await?;
+        self.raise_revision(self.counter().await? + room).await?;
+        let token = format!("the way back at {}", Timestamp::now());
+        let opened = door_io::open(cx, o, &token).await?;
+        door_io::await_open(cx, o, &self.endpoints.all).await?;
+        let caches = opened.iter().map(|crd| crd.revision).min();
+        Ok(Doors {
+            caches: caches.unwrap_or_default(),
+            opened,
+        })
     }
+
+    /// Writes everything that differs, while the server serves.
+    async fn compare(&self) -> Result<Vec<Writer<'_>>, BackError> {
+        let wire = self
+            .endpoints
+            .all
+            .first()
+            .map_or(&self.cx.wire, |e| &e.wire);
+        let mut writers = Vec::new();
+        let mut account = Account::default();
+        for (resource, crd) in self.o.crds() {
+            let (writer, one) = Writer::begin(self.cx, resource, crd, wire).await?;
+            account.add(one);
+            writers.push(writer);
+        }
+        check(&account)?;
+        Ok(writers)
+    }
+
+    /// Writes until little is left, then lets the counter jump above it, and etcd follow.
+    async fn jump(&self, writers: &mut [Writer<'_>], doors: &mut Doors) -> Result<(), BackError> {
+        let mut room = ROOM;
+        for _ in 0..ATTEMPTS {
+            self.catch_up(writers).await?;
+            if self.counter().await? + MARGIN < doors.caches {
+                break;
+            }
+            room *= 2;
+            *doors = self.open_door(room).await?;
+        }
+        let waiting: usize = writers.iter().map(|w| w.waiting()).sum();
+        let revision = revisions::newest(self.endpoints).await?;
+        let known = self.counter().await?.max(revision);
+        let goal = known + MARGIN + 2 * waiting as u64;
+        writers.iter().for_each(|writer| writer.cut(goal));
+        self.raise_counter(goal).await?;
+        let each = writers.iter_mut().map(|w| w.pass_before_cut(goal, FOLLOW));
+        total(try_join_all(each).await?)?;
+        if revisions::newest(self.endpoints).await? > goal {
+            return Err(BackError::Outgrown);
+        }
+        // What clients write meanwhile is little against what is burnt.
+        self.raise_revision(goal).await?;
+        self.raise_revision(self.counter().await?).await
+    }
+
+    /// Passes, until few changes are left.
+    async fn catch_up(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
+        for _ in 0..PASSES {
+            let waiting: usize = writers.iter().map(|w| w.waiting()).sum();
+            if waiting <= FEW {
+                break;
+            }
+            let each = writers.iter_mut().map(Writer::pass);
+            total(try_join_all(each).await?)?;
+        }
+        Ok(())
+    }
+
+    /// Requests are held; the rest is written. Where that fails, clients are served again rather
+    /// than kept waiting.
+    async fn hold(&self, writers: &mut [Writer<'_>], doors: &Doors) -> Result<(), BackError> {
+        let (cx, o) = (self.cx, self.o);
+        let held = tokio::time::timeout(HOLD, self.write_rest(writers, doors)).await;
+        let error = match held {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => BackError::Late,
+        };
+        acts::set_gates(cx, &o.resources, GateState::Open, None).await?;
+        cx.event(
+            EventType::Warning,
+            reasons::ROLLING_BACK,
+            &format!("{}: {error}", cx.target.group),
+        );
+        Err(error)
+    }
+
+    async fn write_rest(&self, writers: &mut [Writer<'_>], doors: &Doors) -> Result<(), BackError> {
+        let (cx, o) = (self.cx, self.o);
+        let hold = GateSpec {
+            state: GateState::Held,
+            ..GateSpec::default()
+        };
+        let gates = acts::move_gates(cx, &o.resources, &hold).await?;
+        let frozen = gates.iter().filter_map(version_of).max();
+        let frozen = frozen.unwrap_or_default();
+        tokio::try_join!(self.raise_revision(frozen), follow(writers, frozen))?;
+        let each = writers.iter_mut().map(Writer::last_pass);
+        total(try_join_all(each).await?)?;
+        if let Some(crd) = door_io::changed_since(cx, &doors.opened).await? {
+            return Err(BackError::CrdChanged { crd });
+        }
+        let released = GateSpec {
+            released: Some(true),
+            resource_version: Some(revisions::newest(self.endpoints).await?.to_string()),
+            ..hold
+        };
+        // From here on the way leads to the CRDs only, whoever goes it.
+        acts::move_gates(cx, &o.resources, &released).await?;
+        Ok(())
+    }
+
+    /// The newest version that the server has given, to whatever resource.
+    async fn counter(&self) -> Result<u64, BackError> {
+        self.raise_counter(0).await
+    }
+
+    /// Raises that to `goal` at least, and gives it.
+    async fn raise_counter(&self, goal: u64) -> Result<u64, BackError> {
+        let Some(resource) = self.o.resources.first() else {
+            return Ok(goal);
+        };
+        let control = &self.cx.control;
+        Ok(control.raise_floor(resource.name(), goal, FOLLOW).await?)
+    }
+
+    async fn raise_revision(&self, goal: u64) -> Result<(), BackError> {
+        let place = (self.cx.deps.namespace.as_str(), self.revisions.as_str());
+        let say = |left: u64| {
+            if left > ROOM {
+                self.cx.report.update(|status| {
+                    status.message = format!(
+                        "raising etcd's revision above the server's versions: {left} are left"
+                    );
+                });
+            }
+        };
+        revisions::raise(self.endpoints, place, goal, say).await?;
+        Ok(())
+    }
+}
+
+/// Waits until all changes up to `version` are known.
+async fn follow(writers: &[Writer<'_>], version: u64) -> Result<(), BackError> {
+    let each = writers.iter().map(|writer| writer.until(version, FOLLOW));
+    try_join_all(each).await?;
+    Ok(())
+}
+
+fn version_of(gate: &GateSpec) -> Option<u64> {
+    gate.resource_version.as_deref()?.parse().ok()
+}
+
+fn total(accounts: Vec<Account>) -> Result<(), BackError> {
+    let mut account = Account::default();
+    accounts.into_iter().for_each(|one| account.add(one));
     check(&account)
 }
 
@@ -141,55 +366,6 @@ fn check(account: &Account) -> Result<(), BackError> {
         count: account.refused,
         named: account.refused_names.clone(),
     })
-}
-
-/// Requests are held; what has changed since the first pass is written.
-async fn hold(
-    cx: &Cx,
-    o: &Observed,
-    writers: &mut [Writer<'_>],
-    endpoints: &Endpoints,
-) -> Result<(), BackError> {
-    acts::set_gates(cx, &o.resources, GateState::Held, None).await?;
-    let last = writers.iter_mut().map(Writer::last_pass);
-    let mut account = Account::default();
-    for one in try_join_all(last).await? {
-        account.add(one);
-    }
-    check(&account)?;
-    burn(cx, endpoints, 0).await
-}
-
-/// Raises etcd's revision to `ahead` beyond our versions, where that is affordable: then a watch
-/// that goes over to the CRD holds a version which etcd has passed, and misses nothing.
-async fn burn(cx: &Cx, endpoints: &Endpoints, ahead: u64) -> Result<(), BackError> {
-    let stored = cx.control.list(&cx.target.group).await?;
-    let ours = stored
-        .iter()
-        .filter_map(|s| s.status.resource_version.parse::<u64>().ok())
-        .max();
-    let goal = ours.unwrap_or_default() + ahead;
-    let revision = acts::etcd_revision(endpoints).await?;
-    let gap = goal.saturating_sub(revision);
-    if gap == 0 {
-        return Ok(());
-    }
-    if gap > AFFORDABLE {
-        let note = format!(
-            "{}: etcd is {gap} revisions behind the server, more than can be caught up with. \
-             Clients that go on watching at the CRD see nothing until they list anew: restart \
-             them once the group is given back",
-            cx.target.group
-        );
-        cx.event(EventType::Warning, reasons::ROLLING_BACK, &note);
-        return Ok(());
-    }
-    let share = gap.div_ceil(BURNERS);
-    let burners = (0..BURNERS).map(|n| notes::burn(&cx.wire, &cx.deps.namespace, n, share));
-    for burnt in join_all(burners).await {
-        burnt?;
-    }
-    Ok(())
 }
 
 /// Every kube-apiserver answers from the CRDs: discovery and lists.

@@ -1,10 +1,14 @@
 //! Client of the control API: the operator's hand on the server.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use crds::control::{
-    self, Digest, DigestItem, DigestSet, Floor, FloorSpec, Gate, GateSpec, ImportBatch,
-    ImportResult, MAX_DIGEST_ITEMS, StoredResource, StoredResourceList,
+    self, Digest, DigestItem, DigestSet, Fence, FenceStatus, Floor, FloorSpec, Gate, GateSpec,
+    ImportBatch, ImportResult, MAX_DIGEST_ITEMS, StoredResource, StoredResourceList,
 };
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,17 +21,51 @@ const BACKOFF: Duration = Duration::from_millis(50);
 /// Longest pause between two tries.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
+/// How long a fencing token is asked for.
+const FENCE_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Requests to the control API through the kube-apiserver.
 #[derive(Clone)]
 pub struct Control {
     wire: Wire,
+    /// The fencing tokens that were taken, by name of the stored resource.
+    fences: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Control {
     /// Uses `wire` for every request.
     #[must_use]
     pub fn new(wire: Wire) -> Self {
-        Self { wire }
+        Self {
+            wire,
+            fences: Arc::default(),
+        }
+    }
+
+    /// Takes a new fencing token of a resource. From then on this client's gates and imports carry
+    /// it, and those of a client that took one before are refused.
+    ///
+    /// # Errors
+    /// See [`WireError`].
+    pub async fn take_fence(&self, name: &str) -> Result<(), WireError> {
+        let fence = Fence {
+            api_version: control::API_VERSION.to_owned(),
+            kind: "Fence".to_owned(),
+            metadata: named(name),
+            status: FenceStatus::default(),
+        };
+        let uri = path(name, "/fence");
+        let taken: Fence = retry(FENCE_PATIENCE, || self.send(Method::POST, &uri, &fence)).await?;
+        self.fences().insert(name.to_owned(), taken.status.token);
+        Ok(())
+    }
+
+    fn fence(&self, name: &str) -> Option<u64> {
+        self.fences().get(name).copied()
+    }
+
+    fn fences(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.fences.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every resource of `group` that the server stores, sorted by name.
@@ -48,7 +86,20 @@ impl Control {
     /// # Errors
     /// See [`WireError`]; transient failures are not tried again here.
     pub async fn import(&self, name: &str, batch: &ImportBatch) -> Result<ImportResult, WireError> {
-        self.send(Method::POST, &path(name, "/import"), batch).await
+        #[derive(Serialize)]
+        struct Fenced<'a> {
+            #[serde(flatten)]
+            batch: &'a ImportBatch,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            fence: Option<u64>,
+        }
+        let fence = self.fence(name);
+        self.send(
+            Method::POST,
+            &path(name, "/import"),
+            &Fenced { batch, fence },
+        )
+        .await
     }
 
     /// Every entry of a set, page by page into one vector, and the version of the snapshot.
@@ -80,16 +131,17 @@ impl Control {
         }
     }
 
-    /// Sets the gate of a resource; tried again while the failure is transient, for `patience`.
+    /// Sets the gate of a resource, and gives what is in force; tried again while the failure is transient, for `patience`.
     ///
     /// # Errors
     /// The last failure once `patience` is over, at once for one that is not transient.
     pub async fn set_gate(
         &self,
         name: &str,
-        spec: GateSpec,
+        mut spec: GateSpec,
         patience: Duration,
-    ) -> Result<(), WireError> {
+    ) -> Result<GateSpec, WireError> {
+        spec.fence = self.fence(name);
         let gate = Gate {
             api_version: control::API_VERSION.to_owned(),
             kind: "Gate".to_owned(),
@@ -99,10 +151,11 @@ impl Control {
         let uri = path(name, "/gate");
         retry(patience, || self.send::<_, Gate>(Method::PUT, &uri, &gate))
             .await
-            .map(drop)
+            .map(|gate| gate.spec)
     }
 
-    /// Raises the version counter; tried again as in [`Self::set_gate`].
+    /// Raises the version counter, and gives the one in force; tried again as in
+    /// [`Self::set_gate`].
     ///
     /// # Errors
     /// As [`Self::set_gate`].
@@ -111,7 +164,7 @@ impl Control {
         name: &str,
         version: u64,
         patience: Duration,
-    ) -> Result<(), WireError> {
+    ) -> Result<u64, WireError> {
         let floor = Floor {
             api_version: control::API_VERSION.to_owned(),
             kind: "Floor".to_owned(),
@@ -121,11 +174,15 @@ impl Control {
             },
         };
         let uri = path(name, "/floor");
-        retry(patience, || {
+        let raised = retry(patience, || {
             self.send::<_, Floor>(Method::PUT, &uri, &floor)
         })
-        .await
-        .map(drop)
+        .await?;
+        let text = raised.spec.resource_version;
+        text.parse().map_err(|e| WireError::Build {
+            path: uri,
+            message: format!("resourceVersion {text:?} is not a number: {e}"),
+        })
     }
 
     async fn send<B: Serialize + Sync, T: DeserializeOwned>(

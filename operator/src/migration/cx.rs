@@ -125,11 +125,7 @@ impl Cx {
 
     /// Publishes which step runs.
     pub fn show(&self, step: StepName, phase: Phase) {
-        self.report.update(|status| {
-            status.step = Some(step);
-            status.phase = phase;
-            step.describe().clone_into(&mut status.message);
-        });
+        self.report.update(|status| status.begin(step, phase));
     }
 
     /// Publishes an event in the background: a step never waits for one.

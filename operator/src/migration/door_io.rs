@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     acts::patch_json,
+    control::retry,
     cx::Cx,
     door::{self, VERSION},
     endpoints::Endpoint,
@@ -22,6 +23,8 @@ use crds::names::FIELD_MANAGER;
 const PATIENCE: Duration = Duration::from_mins(3);
 /// Pause between two looks at a door that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Pause between two looks at whether somebody has closed it.
+const CLOSED_PAUSE: Duration = Duration::from_secs(1);
 /// Path of policies and bindings.
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -67,19 +70,78 @@ async fn whoami(cx: &Cx) -> Result<String, WireError> {
     })
 }
 
+/// A CRD right after its door was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its name.
+    pub name: String,
+    /// Its generation: any other one is a change by somebody else.
+    pub generation: i64,
+    /// Etcd's revision of the change: the caches of the CRD begin above it.
+    pub revision: u64,
+}
+
 /// Opens the door of every CRD of the group for `token`, all at the same time.
 ///
 /// # Errors
 /// See [`WireError`].
-pub async fn open(cx: &Cx, o: &Observed, token: &str) -> Result<(), WireError> {
+pub async fn open(cx: &Cx, o: &Observed, token: &str) -> Result<Vec<Opened>, WireError> {
     let each = o.crds().map(|(_, crd)| {
         async move {
             let build = |current: &CustomResourceDefinition| door::open_patch(current, token);
-            patch_json(&cx.wire, &crd_path(crd.name()), build).await
+            let opened = patch_json(&cx.wire, &crd_path(crd.name()), build).await?;
+            let revision = opened.metadata.resource_version.as_deref();
+            Ok(Opened {
+                name: crd.name().to_owned(),
+                generation: opened.metadata.generation.unwrap_or_default(),
+                revision: revision.and_then(|r| r.parse().ok()).unwrap_or_default(),
+            })
         }
         .boxed()
     });
-    try_join_all(each).await.map(drop)
+    try_join_all(each).await
+}
+
+/// CRDs whose door is not open although it was opened, and who wrote them last: name of the CRD and
+/// field manager.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn meddlers(cx: &Cx, o: &Observed) -> Result<Vec<(String, String)>, WireError> {
+    let mut found = Vec::new();
+    for (_, crd) in o.crds() {
+        let now: CustomResourceDefinition = cx.wire.get(&crd_path(crd.name())).await?.json()?;
+        let fields = now.metadata.managed_fields.clone().unwrap_or_default();
+        let others = fields.into_iter().filter(|entry| {
+            let ours = entry.manager.as_deref() == Some(FIELD_MANAGER);
+            !ours && entry.subresource.as_deref().unwrap_or_default().is_empty()
+        });
+        let last = others.max_by_key(|entry| entry.time.as_ref().map(|time| time.0));
+        let manager = last.and_then(|entry| entry.manager).unwrap_or_default();
+        let since = crd.object.metadata.generation;
+        if !door::state(&now).is_open() || now.metadata.generation > since.map(|n| n + 1) {
+            found.push((crd.name().to_owned(), manager));
+        }
+    }
+    Ok(found)
+}
+
+/// The first CRD whose specification is not of the generation any more that is given with its name.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn changed_since(cx: &Cx, opened: &[Opened]) -> Result<Option<String>, WireError> {
+    let each = opened.iter().map(|crd| {
+        async move {
+            let reply = cx.wire.get(&crd_path(&crd.name)).await?;
+            let now: CustomResourceDefinition = reply.json()?;
+            let same = now.metadata.generation == Some(crd.generation);
+            Ok((!same).then(|| crd.name.clone()))
+        }
+        .boxed()
+    });
+    let all = try_join_all(each).await?;
+    Ok(all.into_iter().flatten().next())
 }
 
 /// Opens the door of every CRD that has it closed, whatever it was opened for.
@@ -96,7 +158,9 @@ pub async fn ensure_open(cx: &Cx, o: &Observed, token: &str) -> Result<(), WireE
                     door::open_patch(current, token)
                 }
             };
-            patch_json(&cx.wire, &crd_path(crd.name()), build).await
+            patch_json(&cx.wire, &crd_path(crd.name()), build)
+                .await
+                .map(drop)
         }
         .boxed()
     });
@@ -141,7 +205,8 @@ pub async fn unguard(cx: &Cx) -> Result<(), WireError> {
 /// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`.
 ///
 /// # Errors
-/// The last failure after three minutes; at once for one that waiting does not change.
+/// The last failure after three minutes; at once for one that waiting does not change, such as a door
+/// that somebody has closed.
 pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result<(), WireError> {
     let mut each = Vec::new();
     for (resource, _) in o.crds() {
@@ -153,7 +218,33 @@ pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result
                 .map(|endpoint| answers(endpoint, uri.clone()).boxed()),
         );
     }
-    try_join_all(each).await.map(drop)
+    tokio::select! {
+        opened = try_join_all(each) => opened.map(drop),
+        closed = await_closed(cx, o) => closed,
+    }
+}
+
+/// Ends with an error when a door is closed by somebody.
+async fn await_closed(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    loop {
+        tokio::time::sleep(CLOSED_PAUSE).await;
+        for (_, crd) in o.crds() {
+            let path = crd_path(crd.name());
+            let now: CustomResourceDefinition =
+                retry(PATIENCE, || cx.wire.get(&path)).await?.json()?;
+            if !door::state(&now).is_open() {
+                let (group, name) = (cx.target.group.as_str(), crd.name());
+                return Err(WireError::Status {
+                    method: Method::GET,
+                    path: collection(group, VERSION, name),
+                    code: 404,
+                    reason: "NotFound".to_owned(),
+                    message: format!("CRD {name} has no version {VERSION} any more"),
+                    retry_after: None,
+                });
+            }
+        }
+    }
 }
 
 async fn answers(endpoint: &Endpoint, uri: String) -> Result<(), WireError> {

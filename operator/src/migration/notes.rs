@@ -1,15 +1,12 @@
 //! The little that has to be remembered and is nowhere to be read off, in a `ConfigMap` in the
 //! operator's namespace: why a group was given back, and which fault points have fired.
 
-use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-
-use super::wire::{Wire, WireError};
 
 /// Name of the `ConfigMap`.
 pub const NAME: &str = "reports-server-operator-notes";
@@ -74,40 +71,6 @@ impl NoteBook {
             other => other.map(drop),
         }
     }
-}
-
-/// Makes `count` etcd revisions that mean nothing: writes to a `ConfigMap` of our own, one for each
-/// `burner`, deleted at the end.
-///
-/// # Errors
-/// See [`WireError`].
-pub async fn burn(wire: &Wire, namespace: &str, burner: u64, count: u64) -> Result<(), WireError> {
-    let name = format!("reports-server-operator-revisions-{burner}");
-    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
-    let path = format!("{maps}/{name}");
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-    let body = Some(map.to_string().into_bytes());
-    match wire
-        .call(Method::POST, &maps, "application/json", body)
-        .await
-    {
-        Ok(_) => {}
-        Err(e) if e.code() == Some(409) => {}
-        Err(e) => return Err(e),
-    }
-    for n in 0..count {
-        let change = json!({"data": {"burnt": n.to_string()}});
-        wire.call(
-            Method::PATCH,
-            &path,
-            "application/merge-patch+json",
-            Some(change.to_string().into_bytes()),
-        )
-        .await?;
-    }
-    wire.call(Method::DELETE, &path, "application/json", None)
-        .await
-        .map(drop)
 }
 
 /// Key of the note that tells why a group was given back.

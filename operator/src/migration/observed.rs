@@ -226,6 +226,23 @@ impl Observed {
         self.resources.iter().any(|r| r.gate() == state)
     }
 
+    /// Whether the server may have of some resource what etcd has not: it serves it, or whoever held
+    /// its requests on the way back is gone.
+    #[must_use]
+    pub fn is_ahead_of_etcd(&self) -> bool {
+        self.resources.iter().any(|r| match r.gate() {
+            GateState::Open => true,
+            GateState::Held => r.stored.status.settled && !r.stored.status.released,
+            GateState::Closed => false,
+        })
+    }
+
+    /// Whether etcd has everything of some resource, so that its way leads to the CRD only.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.resources.iter().any(|r| r.stored.status.released)
+    }
+
     /// Whether some CRD has the side door open.
     #[must_use]
     pub fn door_open(&self) -> bool {

@@ -82,8 +82,8 @@ pub enum Action {
     Undo,
     /// Write back to etcd, then give the APIServices back.
     Back,
-    /// The CRDs answer and etcd has everything: close the gates.
-    BackClose,
+    /// Etcd has everything, and a gate says so: give the APIServices back, and close the gates.
+    Release,
 }
 
 impl Action {
@@ -106,7 +106,7 @@ impl Action {
             Self::Prune => StepName::Prune,
             Self::Undo => StepName::BackRelease,
             Self::Back => StepName::BackOpenDoor,
-            Self::BackClose => StepName::BackClose,
+            Self::Release => StepName::BackRelease,
         }
     }
 }
@@ -122,6 +122,14 @@ fn wait(step: StepName, problem: Problem) -> Decision {
 /// Decides.
 #[must_use]
 pub fn plan(o: &Observed, target: &GroupTarget) -> Decision {
+    if o.is_released() {
+        // Whoever is wanted by now: the way leads to the CRDs first.
+        return if o.control_available {
+            Decision::Run(Action::Release)
+        } else {
+            wait(StepName::BackRelease, control_unavailable())
+        };
+    }
     match (target.owner, &o.reverted) {
         (ApiOwner::Crd, _) | (_, Some(_)) => back(o),
         (ApiOwner::Server, None) if o.all_ours() => served(o, target),
@@ -138,7 +146,7 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
     if !o.has_crds() {
         return Decision::Run(Action::Register);
     }
-    if o.any_gate(GateState::Open) {
+    if o.is_ahead_of_etcd() {
         if partly {
             // A version that the CRD has gained since the switch.
             return Decision::Run(Action::Refresh);
@@ -258,27 +266,30 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
 
 /// Towards the CRDs.
 fn back(o: &Observed) -> Decision {
-    let open = o.any_gate(GateState::Open);
-    let settled = o.resources.iter().any(|r| r.stored.status.settled);
-    if !o.any_ours() && !open {
+    let ahead = o.is_ahead_of_etcd();
+    if !o.any_ours() && !ahead {
         if !o.gates_are(GateState::Closed) {
-            return Decision::Run(if settled {
-                Action::BackClose
-            } else {
-                Action::CloseGates
-            });
+            return Decision::Run(Action::CloseGates);
         }
         return restored(o);
     }
     if !o.control_available {
         return wait(StepName::BackOpenDoor, control_unavailable());
     }
-    if open && !o.any_ours() {
+    if !o.any_ours() {
         // Only through the public API can our objects be read.
         return Decision::Run(Action::Retake);
     }
-    if !open && !settled {
+    if !ahead {
         return Decision::Run(Action::Undo);
+    }
+    if o.any_gate(GateState::Held) {
+        // Whoever held it is gone. Clients are served before anything else is done.
+        return Decision::Run(Action::Reopen);
+    }
+    if o.has_crds() && o.resources.iter().any(|r| !r.stored.status.settled) {
+        // What etcd got behind our back goes to the server before the server's goes to etcd.
+        return Decision::Run(Action::Settle);
     }
     let without: Vec<&str> = o
         .resources

@@ -35,7 +35,7 @@ impl std::fmt::Display for Right {
 }
 
 /// Resources and verbs that every group needs, with the reason.
-const COMMON: [(&str, &str, &[&str]); 10] = [
+const COMMON: [(&str, &str, &[&str]); 11] = [
     // The state of the CRDs, and the side door in them.
     (
         "apiextensions.k8s.io",
@@ -72,6 +72,11 @@ const COMMON: [(&str, &str, &[&str]); 10] = [
         "control.reports-server.io",
         "storedresources/digest",
         &["get"],
+    ),
+    (
+        "control.reports-server.io",
+        "storedresources/fence",
+        &["create"],
     ),
     (
         "control.reports-server.io",

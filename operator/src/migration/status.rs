@@ -182,4 +182,30 @@ pub struct GroupStatus {
     pub crds_present: bool,
     /// What is in the way, if anything.
     pub problem: Option<Problem>,
+    /// The step in which that happened.
+    pub failed_step: Option<StepName>,
+}
+
+impl GroupStatus {
+    /// Something keeps the present step from its end.
+    pub fn fail(&mut self, problem: Problem) {
+        self.failed_step = self.step;
+        self.problem = Some(problem);
+    }
+
+    /// Nothing is in the way.
+    pub fn succeed(&mut self) {
+        self.failed_step = None;
+        self.problem = None;
+    }
+
+    /// A step begins. What was wrong with an earlier one is not wrong any more.
+    pub fn begin(&mut self, step: StepName, phase: Phase) {
+        if self.failed_step.is_some_and(|failed| failed < step) {
+            self.succeed();
+        }
+        self.step = Some(step);
+        self.phase = phase;
+        step.describe().clone_into(&mut self.message);
+    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    actor,
+    actor, attention,
     metrics::Metrics,
     status::GroupStatus,
     stillness::Stillness,
@@ -44,13 +44,20 @@ pub struct Deps {
 pub struct Supervisor {
     deps: Deps,
     changes: Changes,
-    tasks: Arc<Mutex<BTreeMap<(String, String), Task>>>,
+    tasks: Tasks,
+    /// Follows the APIServices, once there is a task.
+    attention: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,
 }
+
+/// By owner and group.
+type Tasks = Arc<Mutex<BTreeMap<(String, String), Task>>>;
 
 struct Task {
     target: watch::Sender<GroupTarget>,
     status: watch::Receiver<GroupStatus>,
     handle: AbortOnDropHandle<()>,
+    /// Makes the task look again.
+    wake: Arc<Notify>,
 }
 
 impl Supervisor {
@@ -61,12 +68,14 @@ impl Supervisor {
             deps,
             changes: Changes::default(),
             tasks: Arc::default(),
+            attention: Arc::default(),
         }
     }
 
     /// Starts, updates and stops tasks so that `owner` has exactly one for each target. Cheap and
     /// idempotent; call it in every reconcile. Must be called within a tokio runtime.
     pub fn ensure(&self, owner: &Owner, targets: Vec<GroupTarget>) {
+        self.pay_attention();
         let mut tasks = self.lock();
         let wanted: BTreeSet<String> = targets.iter().map(|t| t.group.clone()).collect();
         tasks.retain(|(name, group), _| *name != owner.name || wanted.contains(group));
@@ -111,6 +120,26 @@ impl Supervisor {
         })
     }
 
+    /// Wakes tasks whose APIServices change hands.
+    fn pay_attention(&self) {
+        let mut attention = self
+            .attention
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if attention.is_some() {
+            return;
+        }
+        let tasks = Arc::downgrade(&self.tasks);
+        let notify = move |group: &str| {
+            let Some(tasks) = tasks.upgrade() else { return };
+            let tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_group = tasks.iter().filter(|((_, of), _)| of == group);
+            of_group.for_each(|(_, task)| task.wake.notify_one());
+        };
+        let follow = attention::follow(self.deps.client.clone(), notify);
+        *attention = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
+    }
+
     fn start(&self, owner: &Owner, target: GroupTarget) -> Task {
         let (status_tx, status) = watch::channel(GroupStatus {
             group: target.group.clone(),
@@ -118,16 +147,19 @@ impl Supervisor {
         });
         let (target, target_rx) = watch::channel(target);
         let report = actor::Report::new(status_tx, self.changes.clone(), owner.clone());
+        let wake = Arc::<Notify>::default();
         let handle = tokio::spawn(actor::run(
             self.deps.clone(),
             owner.clone(),
             target_rx,
             report,
+            Arc::clone(&wake),
         ));
         Task {
             target,
             status,
             handle: AbortOnDropHandle::new(handle),
+            wake,
         }
     }
 

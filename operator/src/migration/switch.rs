@@ -23,6 +23,7 @@ use super::{
     observed::Observed,
     plan::SwitchFrom,
     recover::{self, RecoverError},
+    revisions,
     step::StepName,
     wire::{Wire, WireError},
 };
@@ -353,7 +354,7 @@ async fn open(
     endpoints: &Endpoints,
     margin: u64,
 ) -> Result<(), SwitchError> {
-    let floor = acts::etcd_revision(endpoints).await? + margin;
+    let floor = revisions::newest(endpoints).await? + margin;
     let closed: Vec<_> = o
         .resources
         .iter()

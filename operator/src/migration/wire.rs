@@ -85,6 +85,18 @@ impl WireError {
         }
     }
 
+    /// Path of the request, without its query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Status { path, .. }
+            | Self::Transport { path, .. }
+            | Self::Timeout { path, .. }
+            | Self::Decode { path, .. }
+            | Self::Build { path, .. } => path,
+        }
+    }
+
     /// Whether the same request may succeed later without anybody's doing.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -6,6 +6,7 @@ use crds::control::GateState;
 use tokio::time::{Instant, timeout_at};
 
 use super::scope::Scope;
+use crate::cluster::Attachments;
 use crate::http::ApiError;
 use crate::model::GateStatus;
 
@@ -30,6 +31,7 @@ fn passage(gate: &GateStatus, reader: Option<&str>) -> Passage {
         // The holder has to look before it opens or closes.
         GateState::Held => match (reader, gate.holder.as_deref()) {
             (Some(user), Some(holder)) if user == holder => Passage::Pass,
+            (Some(_), _) if gate.serves_reads() => Passage::Pass,
             _ => Passage::Wait,
         },
     }
@@ -44,11 +46,13 @@ pub fn patience() -> Instant {
 /// Waits until the gate lets the request pass, as long as its patience lasts.
 ///
 /// # Errors
-/// 503 with `Retry-After` when the gate is closed, 429 when it was held for too long.
+/// 503 with `Retry-After` when the gate is closed; 429 with `Retry-After` when it was held for too
+/// long, and when it closes on a request that has waited (`docs/decisions/`).
 pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
     let info = &scope.ctx.info;
     let reader = (!info.is_mutating()).then_some(scope.ctx.user.username.as_str());
     let mut gate = scope.resource.gate();
+    let waits = passage(&gate.borrow(), reader) == Passage::Wait;
     let settled = gate.wait_for(|gate| passage(gate, reader) != Passage::Wait);
     let decision = match timeout_at(scope.patience, settled).await {
         Ok(Ok(gate)) => passage(&gate, reader),
@@ -58,6 +62,14 @@ pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
     };
     match decision {
         Passage::Pass => Ok(()),
+        // Who has waited has only met the moment at which its CRD took over.
+        Passage::Refuse if waits => Err(ApiError::too_many_requests(
+            format!(
+                "{} is served by its CRD from now on, try again",
+                scope.name()
+            ),
+            RETRY_AFTER,
+        )),
         Passage::Refuse => Err(ApiError::service_unavailable(
             format!("{} is not served here (yet), try again", scope.name()),
             RETRY_AFTER,
@@ -67,6 +79,22 @@ pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
             RETRY_AFTER,
         )),
     }
+}
+
+/// Waits while the APIService of an open resource leads elsewhere: its CRD may take the same write.
+///
+/// # Errors
+/// 429 with `Retry-After` when that lasts for too long.
+pub async fn attached(attachments: &Attachments, scope: &Scope) -> Result<(), ApiError> {
+    let info = &scope.ctx.info;
+    let (group, version) = (info.api_group.as_str(), info.version.as_str());
+    if attachments.attached(group, version, scope.patience).await {
+        return Ok(());
+    }
+    Err(ApiError::too_many_requests(
+        format!("APIService {version}.{group} does not lead to this server, try again"),
+        RETRY_AFTER,
+    ))
 }
 
 #[cfg(test)]
@@ -88,8 +116,8 @@ mod tests {
     ) {
         let gate = GateStatus {
             state,
-            settled: false,
             holder: Some("holder".into()),
+            ..GateStatus::default()
         };
         assert_eq!(passage(&gate, reader), expected);
     }
@@ -98,9 +126,25 @@ mod tests {
     fn nobody_is_the_holder_of_a_gate_without_one() {
         let gate = GateStatus {
             state: GateState::Held,
-            settled: false,
-            holder: None,
+            ..GateStatus::default()
         };
         assert_eq!(passage(&gate, Some("")), Passage::Wait);
+    }
+
+    #[rstest]
+    #[case::all_there_is(false, Passage::Pass)]
+    #[case::released(true, Passage::Wait)]
+    fn reads_pass_a_held_gate_that_was_open_until_it_is_released(
+        #[case] released: bool,
+        #[case] expected: Passage,
+    ) {
+        let gate = GateStatus {
+            state: GateState::Held,
+            frozen: Some(7),
+            released,
+            ..GateStatus::default()
+        };
+        assert_eq!(passage(&gate, Some("anybody")), expected);
+        assert_eq!(passage(&gate, None), Passage::Wait);
     }
 }

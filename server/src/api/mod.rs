@@ -33,7 +33,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use self::scope::Scope;
-use crate::cluster::{EffectiveDefinitions, NamespaceLookup};
+use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
 use crate::http::negotiation::accept_error;
 use crate::http::{ApiError, ApiHandler, RequestContext};
 use crate::store::Store;
@@ -44,6 +44,7 @@ pub struct Api {
     store: Store,
     definitions: Arc<EffectiveDefinitions>,
     namespaces: Arc<dyn NamespaceLookup>,
+    attachments: Arc<Attachments>,
 }
 
 impl Api {
@@ -58,7 +59,15 @@ impl Api {
             store,
             definitions,
             namespaces,
+            attachments: Arc::default(),
         }
+    }
+
+    /// The same, whose requests wait while the kube-aggregator does not send them here.
+    #[must_use]
+    pub fn attached(mut self, attachments: Arc<Attachments>) -> Self {
+        self.attachments = attachments;
+        self
     }
 
     /// Makes sure that what is read from now on is not older than any write that was answered.
@@ -72,6 +81,7 @@ impl Api {
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
         let scope = Scope::resolve(self, ctx)?;
         gate::pass(&scope).await?;
+        gate::attached(&self.attachments, &scope).await?;
         scope.notes.add(scope.version.deprecation_warning.clone());
         let answered = match scope.ctx.info.verb.as_str() {
             "get" => get::get(self, &scope).await,

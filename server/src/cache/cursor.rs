@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Event, LogError, Resource, resource::Look};
+use crate::model::ResourceId;
 
 /// Why a cursor gives no more events.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +21,10 @@ pub enum CursorError {
     /// The gate was closed or the server shuts down: the watch ends cleanly and the client comes
     /// back.
     #[error("watching has ended")]
-    Closed,
+    Closed {
+        /// Whether everything was given that there was: nothing comes behind the position.
+        complete: bool,
+    },
     /// The database did not answer; nothing was skipped, the same call may be made again.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -37,6 +41,9 @@ pub struct Cursor {
     position: u64,
     epoch: u64,
     wake: watch::Receiver<u64>,
+    milestone: watch::Receiver<u64>,
+    /// Newest milestone that the watcher knows of.
+    told: u64,
 }
 
 impl Cursor {
@@ -45,12 +52,15 @@ impl Cursor {
         position: u64,
         epoch: u64,
         wake: watch::Receiver<u64>,
+        milestone: watch::Receiver<u64>,
     ) -> Self {
         Self {
             resource,
             position,
             epoch,
             wake,
+            milestone,
+            told: position,
         }
     }
 
@@ -61,40 +71,81 @@ impl Cursor {
     /// # Errors
     /// See [`CursorError`].
     pub async fn next(&mut self, max: usize) -> Result<Vec<Arc<Event>>, CursorError> {
+        loop {
+            if let Some(events) = self.next_or_milestone(max, false).await? {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// The same; with `milestones`, `None` when the watcher has been given everything up to a
+    /// milestone that it has not been told of, so that a bookmark is due.
+    ///
+    /// # Errors
+    /// See [`CursorError`].
+    pub async fn next_or_milestone(
+        &mut self,
+        max: usize,
+        milestones: bool,
+    ) -> Result<Option<Vec<Arc<Event>>>, CursorError> {
         let max = max.max(1);
         loop {
             self.wake.mark_unchanged();
+            let milestone = *self.milestone.borrow_and_update();
             match self.resource.look(self.position, self.epoch, max) {
-                Look::Events(events) => return Ok(self.take(events)),
+                Look::Events(events) => return Ok(Some(self.take(events))),
                 Look::UpTo(rv) => self.position = self.position.max(rv),
-                Look::Ended => return Err(CursorError::Closed),
-                Look::TooOld(oldest) => return Err(self.lagged(oldest)),
-                Look::Older { id, floor } => {
-                    let events = self.resource.older(id, self.position, max).await?;
-                    // Rows may have been compacted, or all of them reset, while they were read.
-                    match self.resource.look(self.position, self.epoch, 1) {
-                        Look::Ended => return Err(CursorError::Closed),
-                        Look::TooOld(oldest) => return Err(self.lagged(oldest)),
-                        Look::Older { .. } | Look::Events(_) | Look::UpTo(_) => {}
-                    }
-                    if !events.is_empty() {
-                        return Ok(self.take(events));
-                    }
-                    self.position = floor;
-                    continue;
+                Look::Last(rv) => {
+                    self.position = self.position.max(rv);
+                    return Err(CursorError::Closed { complete: true });
                 }
+                Look::Ended => return Err(CursorError::Closed { complete: false }),
+                Look::TooOld(oldest) => return Err(self.lagged(oldest)),
+                Look::Older { id, floor } => match self.older(id, floor, max).await? {
+                    Some(events) => return Ok(Some(events)),
+                    None => continue,
+                },
             }
-            if self.wake.changed().await.is_err() {
-                return Err(CursorError::Closed);
+            if milestones && self.told < milestone && milestone <= self.position {
+                self.told = milestone;
+                return Ok(None);
+            }
+            let goes_on = tokio::select! {
+                woken = self.wake.changed() => woken.is_ok(),
+                reached = self.milestone.changed(), if milestones => reached.is_ok(),
+            };
+            if !goes_on {
+                return Err(CursorError::Closed { complete: false });
             }
         }
+    }
+
+    /// Events that have left the ring; `None` where there are none up to its `floor`.
+    async fn older(
+        &mut self,
+        id: ResourceId,
+        floor: u64,
+        max: usize,
+    ) -> Result<Option<Vec<Arc<Event>>>, CursorError> {
+        let events = self.resource.older(id, self.position, max).await?;
+        // Rows may have been compacted, or all of them reset, while they were read.
+        match self.resource.look(self.position, self.epoch, 1) {
+            Look::Ended => return Err(CursorError::Closed { complete: false }),
+            Look::TooOld(oldest) => return Err(self.lagged(oldest)),
+            Look::Older { .. } | Look::Events(_) | Look::UpTo(_) | Look::Last(_) => {}
+        }
+        if events.is_empty() {
+            self.position = floor;
+            return Ok(None);
+        }
+        Ok(Some(self.take(events)))
     }
 
     /// The version up to which everything has been given: what a bookmark may carry.
     ///
     /// It also advances while nothing happens to this resource, as far as no event is waiting.
     pub fn position(&mut self) -> u64 {
-        if let Look::UpTo(rv) = self.resource.look(self.position, self.epoch, 1) {
+        if let Look::UpTo(rv) | Look::Last(rv) = self.resource.look(self.position, self.epoch, 1) {
             self.position = self.position.max(rv);
         }
         self.position

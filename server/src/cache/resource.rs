@@ -75,6 +75,8 @@ pub struct Resource {
     /// Value: see [`State::epoch`]. Sent after each change, to wake cursors.
     wake: watch::Sender<u64>,
     gate: watch::Sender<GateStatus>,
+    /// Version that every watcher is to be told of by a bookmark, once it has all up to there.
+    milestone: watch::Sender<u64>,
 }
 
 struct State {
@@ -86,6 +88,9 @@ struct State {
     replayed: HashMap<ObjectKey, Arc<StoredObject>>,
     /// Cursors of an earlier epoch have ended.
     epoch: u64,
+    /// Cursors of an earlier epoch than this one get what is left, and have ended then: no event
+    /// comes any more.
+    last_epoch: u64,
 }
 
 impl Resource {
@@ -102,6 +107,8 @@ impl Resource {
         }
         let ring = Ring::new(shared.ring_limits, record.newest_logged);
         let gate = watch::Sender::new(record.gate.clone());
+        // Who comes back to a server that was started anew may have missed one.
+        let milestone = watch::Sender::new(shared.applied.load(Ordering::Acquire));
         let def = record.def.clone();
         let state = State {
             record,
@@ -109,6 +116,7 @@ impl Resource {
             ring,
             replayed: HashMap::new(),
             epoch: 0,
+            last_epoch: 0,
         };
         Self {
             def,
@@ -117,6 +125,7 @@ impl Resource {
             state: RwLock::new(state),
             wake: watch::Sender::new(0),
             gate,
+            milestone,
         }
     }
 
@@ -187,8 +196,9 @@ impl Resource {
         Ok(Cursor::new(
             Arc::clone(self),
             rv,
-            state.epoch,
+            state.last_epoch,
             self.wake.subscribe(),
+            self.milestone.subscribe(),
         ))
     }
 
@@ -229,17 +239,39 @@ impl Resource {
                 state.forget(&self.shared);
             }
             if gate.state == GateState::Closed && state.record.gate.state != GateState::Closed {
-                state.epoch += 1;
+                state.last_epoch += 1;
             }
             if record.opened.is_some() {
                 state.replayed = HashMap::new();
             }
             state.record = record;
-            state.epoch
+            state.last_epoch
         };
+        if gate.released
+            && let Some(version) = gate.frozen
+        {
+            self.reach_milestone(version);
+        }
         self.gate
             .send_if_modified(|g| std::mem::replace(g, gate.clone()) != gate);
         self.wake.send_replace(epoch);
+    }
+
+    /// The same for a counter that all resources share; one whose gate is not open does not follow.
+    pub(crate) fn reach_milestone_of_counter(&self, counter: u64) {
+        let follows = self.read().record.gate.frozen.is_none();
+        if follows {
+            self.reach_milestone(counter);
+        }
+    }
+
+    /// Has every watcher told of `version` by a bookmark, once it has seen everything up to there.
+    pub(crate) fn reach_milestone(&self, version: u64) {
+        self.milestone.send_if_modified(|known| {
+            let higher = version > *known;
+            *known = version.max(*known);
+            higher
+        });
     }
 
     /// Takes over committed changes, in commit order. All changes of one commit come in one call,
@@ -248,7 +280,7 @@ impl Resource {
         let (events, epoch) = {
             let mut state = self.write();
             let events = changes.into_iter().map(|c| state.change(c)).collect();
-            (events, state.epoch)
+            (events, state.last_epoch)
         };
         self.wake.send_replace(epoch);
         events
@@ -286,7 +318,7 @@ impl Resource {
             state.ring = Ring::new(self.shared.ring_limits, floor);
             state.contents = contents;
             state.record = record;
-            state.epoch
+            state.last_epoch
         };
         self.gate
             .send_if_modified(|g| std::mem::replace(g, gate.clone()) != gate);
@@ -297,8 +329,8 @@ impl Resource {
     pub(crate) fn end_cursors(&self) {
         let epoch = {
             let mut state = self.write();
-            state.epoch += 1;
-            state.epoch
+            state.end_cursors();
+            state.last_epoch
         };
         self.wake.send_replace(epoch);
     }
@@ -307,7 +339,7 @@ impl Resource {
     pub(super) fn look(&self, rv: u64, epoch: u64, max: usize) -> Look {
         let applied = self.applied();
         let state = self.read();
-        if state.epoch != epoch {
+        if epoch < state.epoch {
             return Look::Ended;
         }
         let oldest = state.record.effective_horizon();
@@ -321,6 +353,9 @@ impl Resource {
             };
         }
         match state.ring.after(rv, max) {
+            events if events.is_empty() && epoch < state.last_epoch => {
+                Look::Last(state.current_rv(applied))
+            }
             events if events.is_empty() => Look::UpTo(state.current_rv(applied)),
             events => Look::Events(events),
         }
@@ -374,6 +409,8 @@ pub(super) enum Look {
     Older { id: ResourceId, floor: u64 },
     /// What came next has left the log, which begins at this version.
     TooOld(u64),
+    /// Nothing comes up to this version, nor behind it.
+    Last(u64),
     /// The cursor has ended.
     Ended,
 }
@@ -381,10 +418,10 @@ pub(super) enum Look {
 impl State {
     fn current_rv(&self, applied: u64) -> u64 {
         let least = self.record.least_rv();
-        if self.record.opened.is_some() {
-            least.max(applied)
-        } else {
-            least
+        match (self.record.opened, self.record.gate.frozen) {
+            (None, _) => least,
+            (Some(_), None) => least.max(applied),
+            (Some(_), Some(frozen)) => least.max(frozen),
         }
     }
 
@@ -399,7 +436,12 @@ impl State {
         self.contents = Contents::new(Arc::clone(&shared.indexed_labels));
         self.ring = Ring::new(shared.ring_limits, 0);
         self.replayed = HashMap::new();
-        self.epoch += 1;
+        self.end_cursors();
+    }
+
+    fn end_cursors(&mut self) {
+        self.last_epoch += 1;
+        self.epoch = self.last_epoch;
     }
 
     /// Applies one change; returns its event if it makes one.

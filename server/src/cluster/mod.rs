@@ -1,6 +1,7 @@
 //! What the server learns from the cluster: schemas, namespaces, the groups to serve and the front
 //! proxy's CA. Everything is watched; an answer that the watches have not brought yet is asked for.
 
+mod attachments;
 mod auth_config;
 mod client;
 mod crds;
@@ -10,6 +11,7 @@ mod namespaces;
 mod persist;
 mod serving;
 
+pub use attachments::Attachments;
 pub use auth_config::{AUTH_CONFIG_MAP, AUTH_NAMESPACE, watch_front_proxy};
 pub use client::{ClientError, client};
 pub use crds::CrdWatch;

@@ -27,6 +27,71 @@ pub struct GateStatus {
     pub settled: bool,
     /// User who set the state; reads of this user pass a held gate.
     pub holder: Option<Arc<str>>,
+    /// See [`crds::control::GateSpec::released`].
+    pub released: bool,
+    /// The newest fencing token; see [`crds::control::GateSpec::fence`].
+    pub fence: u64,
+    /// The version that lists and bookmarks carry since the gate, open before, is not open any
+    /// more; other resources may raise the counter meanwhile.
+    pub frozen: Option<u64>,
+    /// Since when it has been held.
+    pub held_since: Option<Timestamp>,
+    /// For how long it was held the last time, in milliseconds.
+    pub last_hold: Option<u64>,
+}
+
+/// Why a gate is not moved: 409.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateRefusal {
+    /// Somebody has taken a newer token.
+    #[error(
+        "the fencing token {given} is not the newest one ({newest}): another operator has taken over"
+    )]
+    Fenced {
+        /// What came.
+        given: u64,
+        /// The newest.
+        newest: u64,
+    },
+    /// Etcd has everything, and the CRD may have been put in charge.
+    #[error("the resource is released to its CRD: its gate can be closed, but not opened")]
+    Released,
+}
+
+impl GateStatus {
+    /// Refuses what carries an old fencing token.
+    ///
+    /// # Errors
+    /// [`GateRefusal::Fenced`].
+    pub fn check_fence(&self, given: Option<u64>) -> Result<(), GateRefusal> {
+        match given {
+            Some(given) if given != self.fence => Err(GateRefusal::Fenced {
+                given,
+                newest: self.fence,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether reads of everybody pass although the gate is held: what is stored is all there is.
+    #[must_use]
+    pub fn serves_reads(&self) -> bool {
+        match self.state {
+            GateState::Open => true,
+            GateState::Held => self.frozen.is_some() && !self.released,
+            GateState::Closed => false,
+        }
+    }
+
+    /// Follows a change of state in time: since when it is held, and for how long it was.
+    fn clock(&mut self, state: GateState, now: Timestamp) {
+        if state == GateState::Held {
+            self.held_since = self.held_since.or(Some(now));
+        } else if let Some(since) = self.held_since.take() {
+            let took = now.duration_since(since).as_millis();
+            self.last_hold = Some(u64::try_from(took).unwrap_or(0));
+        }
+    }
 }
 
 /// Number of a resource in the database. A reset gives it a new one.
@@ -92,7 +157,15 @@ impl ResourceRecord {
         gate: &GateSpec,
         holder: Option<&str>,
         counter: &mut u64,
-    ) -> bool {
+    ) -> Result<bool, GateRefusal> {
+        self.gate.check_fence(gate.fence)?;
+        if self.gate.released && gate.state == GateState::Open {
+            return Err(GateRefusal::Released);
+        }
+        self.freeze(gate, *counter);
+        // To the millisecond, as it is stored.
+        let now = Timestamp::from_millisecond(Timestamp::now().as_millisecond());
+        self.gate.clock(gate.state, now.unwrap_or_default());
         self.gate.state = gate.state;
         self.gate.settled = gate.settled.unwrap_or(self.gate.settled);
         self.gate.holder = holder.map(Into::into);
@@ -100,7 +173,7 @@ impl ResourceRecord {
             self.mirrored = 0;
         }
         if gate.state != GateState::Open || self.opened.is_some() {
-            return false;
+            return Ok(false);
         }
         // Whoever resumes from a version of before has to find everything after it above it.
         let floor = self.least_rv().max(self.horizon.unwrap_or(0));
@@ -109,7 +182,31 @@ impl ResourceRecord {
         let first = if mirrored { self.least_rv() } else { *counter };
         self.horizon = self.horizon.or(Some(first));
         self.opened = Some(*counter);
-        true
+        Ok(true)
+    }
+
+    /// Fixes the version of lists and bookmarks when the gate is not open any more.
+    fn freeze(&mut self, gate: &GateSpec, counter: u64) {
+        let was_open = self.gate.state == GateState::Open && self.opened.is_some();
+        self.gate.frozen = match gate.state {
+            GateState::Open => None,
+            _ if was_open => Some(counter),
+            _ => self.gate.frozen,
+        };
+        self.gate.released = match gate.state {
+            GateState::Held => {
+                let released = gate.released.unwrap_or(self.gate.released);
+                released && self.gate.frozen.is_some()
+            }
+            GateState::Open | GateState::Closed => false,
+        };
+        let wanted = gate
+            .resource_version
+            .as_deref()
+            .and_then(|text| text.parse().ok());
+        if self.gate.released {
+            self.gate.frozen = self.gate.frozen.max(wanted);
+        }
     }
 
     /// The horizon in force: without any import or opening, nothing older than now is known.

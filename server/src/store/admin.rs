@@ -61,7 +61,8 @@ impl Store {
     /// of the mirror: etcd and what is stored have parted, and a mirror has to begin with a reset.
     ///
     /// # Errors
-    /// When the resource is unknown or the store does not take the order.
+    /// When the resource is unknown or the store does not take the order; [`StoreError::Refused`]
+    /// for an old fencing token, and for opening what is released.
     pub async fn set_gate(
         &self,
         resource: &GroupResource,
@@ -74,16 +75,31 @@ impl Store {
             async move {
                 let engine = Arc::clone(&committer.engine);
                 let set = engine.set_gate(id, &gate, holder.as_deref());
-                committer
-                    .transaction(set)
-                    .await
-                    .map(drop)
-                    .map_err(unavailable)
+                let set = committer.transaction(set).await;
+                set.map_err(unavailable)?.0.map_err(StoreError::Refused)
             }
             .boxed()
         })
         .await?;
         Ok(resource.record().gate)
+    }
+
+    /// Takes a new fencing token of a resource: whoever moves its gate or imports with an older
+    /// one is refused from then on.
+    ///
+    /// # Errors
+    /// When the resource is unknown or the store does not take the order.
+    pub async fn take_fence(&self, resource: &GroupResource) -> Result<u64, StoreError> {
+        let id = self.known(resource)?.record().id;
+        self.order(move |committer| {
+            async move {
+                let engine = Arc::clone(&committer.engine);
+                let taken = committer.transaction(engine.take_fence(id)).await;
+                taken.map(|(token, _)| token).map_err(unavailable)
+            }
+            .boxed()
+        })
+        .await
     }
 
     /// Raises the counter, so that the next write of any resource gets a version above `floor`.
@@ -118,7 +134,7 @@ impl Store {
         batch: ImportBatch,
     ) -> Result<ImportResult, StoreError> {
         let resource = self.known(resource)?;
-        let mode = batch.mode;
+        let (mode, fence) = (batch.mode, batch.fence);
         let namespaced = resource.def().namespaced;
         let projects = self.engine().projects();
         // Encoding a thousand objects takes tens of milliseconds.
@@ -126,7 +142,7 @@ impl Store {
             tokio::task::spawn_blocking(move || read_batch(batch, namespaced, projects)).await;
         let batch = read.map_err(unavailable)??;
         if mode == ImportMode::Reset {
-            self.reset(&resource).await?;
+            self.reset(&resource, fence).await?;
         }
         let mut total = ImportOutcome::default();
         for chunk in batch.into_chunks(resource.record().id, CHUNK_ITEMS, CHUNK_BYTES) {
@@ -149,12 +165,12 @@ impl Store {
         })
     }
 
-    async fn reset(&self, resource: &Resource) -> Result<(), StoreError> {
+    async fn reset(&self, resource: &Resource, fence: Option<u64>) -> Result<(), StoreError> {
         let id = resource.record().id;
         self.order(move |committer| {
             async move {
                 let engine = Arc::clone(&committer.engine);
-                let reset = committer.transaction(engine.reset(id)).await;
+                let reset = committer.transaction(engine.reset(id, fence)).await;
                 reset.map_err(unavailable)?.0.map_err(StoreError::Refused)
             }
             .boxed()

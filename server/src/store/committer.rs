@@ -36,6 +36,8 @@ pub(super) struct Committer {
     pub observer: Arc<dyn Observer>,
     /// What the cache holds.
     pub position: Position,
+    /// Newest version of a change that was applied to the cache.
+    pub newest_write: u64,
     /// False after a transaction whose outcome is not known: the database may be ahead of the
     /// cache, and is asked before anything else is written.
     pub in_step: bool,

@@ -101,6 +101,8 @@ pub(crate) struct ImportChunk {
     pub items: Vec<ImportEntry>,
     pub progress: Option<u64>,
     pub horizon: Option<u64>,
+    /// See [`GateSpec::fence`].
+    pub fence: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -204,7 +206,11 @@ pub(crate) trait Engine: Log {
     async fn define(&self, def: &ResourceDef) -> Result<Commit<ResourceRecord>, EngineError>;
 
     /// Forgets everything of a resource but its name, unless its gate is not closed.
-    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError>;
+    async fn reset(
+        &self,
+        id: ResourceId,
+        fence: Option<u64>,
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError>;
 
     /// Imports a chunk.
     async fn import(
@@ -218,7 +224,10 @@ pub(crate) trait Engine: Log {
         id: ResourceId,
         gate: &GateSpec,
         holder: Option<&str>,
-    ) -> Result<Commit<()>, EngineError>;
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError>;
+
+    /// Takes a new fencing token, and gives it.
+    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError>;
 
     /// Raises the counter to `floor` at least.
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError>;

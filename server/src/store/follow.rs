@@ -117,7 +117,9 @@ impl Committer {
     }
 
     /// Applies changes, and gives the event of each in the same order.
-    pub fn apply(&self, changes: Vec<(ResourceId, Change)>) -> Vec<Option<Arc<Event>>> {
+    pub fn apply(&mut self, changes: Vec<(ResourceId, Change)>) -> Vec<Option<Arc<Event>>> {
+        let newest = changes.iter().map(|(_, change)| change.object.rv).max();
+        self.newest_write = self.newest_write.max(newest.unwrap_or(0));
         let mut events = vec![None; changes.len()];
         let mut by_resource: HashMap<ResourceId, (Vec<usize>, Vec<Change>)> = HashMap::new();
         for (place, (id, change)) in changes.into_iter().enumerate() {
@@ -163,12 +165,21 @@ impl Committer {
     }
 
     /// Publishes that the cache has everything up to `position`.
+    ///
+    /// A counter that was raised without a write tells those who watch that nothing happened up to
+    /// there: the version is a milestone.
     pub fn reached(&mut self, position: Position) {
+        let raised = position.counter > self.position.counter.max(self.newest_write);
         self.position = position;
         self.shared
             .applied
             .store(position.counter, Ordering::Release);
         self.shared.commits.send_replace(position);
+        if raised {
+            for resource in self.registry.all() {
+                resource.reach_milestone_of_counter(position.counter);
+            }
+        }
     }
 
     /// Fills the cache at the start.

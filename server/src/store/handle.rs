@@ -121,6 +121,7 @@ impl Store {
             counters: Arc::clone(&counters),
             observer: options.observer,
             position: Position::default(),
+            newest_write: 0,
             in_step: true,
         };
         committer.load().await?;

@@ -20,8 +20,16 @@ use crate::{
 /// An etcd copy that was imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
+    /// Empty where a copy was about to be made, and nobody has told of it since.
     pub uid: String,
     pub rv: u64,
+}
+
+impl Mark {
+    /// Whether it may stand for a copy with this uid.
+    fn is_of(&self, uid: &str) -> bool {
+        self.uid.is_empty() || self.uid == uid
+    }
 }
 
 /// The last imported event of a key.
@@ -63,6 +71,10 @@ pub(super) fn plan(
     record: ResourceRecord,
     position: Position,
 ) -> Result<Plan, Refusal> {
+    record
+        .gate
+        .check_fence(chunk.fence)
+        .map_err(|refusal| refusal.to_string())?;
     admit(chunk.mode, &record)?;
     let had_events = record.newest_logged > 0;
     let plan = Plan {
@@ -79,6 +91,7 @@ pub(super) fn plan(
             ImportMode::Mirror | ImportMode::Reset => planner.mirror(entry),
             ImportMode::Straggler => planner.straggler(entry),
             ImportMode::Pruned => planner.pruned(&entry),
+            ImportMode::WrittenBack => planner.written_back(entry),
         }
     }
     let mut plan = planner.plan;
@@ -109,6 +122,11 @@ fn admit(mode: ImportMode, record: &ResourceRecord) -> Result<(), Refusal> {
         (ImportMode::Straggler, _, None) => Err(format!(
             "the gate of {name} was never opened: what etcd has is still to be mirrored"
         )),
+        (ImportMode::WrittenBack, GateState::Closed, _) | (ImportMode::WrittenBack, _, None) => {
+            Err(format!(
+                "{name} is not served: nothing of it is written back to etcd"
+            ))
+        }
         _ => Ok(()),
     }
 }
@@ -179,10 +197,23 @@ impl Planner {
         self.plan.marks.insert(key.clone(), mark);
     }
 
+    /// Marks a copy that was written from what is stored here, or is about to be.
+    fn written_back(&mut self, entry: ImportEntry) {
+        let mark = Mark {
+            uid: entry.uid,
+            rv: entry.rv,
+        };
+        if self.view.marks.get(&entry.key) == Some(&mark) {
+            return self.unchanged();
+        }
+        self.mark(&entry.key, Some(mark));
+        self.plan.outcome.imported += 1;
+    }
+
     /// Forgets the mark of a copy that is gone.
     fn pruned(&mut self, entry: &ImportEntry) {
         match self.view.marks.get(&entry.key) {
-            Some(mark) if mark.uid == entry.uid => {
+            Some(mark) if mark.is_of(&entry.uid) => {
                 self.mark(&entry.key, None);
                 self.plan.outcome.imported += 1;
             }

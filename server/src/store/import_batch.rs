@@ -17,6 +17,7 @@ pub(super) struct Batch {
     entries: Vec<ImportEntry>,
     progress: Option<u64>,
     horizon: Option<u64>,
+    fence: Option<u64>,
 }
 
 /// Reads a batch; `namespaced` says whether the items have to name a namespace, `projects` whether
@@ -51,6 +52,7 @@ pub(super) fn read_batch(
         entries,
         progress,
         horizon,
+        fence: batch.fence,
     })
 }
 
@@ -63,6 +65,7 @@ impl Batch {
             entries,
             progress,
             horizon,
+            fence,
         } = self;
         let chunk = |horizon| ImportChunk {
             resource,
@@ -70,6 +73,7 @@ impl Batch {
             items: Vec::new(),
             progress: None,
             horizon,
+            fence,
         };
         let mut chunks = Vec::new();
         let mut last = chunk(horizon);
@@ -121,11 +125,24 @@ fn read_item(
         };
         return Err((".metadata.namespace", reason.to_owned()));
     }
-    if uid.is_empty() {
+    if uid.is_empty() && mode != ImportMode::WrittenBack {
         return Err((".metadata.uid", "must be set".to_owned()));
     }
     let key = ObjectKey::new(namespace, name);
     let uid = uid.to_owned();
+    if mode == ImportMode::WrittenBack {
+        let rv = match text("resourceVersion") {
+            "" if uid.is_empty() => 0,
+            text => parse_rv(text).map_err(|reason| (".metadata.resourceVersion", reason))?,
+        };
+        return Ok(ImportEntry {
+            type_,
+            key,
+            uid,
+            rv,
+            object: None,
+        });
+    }
     if mode == ImportMode::Pruned {
         return Ok(ImportEntry {
             type_,

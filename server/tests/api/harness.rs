@@ -176,6 +176,7 @@ impl Server {
         let spec = GateSpec {
             state,
             settled: None,
+            ..GateSpec::default()
         };
         let resource = GroupResource::new(group, plural);
         self.store

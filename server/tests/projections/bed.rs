@@ -66,6 +66,7 @@ impl Bed {
         let gate = GateSpec {
             state,
             settled: None,
+            ..GateSpec::default()
         };
         self.store
             .set_gate(&resource(kind), gate, Some("test"))

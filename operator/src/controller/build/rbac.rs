@@ -82,6 +82,8 @@ pub(crate) fn schema_reader_rules() -> Vec<PolicyRule> {
         read("", "namespaces"),
         // Schemas, names and columns of the served groups.
         read("apiextensions.k8s.io", "customresourcedefinitions"),
+        // Whether requests are still sent here: while they are not, they wait.
+        read("apiregistration.k8s.io", "apiservices"),
     ]
 }
 

@@ -99,7 +99,7 @@ impl Batcher {
             mode: ImportMode::Mirror,
             items: std::mem::take(&mut self.items),
             progress: self.bookmark.take().map(|v| v.to_string()),
-            horizon: None,
+            ..ImportBatch::default()
         };
         self.bytes = 0;
         Some((batch, self.position.take()))

@@ -245,6 +245,7 @@ async fn begin(
         let gate = GateSpec {
             state: GateState::Closed,
             settled: Some(false),
+            ..GateSpec::default()
         };
         source
             .control

@@ -318,11 +318,18 @@ fn the_way_back_step_by_step() {
         action(&observed(Holder::Crd, GateState::Open, true), &t),
         Action::Retake
     );
-    // Released, not closed yet.
+    // Held by somebody who is gone: clients are served first.
     assert_eq!(
-        action(&observed(Holder::Crd, GateState::Held, true), &t),
-        Action::BackClose
+        action(&observed(Holder::Ours, GateState::Held, true), &t),
+        Action::Reopen
     );
+    // Released: that way is gone to its end, whatever is wanted by then.
+    for holder in [Holder::Ours, Holder::Crd] {
+        for wanted in [&t, &target()] {
+            let o = released(holder.clone());
+            assert_eq!(action(&o, wanted), Action::Release);
+        }
+    }
     let done = observed(Holder::Crd, GateState::Closed, true);
     assert!(matches!(
         plan(&done, &t),
@@ -336,11 +343,20 @@ fn the_way_back_step_by_step() {
         action(&observed(Holder::Ours, GateState::Held, false), &t),
         Action::Undo
     );
-    // Changed one's mind after the release: etcd has everything, the copy begins anew.
-    assert_eq!(
-        action(&observed(Holder::Crd, GateState::Held, true), &target()),
-        Action::CloseGates
-    );
+    // Taken away while requests were held: the server has what etcd may lack.
+    for wanted in [&t, &target()] {
+        assert_eq!(
+            action(&observed(Holder::Crd, GateState::Held, true), wanted),
+            Action::Retake
+        );
+    }
+    // Taken back: what etcd got meanwhile is looked for before anything is written there.
+    let mut o = observed(Holder::Ours, GateState::Open, false);
+    assert_eq!(action(&o, &t), Action::Settle);
+    o.resources
+        .iter_mut()
+        .for_each(|r| r.stored.status.settled = true);
+    assert_eq!(action(&o, &t), Action::Back);
     // Changed one's mind before the release: we still have everything.
     assert_eq!(
         action(&observed(Holder::Ours, GateState::Held, true), &target()),
@@ -390,6 +406,15 @@ fn a_reverted_group_goes_back_and_stays_there() {
     assert!(message.contains("slow"));
 }
 
+/// Held, and written back to etcd whole.
+fn released(holder: Holder) -> Observed {
+    let mut o = observed(holder, GateState::Held, true);
+    o.resources
+        .iter_mut()
+        .for_each(|r| r.stored.status.released = true);
+    o
+}
+
 fn gate() -> impl Strategy<Value = GateState> {
     prop_oneof![
         Just(GateState::Closed),
@@ -411,7 +436,8 @@ fn holder() -> impl Strategy<Value = Holder> {
 prop_compose! {
     fn any_observed()(
         holders in prop::collection::vec(holder(), 1..3),
-        gates in prop::collection::vec((gate(), any::<bool>(), any::<bool>()), 1..3),
+        gates in prop::collection::vec(
+            (gate(), any::<bool>(), any::<bool>(), any::<bool>()), 1..3),
         mirrors in prop_oneof![Just(MirrorStage::Missing), Just(MirrorStage::Copying),
             Just(MirrorStage::Following)],
         (verified, available, pruned, since) in
@@ -421,8 +447,11 @@ prop_compose! {
         o.versions = holders.into_iter().map(version).collect();
         o.resources = gates
             .into_iter()
-            .map(|(gate, settled, has_crd)| {
-                resource("policyreports", gate, settled, has_crd.then(|| crd("policyreports")))
+            .map(|(gate, settled, has_crd, released)| {
+                let crd = has_crd.then(|| crd("policyreports"));
+                let mut resource = resource("policyreports", gate, settled, crd);
+                resource.stored.status.released = released && gate == GateState::Held && settled;
+                resource
             })
             .collect();
         o.mirrors = mirrors;
@@ -456,13 +485,18 @@ proptest! {
                     prop_assert!(!o.any_gate(GateState::Open));
                 }
                 // Gates are closed only where our server answers for nothing.
-                Action::CloseGates | Action::BackClose => {
-                    prop_assert!(!o.any_ours() && !o.any_gate(GateState::Open));
+                Action::CloseGates => {
+                    prop_assert!(!o.any_ours() && !o.is_ahead_of_etcd());
+                }
+                // The APIServices are given back only where etcd has everything.
+                Action::Release => prop_assert!(o.is_released()),
+                // Nobody serves what the CRD may serve already.
+                Action::Reopen | Action::Retake | Action::Back => {
+                    prop_assert!(!o.is_released());
                 }
                 // Given back without writing back only where the server has taken no write.
                 Action::Undo if o.has_crds() => {
-                    let settled = o.resources.iter().any(|r| r.stored.status.settled);
-                    prop_assert!(!o.any_gate(GateState::Open) && (!settled || !crd_owner));
+                    prop_assert!(!o.is_ahead_of_etcd());
                 }
                 // An import may begin only where nobody is served by us.
                 Action::Mirror => prop_assert!(!o.any_ours() && !o.any_gate(GateState::Open)),

@@ -6,7 +6,8 @@ use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{body, named, output, refused};
-use crate::api::Api;
+use crate::api::options::parse_uint;
+use crate::api::{Api, control::body::invalid};
 use crate::http::{ApiError, RequestContext};
 use crate::model::GateStatus;
 
@@ -24,12 +25,16 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
 /// Moves the gate; the user becomes its holder.
 ///
 /// # Errors
-/// 400 for a body that is no gate, and what the store refuses.
+/// 400 for a body that is no gate, 422 for what is no version, 409 for an old fencing token and for
+/// opening what is released, and what the store refuses.
 pub async fn update(api: &Api, ctx: &RequestContext, bytes: &[u8]) -> Result<Response, ApiError> {
     let resource = named(api, ctx)?;
     let wanted: Gate = body::read(ctx, bytes, KIND)?;
     let name = &resource.def().resource;
     let user = ctx.user.username.as_str();
+    if let Some(version) = &wanted.spec.resource_version {
+        parse_uint(version).map_err(|error| invalid(ctx, KIND, "spec.resourceVersion", &error))?;
+    }
     let state = wanted.spec.state;
     let gate = api
         .store
@@ -51,6 +56,9 @@ fn describe(ctx: &RequestContext, gate: &GateStatus) -> Gate {
         spec: GateSpec {
             state: gate.state,
             settled: Some(gate.settled),
+            released: gate.released.then_some(true),
+            resource_version: gate.frozen.map(|rv| rv.to_string()),
+            fence: Some(gate.fence),
         },
     }
 }

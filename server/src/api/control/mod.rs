@@ -6,6 +6,7 @@
 mod body;
 mod database;
 mod digest;
+mod fence;
 mod floor;
 mod gate;
 mod import;
@@ -45,9 +46,11 @@ pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Re
         ("digest", "get") => digest::get(api, ctx).await,
         ("gate", "get") => gate::get(api, ctx),
         ("gate", "update") => gate::update(api, ctx, body).await,
+        ("fence", "get") => fence::get(api, ctx),
+        ("fence", "create") => fence::create(api, ctx).await,
         ("floor", "get") => floor::get(api, ctx),
         ("floor", "update") => floor::update(api, ctx, body).await,
-        ("" | "import" | "digest" | "gate" | "floor", verb) => {
+        ("" | "import" | "digest" | "gate" | "fence" | "floor", verb) => {
             Err(ApiError::method_not_allowed(GROUP, PLURAL, verb))
         }
         _ => Err(not_found(&info.name)),

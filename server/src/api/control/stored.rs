@@ -4,6 +4,7 @@ use axum::response::Response;
 use crds::control::{
     API_VERSION, StoredResource, StoredResourceList, StoredResourceStatus, stored_resource_name,
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::{named, output};
@@ -22,6 +23,8 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
     ("Horizon", "string", ".status.horizon", 1),
     ("Mirrored", "string", ".status.mirroredResourceVersion", 1),
     ("Imported", "integer", ".status.imported", 1),
+    ("Held", "integer", ".status.heldMilliseconds", 1),
+    ("LastHold", "integer", ".status.lastHoldMilliseconds", 1),
     ("Schema", "string", ".status.schemaSource", 1),
 ];
 
@@ -58,6 +61,12 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
         &output::printer(COLUMNS)?,
         &describe(&resource, &api.definitions.load()),
     )
+}
+
+/// Milliseconds since a moment.
+fn age(since: Timestamp) -> u64 {
+    let age = Timestamp::now().duration_since(since).as_millis();
+    u64::try_from(age).unwrap_or(0)
 }
 
 fn describe(resource: &Resource, served: &Served) -> StoredResource {
@@ -100,6 +109,9 @@ fn describe(resource: &Resource, served: &Served) -> StoredResource {
             imported: record.imported,
             gate: record.gate.state,
             settled: record.gate.settled,
+            released: record.gate.released,
+            held_milliseconds: record.gate.held_since.map(age),
+            last_hold_milliseconds: record.gate.last_hold,
         },
     }
 }

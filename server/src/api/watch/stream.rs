@@ -53,6 +53,8 @@ enum Next {
     Bookmark,
     /// An error for the client, after which it ends.
     Fail(ApiError),
+    /// Everything was given; it ends with the version up to which that is so.
+    Last,
     End,
 }
 
@@ -85,6 +87,13 @@ impl Watch {
                 }
                 Next::Fail(error) => {
                     out.extend_from_slice(&frame::error(&self.view, &error)?);
+                    return Ok(false);
+                }
+                Next::Last => {
+                    if self.options.allow_watch_bookmarks {
+                        let rv = self.cursor.position();
+                        self.bookmark(out, rv, false)?;
+                    }
                     return Ok(false);
                 }
                 Next::End => return Ok(false),
@@ -141,18 +150,25 @@ impl Watch {
             () = self.shutdown.cancelled() => Next::End,
             () = sleep_until(self.schedule.end) => Next::End,
             () = sleep_until(self.next_bookmark), if bookmarks => Next::Bookmark,
-            events = self.cursor.next(BATCH) => match events {
-                Ok(events) => Next::Events(events),
-                Err(CursorError::Closed) => Next::End,
-                Err(CursorError::Lagged { position, oldest }) => {
-                    Next::Fail(ApiError::too_old_resource_version(position, oldest))
-                }
-                Err(CursorError::Log(error)) => {
-                    // Nothing was skipped: the client goes on from its last event.
-                    tracing::warn!(%error, "a watch ends because the change log cannot be read");
-                    Next::End
-                }
-            },
+            event = self.cursor.next_or_milestone(BATCH, bookmarks) => told(event),
+        }
+    }
+}
+
+/// What comes of what a cursor says; without events a bookmark is due.
+fn told(event: Result<Option<Vec<Arc<Event>>>, CursorError>) -> Next {
+    match event {
+        Ok(None) => Next::Bookmark,
+        Ok(Some(events)) => Next::Events(events),
+        Err(CursorError::Closed { complete: true }) => Next::Last,
+        Err(CursorError::Closed { complete: false }) => Next::End,
+        Err(CursorError::Lagged { position, oldest }) => {
+            Next::Fail(ApiError::too_old_resource_version(position, oldest))
+        }
+        Err(CursorError::Log(error)) => {
+            // Nothing was skipped: the client goes on from its last event.
+            tracing::warn!(%error, "a watch ends because the change log cannot be read");
+            Next::End
         }
     }
 }

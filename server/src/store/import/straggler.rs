@@ -21,7 +21,7 @@ impl Planner {
 
     fn unseen_state(&mut self, entry: ImportEntry) {
         let mark = self.view.marks.get(&entry.key);
-        if mark.is_some_and(|m| m.uid == entry.uid && m.rv >= entry.rv) {
+        if mark.is_some_and(|m| m.uid == entry.uid && m.rv >= entry.rv || m.uid.is_empty()) {
             return self.unchanged();
         }
         let stored = self.view.objects.get(&entry.key);

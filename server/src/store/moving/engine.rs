@@ -235,8 +235,12 @@ impl Engine for Movable {
         forward!(self.define(def))
     }
 
-    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        forward!(self.reset(id))
+    async fn reset(
+        &self,
+        id: ResourceId,
+        fence: Option<u64>,
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+        forward!(self.reset(id, fence))
     }
 
     async fn import(
@@ -266,7 +270,7 @@ impl Engine for Movable {
         id: ResourceId,
         gate: &GateSpec,
         holder: Option<&str>,
-    ) -> Result<Commit<()>, EngineError> {
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
         let set = forward!(self.set_gate(id, gate, holder));
         if gate.state == GateState::Open
             && let Some(watched) = &mut *self.watched()
@@ -274,6 +278,10 @@ impl Engine for Movable {
             watched.opened.insert(id);
         }
         set
+    }
+
+    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+        forward!(self.take_fence(id))
     }
 
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {

@@ -175,9 +175,13 @@ impl Engine for Renumbered {
         Ok(commit)
     }
 
-    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+    async fn reset(
+        &self,
+        id: ResourceId,
+        fence: Option<u64>,
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
         let id = self.numbers.there(id);
-        Ok(self.known(self.engine.reset(id).await?))
+        Ok(self.known(self.engine.reset(id, fence).await?))
     }
 
     async fn import(
@@ -193,9 +197,14 @@ impl Engine for Renumbered {
         id: ResourceId,
         gate: &GateSpec,
         holder: Option<&str>,
-    ) -> Result<Commit<()>, EngineError> {
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
         let id = self.numbers.there(id);
         Ok(self.known(self.engine.set_gate(id, gate, holder).await?))
+    }
+
+    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+        let id = self.numbers.there(id);
+        Ok(self.known(self.engine.take_fence(id).await?))
     }
 
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {

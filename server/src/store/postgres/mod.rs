@@ -234,8 +234,12 @@ impl Engine for Postgres {
         resources::define(Tx::begin(self).await?, def).await
     }
 
-    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        resources::reset(Tx::begin(self).await?, id).await
+    async fn reset(
+        &self,
+        id: ResourceId,
+        fence: Option<u64>,
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+        resources::reset(Tx::begin(self).await?, id, fence).await
     }
 
     async fn import(
@@ -250,8 +254,12 @@ impl Engine for Postgres {
         id: ResourceId,
         gate: &GateSpec,
         holder: Option<&str>,
-    ) -> Result<Commit<()>, EngineError> {
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
         resources::set_gate(Tx::begin(self).await?, id, gate, holder).await
+    }
+
+    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+        resources::take_fence(Tx::begin(self).await?, id).await
     }
 
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {

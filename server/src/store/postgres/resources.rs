@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use crds::control::{GateSpec, GateState};
+use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
 use super::{
@@ -67,8 +68,12 @@ pub(super) async fn define(
 pub(super) async fn reset(
     mut tx: Tx<'_>,
     id: ResourceId,
+    fence: Option<u64>,
 ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
     let record = needed(&tx, id).await?;
+    if let Err(refusal) = record.gate.check_fence(fence) {
+        return tx.rollback(Err(refusal.to_string())).await;
+    }
     if record.gate.state != GateState::Closed {
         let refusal = format!(
             "the gate of {} is {:?}: a Reset needs it closed",
@@ -86,7 +91,8 @@ pub(super) async fn reset(
             "UPDATE reports_server.resources SET
                  id = nextval(pg_get_serial_sequence('reports_server.resources', 'id')),
                  settled = false, opened_rv = NULL, horizon = NULL, mirrored = 0,
-                 newest_imported = 0, newest_logged = 0, imported = 0
+                 newest_imported = 0, newest_logged = 0, imported = 0, released = false,
+                 frozen_rv = NULL
              WHERE cluster = $1 AND id = $2 RETURNING id",
             &[(tx.cluster(), Type::INT4), (&id.0, Type::INT8)],
         )
@@ -104,9 +110,12 @@ pub(super) async fn set_gate(
     id: ResourceId,
     gate: &GateSpec,
     holder: Option<&str>,
-) -> Result<Commit<()>, EngineError> {
+) -> Result<Commit<Result<(), Refusal>>, EngineError> {
     let mut record = needed(&tx, id).await?;
-    let opens = record.set_gate(gate, holder, &mut tx.position.counter);
+    let opens = match record.set_gate(gate, holder, &mut tx.position.counter) {
+        Ok(opens) => opens,
+        Err(refusal) => return tx.rollback(Err(refusal.to_string())).await,
+    };
     if opens {
         // From now on nothing is mirrored any more.
         tx.execute(
@@ -117,7 +126,17 @@ pub(super) async fn set_gate(
     }
     save(&mut tx, &record).await?;
     tx.records.push(record);
-    tx.commit(()).await
+    tx.commit(Ok(())).await
+}
+
+/// Takes a new fencing token; see [`crate::store::Store::take_fence`].
+pub(super) async fn take_fence(mut tx: Tx<'_>, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+    let mut record = needed(&tx, id).await?;
+    record.gate.fence += 1;
+    let token = record.gate.fence;
+    save(&mut tx, &record).await?;
+    tx.records.push(record);
+    tx.commit(token).await
 }
 
 /// Writes what may change of a record.
@@ -125,7 +144,8 @@ pub(super) async fn save(tx: &mut Tx<'_>, record: &ResourceRecord) -> Result<(),
     tx.execute(
         "UPDATE reports_server.resources SET gate = $3, settled = $4, holder = $5,
              opened_rv = $6, horizon = $7, mirrored = $8, newest_imported = $9,
-             newest_logged = $10, imported = $11
+             newest_logged = $10, imported = $11, fence = $12, released = $13, frozen_rv = $14,
+             held_since = $15, last_hold = $16
          WHERE cluster = $1 AND id = $2",
         &[
             (tx.cluster(), Type::INT4),
@@ -139,6 +159,14 @@ pub(super) async fn save(tx: &mut Tx<'_>, record: &ResourceRecord) -> Result<(),
             (&db(record.newest_imported), Type::INT8),
             (&db(record.newest_logged), Type::INT8),
             (&db(record.imported), Type::INT8),
+            (&db(record.gate.fence), Type::INT8),
+            (&record.gate.released, Type::BOOL),
+            (&record.gate.frozen.map(db), Type::INT8),
+            (
+                &record.gate.held_since.map(Timestamp::as_millisecond),
+                Type::INT8,
+            ),
+            (&record.gate.last_hold.map(db), Type::INT8),
         ],
     )
     .await?;

@@ -191,6 +191,12 @@ pub(super) fn record(row: &Row) -> Result<ResourceRecord, EngineError> {
             state,
             settled: column(row, "settled")?,
             holder: holder.map(Into::into),
+            released: column(row, "released")?,
+            fence: number(row, "fence")?,
+            frozen: optional_number(row, "frozen_rv")?,
+            held_since: column::<Option<i64>>(row, "held_since")?
+                .and_then(|at| Timestamp::from_millisecond(at).ok()),
+            last_hold: optional_number(row, "last_hold")?,
         },
         opened: optional_number(row, "opened_rv")?,
         horizon: optional_number(row, "horizon")?,

@@ -147,8 +147,12 @@ impl Engine for Sqlite {
         resources::define(self.writer.begin().await?, def).await
     }
 
-    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        resources::reset(self.writer.begin().await?, id).await
+    async fn reset(
+        &self,
+        id: ResourceId,
+        fence: Option<u64>,
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+        resources::reset(self.writer.begin().await?, id, fence).await
     }
 
     async fn import(
@@ -163,8 +167,12 @@ impl Engine for Sqlite {
         id: ResourceId,
         gate: &GateSpec,
         holder: Option<&str>,
-    ) -> Result<Commit<()>, EngineError> {
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
         resources::set_gate(self.writer.begin().await?, id, gate, holder).await
+    }
+
+    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+        resources::take_fence(self.writer.begin().await?, id).await
     }
 
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {

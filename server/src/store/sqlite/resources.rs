@@ -7,7 +7,7 @@ use sqlx::SqliteConnection;
 use super::{
     connection::Tx,
     read::record_of,
-    rows::{db, gate_text},
+    rows::{db, gate_text, millis},
 };
 use crate::{
     model::{ResourceDef, ResourceId, ResourceRecord},
@@ -45,8 +45,12 @@ pub(super) async fn define(
 pub(super) async fn reset(
     mut tx: Tx,
     id: ResourceId,
+    fence: Option<u64>,
 ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
     let record = needed(&mut tx, id).await?;
+    if let Err(refusal) = record.gate.check_fence(fence) {
+        return tx.rollback(Err(refusal.to_string())).await;
+    }
     if record.gate.state != GateState::Closed {
         let refusal = format!(
             "the gate of {} is {:?}: a Reset needs it closed",
@@ -66,7 +70,8 @@ pub(super) async fn reset(
     .await?;
     sqlx::query(
         "UPDATE resources SET id = ?, settled = 0, opened_rv = NULL, horizon = NULL, mirrored = 0,
-             newest_imported = 0, newest_logged = 0, imported = 0 WHERE id = ?",
+             newest_imported = 0, newest_logged = 0, imported = 0, released = 0, frozen_rv = NULL
+         WHERE id = ?",
     )
     .bind(fresh)
     .bind(id.0)
@@ -83,9 +88,12 @@ pub(super) async fn set_gate(
     id: ResourceId,
     gate: &GateSpec,
     holder: Option<&str>,
-) -> Result<Commit<()>, EngineError> {
+) -> Result<Commit<Result<(), Refusal>>, EngineError> {
     let mut record = needed(&mut tx, id).await?;
-    let opens = record.set_gate(gate, holder, &mut tx.position.counter);
+    let opens = match record.set_gate(gate, holder, &mut tx.position.counter) {
+        Ok(opens) => opens,
+        Err(refusal) => return tx.rollback(Err(refusal.to_string())).await,
+    };
     if opens {
         // From now on nothing is mirrored any more.
         sqlx::query("DELETE FROM mirror_events WHERE resource_id = ?")
@@ -95,7 +103,17 @@ pub(super) async fn set_gate(
     }
     save(&mut tx, &record).await?;
     tx.records.push(record);
-    tx.commit(()).await
+    tx.commit(Ok(())).await
+}
+
+/// Takes a new fencing token; see [`crate::store::Store::take_fence`].
+pub(super) async fn take_fence(mut tx: Tx, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+    let mut record = needed(&mut tx, id).await?;
+    record.gate.fence += 1;
+    let token = record.gate.fence;
+    save(&mut tx, &record).await?;
+    tx.records.push(record);
+    tx.commit(token).await
 }
 
 /// Writes what may change of a record.
@@ -105,7 +123,8 @@ pub(super) async fn save(
 ) -> Result<(), EngineError> {
     sqlx::query(
         "UPDATE resources SET gate = ?, settled = ?, holder = ?, opened_rv = ?, horizon = ?,
-             mirrored = ?, newest_imported = ?, newest_logged = ?, imported = ? WHERE id = ?",
+             mirrored = ?, newest_imported = ?, newest_logged = ?, imported = ?, fence = ?,
+             released = ?, frozen_rv = ?, held_since = ?, last_hold = ? WHERE id = ?",
     )
     .bind(gate_text(record.gate.state))
     .bind(record.gate.settled)
@@ -116,6 +135,11 @@ pub(super) async fn save(
     .bind(db(record.newest_imported))
     .bind(db(record.newest_logged))
     .bind(db(record.imported))
+    .bind(db(record.gate.fence))
+    .bind(record.gate.released)
+    .bind(record.gate.frozen.map(db))
+    .bind(record.gate.held_since.map(millis))
+    .bind(record.gate.last_hold.map(db))
     .bind(record.id.0)
     .execute(connection)
     .await?;

@@ -125,6 +125,13 @@ pub(super) fn record(row: &SqliteRow) -> Result<ResourceRecord, EngineError> {
             state,
             settled: row.try_get("settled")?,
             holder: holder.map(Into::into),
+            released: row.try_get("released")?,
+            fence: number("fence")?,
+            frozen: optional("frozen_rv")?,
+            held_since: row
+                .try_get::<Option<i64>, _>("held_since")?
+                .and_then(|at| Timestamp::from_millisecond(at).ok()),
+            last_hold: optional("last_hold")?,
         },
         opened: optional("opened_rv")?,
         horizon: optional("horizon")?,

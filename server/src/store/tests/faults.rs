@@ -172,8 +172,12 @@ impl Engine for Faulty {
         self.transaction(self.inner.define(def)).await
     }
 
-    async fn reset(&self, id: ResourceId) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        self.transaction(self.inner.reset(id)).await
+    async fn reset(
+        &self,
+        id: ResourceId,
+        fence: Option<u64>,
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
+        self.transaction(self.inner.reset(id, fence)).await
     }
 
     async fn import(
@@ -188,9 +192,13 @@ impl Engine for Faulty {
         id: ResourceId,
         gate: &GateSpec,
         holder: Option<&str>,
-    ) -> Result<Commit<()>, EngineError> {
+    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
         self.transaction(self.inner.set_gate(id, gate, holder))
             .await
+    }
+
+    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError> {
+        self.transaction(self.inner.take_fence(id)).await
     }
 
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {

@@ -90,6 +90,7 @@ impl Bed {
         let gate = GateSpec {
             state,
             settled: None,
+            ..GateSpec::default()
         };
         self.store
             .set_gate(&reports(), gate, Some("operator"))

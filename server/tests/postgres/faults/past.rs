@@ -86,7 +86,7 @@ async fn an_open_watch_ends() {
         .await
         .unwrap();
     match ended {
-        Err(CursorError::Lagged { .. } | CursorError::Closed) => {}
+        Err(CursorError::Lagged { .. } | CursorError::Closed { .. }) => {}
         other => panic!("{other:?}"),
     }
     eventually("the memory is what the database has", async || {

@@ -128,6 +128,7 @@ impl Replica {
             let gate = GateSpec {
                 state: GateState::Open,
                 settled: None,
+                ..GateSpec::default()
             };
             if resource.record().gate.state != GateState::Open {
                 store.set_gate(&reports(), gate, Some("tests")).await?;

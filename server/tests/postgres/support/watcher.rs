@@ -157,7 +157,7 @@ impl Watcher {
                     seen.expired += 1;
                     return;
                 }
-                Err(CursorError::Closed) => return,
+                Err(CursorError::Closed { .. }) => return,
                 Err(CursorError::Log(error)) => {
                     seen.trouble = error.to_string();
                     return;

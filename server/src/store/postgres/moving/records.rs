@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
 use super::{
@@ -91,7 +92,8 @@ async fn update(
     step.run(
         "UPDATE reports_server.resources SET gate = $3, settled = $4, holder = $5,
              opened_rv = $6, horizon = $7, mirrored = $8, newest_imported = $9,
-             newest_logged = $10, imported = $11
+             newest_logged = $10, imported = $11, fence = $12, released = $13, frozen_rv = $14,
+             held_since = $15, last_hold = $16
          WHERE cluster = $1 AND id = $2",
         &[
             cluster,
@@ -105,6 +107,14 @@ async fn update(
             (&db(record.newest_imported), Type::INT8),
             (&db(record.newest_logged), Type::INT8),
             (&db(record.imported), Type::INT8),
+            (&db(record.gate.fence), Type::INT8),
+            (&record.gate.released, Type::BOOL),
+            (&record.gate.frozen.map(db), Type::INT8),
+            (
+                &record.gate.held_since.map(Timestamp::as_millisecond),
+                Type::INT8,
+            ),
+            (&record.gate.last_hold.map(db), Type::INT8),
         ],
     )
     .await?;

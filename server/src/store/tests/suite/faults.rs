@@ -136,6 +136,7 @@ pub async fn orders_that_were_carried_out_after_all_are_in_force(fixture: &dyn F
     let gate = GateSpec {
         state: GateState::Open,
         settled: Some(true),
+        ..GateSpec::default()
     };
     trigger.arm(Fault::After);
     bed.store

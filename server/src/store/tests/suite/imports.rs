@@ -218,7 +218,10 @@ pub async fn a_reset_forgets_everything(fixture: &dyn Fixture) {
         .await
         .unwrap();
     assert_eq!(reset.imported, 1);
-    assert!(matches!(cursor.next(1).await, Err(CursorError::Closed)));
+    assert!(matches!(
+        cursor.next(1).await,
+        Err(CursorError::Closed { .. })
+    ));
     let check = |bed: &Bed| {
         let record = bed.reports.record();
         assert_eq!(

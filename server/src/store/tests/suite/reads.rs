@@ -22,6 +22,7 @@ pub async fn a_watch_sees_what_comes_and_its_position_follows(fixture: &dyn Fixt
     let open = GateSpec {
         state: GateState::Open,
         settled: None,
+        ..GateSpec::default()
     };
     bed.store
         .set_gate(&other.resource, open, None)
@@ -64,13 +65,19 @@ pub async fn a_watch_ends_when_the_gate_closes_and_when_the_server_stops(fixture
     let quiet = tokio::time::timeout(Duration::from_millis(20), first.next(1)).await;
     assert!(quiet.is_err(), "a held gate ends no watch");
     bed.gate(GateState::Closed).await;
-    assert!(matches!(first.next(1).await, Err(CursorError::Closed)));
+    assert!(matches!(
+        first.next(1).await,
+        Err(CursorError::Closed { .. })
+    ));
 
     bed.gate(GateState::Open).await;
     let mut second = bed.reports.events_from(bed.reports.current_rv()).unwrap();
     let waiting = tokio::spawn(async move { second.next(1).await });
     bed.store.end_watches();
-    assert!(matches!(waiting.await.unwrap(), Err(CursorError::Closed)));
+    assert!(matches!(
+        waiting.await.unwrap(),
+        Err(CursorError::Closed { .. })
+    ));
     bed.close().await;
 }
 

@@ -162,6 +162,7 @@ pub async fn gate_and_definitions_survive_a_restart(fixture: &dyn Fixture) {
     let gate = GateSpec {
         state: GateState::Held,
         settled: Some(true),
+        ..GateSpec::default()
     };
     bed.store
         .set_gate(&reports(), gate, Some("holder"))

@@ -1,0 +1,50 @@
+//! `fence`: the fencing token of whoever moves a resource.
+
+use axum::response::Response;
+use crds::control::{API_VERSION, Fence, FenceStatus};
+use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{named, output, refused};
+use crate::api::Api;
+use crate::http::{ApiError, RequestContext};
+
+const KIND: &str = "Fence";
+
+/// The newest token.
+///
+/// # Errors
+/// 404.
+pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
+    let token = named(api, ctx)?.record().gate.fence;
+    output::plain(ctx, StatusCode::OK, &describe(ctx, token))
+}
+
+/// Takes a new token and answers with it; whoever carries an older one is refused from then on.
+///
+/// # Errors
+/// What the store refuses.
+pub async fn create(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
+    let resource = named(api, ctx)?;
+    let name = &resource.def().resource;
+    let token = api
+        .store
+        .take_fence(name)
+        .await
+        .map_err(|error| refused(ctx, KIND, error))?;
+    let user = ctx.user.username.as_str();
+    tracing::info!(resource = %name, token, user, request_id = %ctx.request_id, "fence taken");
+    output::plain(ctx, StatusCode::CREATED, &describe(ctx, token))
+}
+
+fn describe(ctx: &RequestContext, token: u64) -> Fence {
+    Fence {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        metadata: ObjectMeta {
+            name: Some(ctx.info.name.clone()),
+            ..ObjectMeta::default()
+        },
+        status: FenceStatus { token },
+    }
+}
