@@ -89,16 +89,18 @@ pub struct Ended {
 }
 
 impl Processes {
-    /// Starts the control plane, installs the report CRDs, and loads reports.
+    /// Starts the control plane, `detached` or not, installs the report CRDs, and loads reports.
     ///
     /// # Errors
     /// When one of these fails.
     pub async fn start(
         groups: &'static [&'static str],
         reports: usize,
+        detached: bool,
     ) -> Result<Self, ProcessesError> {
         let options = ClusterOptions {
             apiservers: 2,
+            detached,
             ..ClusterOptions::default()
         };
         let cluster = Cluster::start(options).await?;

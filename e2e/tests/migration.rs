@@ -66,7 +66,7 @@ impl Deref for Bench {
 impl Bench {
     async fn start(groups: &'static [&'static str]) -> Self {
         Self {
-            processes: Processes::start(groups, REPORTS).await.unwrap(),
+            processes: Processes::start(groups, REPORTS, false).await.unwrap(),
             runs: 0,
         }
     }

@@ -21,7 +21,7 @@ const UNRELATED: u64 = 2000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_watcher_notices_the_way_there_and_back() {
-    let processes = Processes::start(&GROUPS, REPORTS).await.unwrap();
+    let processes = Processes::start(&GROUPS, REPORTS, false).await.unwrap();
     let driver = ProcessDriver::start(processes).await.unwrap();
     let options = ChaosOptions {
         busy: vec![ReportKind::PolicyReport, ReportKind::ClusterPolicyReport],
