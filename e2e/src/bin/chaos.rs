@@ -66,7 +66,7 @@ struct Args {
     #[arg(long)]
     processes: bool,
     /// Folder with the OCI archives of `hack/image`.
-    #[arg(long, env = "REPORTS_SERVER_IMAGES", default_value = "")]
+    #[arg(long, env = "REPORTS_SERVER_IMAGES", default_value = ".")]
     images: PathBuf,
     /// The repository's manifests.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests"))]

@@ -37,7 +37,7 @@ pub use ledger::Ledger;
 pub use node::NodeDriver;
 pub use observer::Observer;
 pub use outcome::{Holds, Outcome};
-pub use processes::ProcessDriver;
+pub use processes::{ProcessDriver, at_cluster};
 pub use run::run;
 pub use tally::{Direction, Flaw, Moment, Note, Tally};
 

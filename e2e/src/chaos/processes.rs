@@ -129,7 +129,7 @@ impl Driver for ProcessDriver {
     }
 
     fn usual(&self) -> Duration {
-        Duration::from_secs(6)
+        Duration::from_secs(9)
     }
 
     async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {
@@ -149,7 +149,10 @@ impl Driver for ProcessDriver {
     }
 }
 
-/// Faults that are the same on every cluster.
+/// Makes a fault that is the same on every cluster.
+///
+/// # Errors
+/// When the cluster does not do as asked.
 pub async fn at_cluster(
     cluster: &Cluster,
     fault: Fault,
