@@ -1,11 +1,13 @@
 //! A real Kubernetes for tests, and what tests, demo and benchmarks do with it.
 
 pub mod bench;
+pub mod chaos;
 pub mod cluster;
 pub mod cnpg;
 pub mod conform;
 pub mod operator;
 pub mod patroni;
+pub mod processes;
 pub mod reports;
 pub mod s3;
 pub mod serving;

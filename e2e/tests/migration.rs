@@ -10,15 +10,10 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{ops::Deref, sync::Arc};
 
 use e2e::{
-    cluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal, network::NODE_IP},
-    reports::{Corpus, Input},
+    processes::{LIMIT, Processes, stop},
     takeover::{GROUPS, load},
     witness::{Account, Witness, WitnessOptions, strict_client},
 };
@@ -29,12 +24,9 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use rand::seq::SliceRandom as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-const NAMESPACE: &str = "reports-server";
-const PORT: u16 = 8443;
 const REPORTS: usize = 300;
-const LIMIT: Duration = Duration::from_mins(3);
 /// Points drawn in a run that is not full.
 const DRAWN: usize = 2;
 const FORWARD: [&str; 10] = [
@@ -59,92 +51,24 @@ const BACK: [&str; 6] = [
 ];
 
 struct Bench {
-    cluster: Cluster,
-    /// The groups that are moved.
-    groups: &'static [&'static str],
-    corpus: Arc<Corpus>,
-    files: tempfile::TempDir,
+    processes: Processes,
     runs: usize,
+}
+
+impl Deref for Bench {
+    type Target = Processes;
+
+    fn deref(&self) -> &Processes {
+        &self.processes
+    }
 }
 
 impl Bench {
     async fn start(groups: &'static [&'static str]) -> Self {
-        let options = ClusterOptions {
-            apiservers: 2,
-            ..ClusterOptions::default()
-        };
-        let cluster = Cluster::start(options).await.unwrap();
-        let client = cluster.client().await.unwrap();
-        let input = Input::detect();
-        let corpus = Arc::new(input.corpus().unwrap());
-        load::install_crds(&client, input.crds(&GROUPS).unwrap())
-            .await
-            .unwrap();
-        let owners = load::namespaces(&client, "team", 3).await.unwrap();
-        load::load(&client, &corpus, &owners, REPORTS, &|_| {})
-            .await
-            .unwrap();
-        let files = tempfile::tempdir().unwrap();
-        certificates(files.path());
         Self {
-            cluster,
-            groups,
-            corpus,
-            files,
+            processes: Processes::start(groups, REPORTS, false).await.unwrap(),
             runs: 0,
         }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.files.path().join(name).display().to_string()
-    }
-
-    fn serve(&self) -> Process {
-        let groups = self.groups.join(",");
-        let kubeconfig = self.cluster.kubeconfig().display().to_string();
-        let spec = ProcessSpec::new("serve", env!("CARGO_BIN_EXE_serve")).args([
-            "--bind-address".to_owned(),
-            format!("{NODE_IP}:{PORT}"),
-            "--groups".to_owned(),
-            groups,
-            "--kubeconfig".to_owned(),
-            kubeconfig,
-            "--tls-cert-file".to_owned(),
-            self.file("tls.crt"),
-            "--tls-private-key-file".to_owned(),
-            self.file("tls.key"),
-            "--database".to_owned(),
-            self.file("reports.db"),
-        ]);
-        self.cluster.run(spec).unwrap()
-    }
-
-    /// The Service, and the control API registered; waits until that is Available.
-    async fn register(&self) {
-        let namespace = ["create", "namespace", NAMESPACE];
-        self.cluster.kubectl(namespace).await.unwrap();
-        let backend = Backend {
-            namespace: NAMESPACE.to_owned(),
-            name: NAMESPACE.to_owned(),
-            port: 443,
-            targets: vec![(NODE_IP, PORT).into()],
-        };
-        self.cluster.expose(&backend).await.unwrap();
-        let bundle = std::fs::read(self.file("ca.crt")).unwrap();
-        let control = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {"name": "v1alpha1.control.reports-server.io"},
-            "spec": {"group": "control.reports-server.io", "version": "v1alpha1",
-                "groupPriorityMinimum": 1000, "versionPriority": 100,
-                "service": {"namespace": NAMESPACE, "name": NAMESPACE, "port": 443},
-                "caBundle": k8s_openapi::ByteString(bundle)}});
-        let apply = ["apply", "-f", "-"];
-        self.cluster
-            .kubectl_with_input(apply, &control.to_string())
-            .await
-            .unwrap();
-        let name = "apiservice/v1alpha1.control.reports-server.io";
-        let wait = ["wait", "--for=condition=Available", "--timeout=60s", name];
-        self.cluster.kubectl(wait).await.unwrap();
     }
 
     /// Runs the migration to its end, each time anew after it has died; how often it has died.
@@ -168,32 +92,15 @@ impl Bench {
     async fn migrate_once(&mut self, fault: Option<&str>, more: &[&str]) -> bool {
         self.runs += 1;
         let name = format!("migrate-{}", self.runs);
-        let mut args = vec!["--ca".to_owned(), self.file("ca.crt")];
-        args.extend(
-            self.groups
-                .iter()
-                .flat_map(|g| ["--group".to_owned(), (*g).to_owned()]),
-        );
-        args.extend(more.iter().map(|a| (*a).to_owned()));
-        let mut spec = ProcessSpec::new(&name, env!("CARGO_BIN_EXE_migrate")).args(args);
-        if let Some(fault) = fault {
-            spec.env
-                .push(("REPORTS_SERVER_OPERATOR_FAULT".to_owned(), fault.to_owned()));
-        }
-        let process = self.cluster.run(spec).unwrap();
-        let ended = tokio::time::timeout(LIMIT, process.wait()).await;
-        let log = std::fs::read_to_string(process.log()).unwrap_or_default();
-        let info = ended
-            .unwrap_or_else(|_| panic!("{fault:?} did not end: {log}"))
-            .unwrap();
-        let how = info.ended.unwrap_or_default();
+        let migration = self.processes.migrate(&name, fault, more).unwrap();
+        let ended = migration.ended(LIMIT).await.unwrap();
+        let (how, log) = (&ended.how, &ended.log);
         println!("{name} {fault:?} {more:?}: {how}");
-        let done = log.lines().any(|line| line.starts_with('['));
         assert!(
-            done || log.contains("fault point: aborting"),
+            ended.done || log.contains("fault point: aborting"),
             "{name} ended {how}: {log}"
         );
-        done
+        ended.done
     }
 
     /// A witness in namespaces of its own: the reports of an earlier one are still there.
@@ -243,12 +150,6 @@ impl Bench {
     }
 }
 
-/// Ends the server in order, so that its database is one file.
-async fn stop(server: Process) {
-    server.signal(Signal::Term).unwrap();
-    server.wait().await.unwrap();
-}
-
 /// Type, uid and version of all events since `version`, up to the one of the object `last`.
 async fn events(reports: &Api<DynamicObject>, version: &str, last: &str) -> Vec<String> {
     let params = WatchParams::default();
@@ -274,24 +175,6 @@ async fn events(reports: &Api<DynamicObject>, version: &str, last: &str) -> Vec<
     }
 }
 
-/// A CA and a leaf for the Service.
-fn certificates(folder: &Path) {
-    let ca_key = rcgen::KeyPair::generate().unwrap();
-    let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let names = vec![format!("{NAMESPACE}.{NAMESPACE}.svc")];
-    let leaf = rcgen::CertificateParams::new(names).unwrap();
-    let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
-    let write = |name: &str, text: String| {
-        let path: PathBuf = folder.join(name);
-        std::fs::write(path, text).unwrap();
-    };
-    write("tls.crt", leaf.signed_by(&key, &issuer).unwrap().pem());
-    write("tls.key", key.serialize_pem());
-    write("ca.crt", ca.self_signed(&ca_key).unwrap().pem());
-}
-
 fn drawn(all: &[&'static str], count: usize) -> Vec<&'static str> {
     let mut points = all.to_vec();
     if std::env::var_os("E2E_FULL").is_none() {
@@ -305,8 +188,8 @@ fn drawn(all: &[&'static str], count: usize) -> Vec<&'static str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_dies_after_any_step_loses_nothing() {
     let mut bench = Bench::start(&GROUPS).await;
-    let server = bench.serve();
-    bench.register().await;
+    let server = bench.serve().unwrap();
+    bench.register().await.unwrap();
 
     for point in drawn(&FORWARD, DRAWN) {
         let witness = bench.witness().await;
@@ -340,13 +223,13 @@ async fn an_operator_that_dies_after_any_step_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_the_server_lost_comes_back_at_the_version_etcd_gave_it() {
     let mut bench = Bench::start(&GROUPS[..1]).await;
-    let mut server = bench.serve();
-    bench.register().await;
+    let mut server = bench.serve().unwrap();
+    bench.register().await.unwrap();
     assert!(!bench.migrate_once(Some("Verify"), &["--keep"]).await);
     let (database, older) = (bench.file("reports.db"), bench.file("older.db"));
-    stop(server).await;
+    stop(server).await.unwrap();
     std::fs::copy(&database, &older).unwrap();
-    server = bench.serve();
+    server = bench.serve().unwrap();
 
     let kind = GroupVersionKind::gvk(GROUPS[0], "v1alpha2", "PolicyReport");
     let client = bench.cluster.client().await.unwrap();
@@ -371,9 +254,9 @@ async fn a_deletion_that_the_server_lost_comes_back_at_the_version_etcd_gave_it(
     // back as it was before them.
     let points = Some("Verify,SwitchPatch");
     assert!(!bench.migrate_once(points, &["--keep"]).await);
-    stop(server).await;
+    stop(server).await.unwrap();
     std::fs::copy(&older, &database).unwrap();
-    let _server = bench.serve();
+    let _server = bench.serve().unwrap();
     assert!(bench.migrate_once(points, &["--keep"]).await);
     assert_eq!(events(&reports, &from, last).await, seen);
 }

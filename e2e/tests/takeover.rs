@@ -21,29 +21,14 @@ use e2e::{
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::DeleteParams,
     runtime::wait::{await_condition, conditions},
 };
-use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(5);
 
 fn size() -> usize {
     if full() { 10_000 } else { 400 }
-}
-
-/// Sets who serves both groups.
-async fn set_owner(line: &Takeover, owner: &str) {
-    let apis: Vec<Value> = GROUPS
-        .iter()
-        .map(|group| json!({"group": group, "owner": owner}))
-        .collect();
-    let servers: Api<ReportsServer> = Api::all(line.client.clone());
-    let patch = json!({"spec": {"apis": apis}});
-    servers
-        .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-        .unwrap();
 }
 
 /// Names and contents, without what etcd gives anew to an object that it had no more.
@@ -157,7 +142,7 @@ async fn reports_leave_etcd_unnoticed_and_come_back() {
     reads_well(&line).await;
 
     let before = State::read(&line.client).await.unwrap();
-    set_owner(&line, "CRD").await;
+    line.set_owner("CRD").await.unwrap();
     line.follow("the way back", LIMIT, |server| {
         is_ready(server) && all_groups(server, |phase| phase == MigrationPhase::RolledBack)
     })

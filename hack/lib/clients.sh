@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Builds the tests of e2e/cluster/clients, once, into the cache. Needs common.sh.
 
-# client_go_tests: make sure that they are built; prints the directory that has `client-go.test`.
+# client_go_tests: make sure that they are built; prints the directory that has `client-go.test`, and
+# the program `watcher` of e2e/cluster/clients/watcher.
 client_go_tests() {
 	local source=$ROOT/e2e/cluster/clients key dir
 	command -v go >/dev/null || die "Go is needed to build the tests of clients; install it from https://go.dev/dl/"
@@ -37,6 +38,7 @@ client_go_build() {
 	quietly "$log" go mod download
 	quietly "$log" go vet ./...
 	quietly "$log" go test -c -o "$tmp/client-go.test" .
+	quietly "$log" go build -o "$tmp/watcher" ./watcher
 	chmod 755 "$tmp"
 	mv "$tmp" "$dir"
 	find "$CACHE/cluster" -maxdepth 1 -name 'client-go-*' ! -path "$dir" -mtime +14 -exec rm -rf {} +

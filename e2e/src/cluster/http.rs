@@ -57,7 +57,7 @@ async fn exchange(request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), 
 }
 
 /// An error with its causes: hyper's own text hides them.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

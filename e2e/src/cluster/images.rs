@@ -5,7 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 
-use super::{Cluster, Error, Shape, component, output};
+use super::{Cluster, Error, Shape, Signal, component, output};
 
 impl Cluster {
     /// Loads an OCI archive into the node's containerd, under the name that it has in
@@ -36,14 +36,36 @@ impl Cluster {
         pod: &str,
         container: &str,
     ) -> Result<(), Error> {
+        self.signal_container(namespace, pod, container, Signal::Kill)
+            .await
+    }
+
+    /// Sends a signal to all processes of a container.
+    ///
+    /// # Errors
+    /// When the pod has no such container that runs.
+    pub async fn signal_container(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        signal: Signal,
+    ) -> Result<(), Error> {
         let pods: Api<Pod> = Api::namespaced(self.client().await?, namespace);
         let id = container_id(&pods.get(pod).await?, container).ok_or_else(|| {
             Error::Option(format!(
                 "the container '{container}' of {namespace}/{pod} does not run"
             ))
         })?;
+        let signal = match signal {
+            Signal::Term => "SIGTERM",
+            Signal::Kill => "SIGKILL",
+            Signal::Stop => "SIGSTOP",
+            Signal::Cont => "SIGCONT",
+            Signal::Hup => "SIGHUP",
+        };
         let mut command = self.ctr();
-        command.args(["tasks", "kill", "--signal", "SIGKILL", "--all", &id]);
+        command.args(["tasks", "kill", "--signal", signal, "--all", &id]);
         output(command, "").await.map(drop)
     }
 

@@ -32,6 +32,16 @@ pub async fn client_go_tests() -> Result<PathBuf, Error> {
     Ok(folder.unwrap_or_default().join("client-go.test"))
 }
 
+/// The program that follows reports with client-go and prints what it is told, to be run as
+/// [`client_go_tests`].
+///
+/// # Errors
+/// When it cannot be built.
+pub async fn client_go_watcher() -> Result<PathBuf, Error> {
+    let folder = folders("client-go").await?.into_iter().next();
+    Ok(folder.unwrap_or_default().join("watcher"))
+}
+
 /// Asks `hack/cluster parts`, which builds them when they are not in the cache; its
 /// progress goes to standard error.
 async fn folders(what: &str) -> Result<Vec<PathBuf>, Error> {

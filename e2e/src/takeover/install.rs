@@ -45,10 +45,10 @@ pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
     }
 }
 
-pub async fn reports_server(line: &Takeover) -> Result<(), TakeoverError> {
+pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), TakeoverError> {
     let apis: Vec<_> = GROUPS
         .iter()
-        .map(|group| json!({"group": group, "owner": "Server"}))
+        .map(|group| json!({"group": group, "owner": owner}))
         .collect();
     let mut spec = json!({
         "targetNamespace": TARGET_NAMESPACE,

@@ -224,8 +224,16 @@ impl Takeover {
     /// # Errors
     /// When it is refused.
     pub async fn apply(&self) -> Result<(), TakeoverError> {
+        self.apply_as("Server").await
+    }
+
+    /// As [`Takeover::apply`], with the groups served by `Server` or `CRD`.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn apply_as(&self, owner: &str) -> Result<(), TakeoverError> {
         self.say("applying the ReportsServer");
-        install::reports_server(self).await
+        install::reports_server(self, owner).await
     }
 
     /// Follows the `ReportsServer` until it is `Ready` and every group is served by the server.
@@ -248,16 +256,44 @@ impl Takeover {
     /// When that takes longer than `limit`.
     pub async fn prune(&self, limit: Duration) -> Result<(), TakeoverError> {
         self.say("pruning the copies in etcd (migration.source.after: 0s)");
-        let servers: Api<ReportsServer> = Api::all(self.client.clone());
-        let patch = json!({"spec": {"migration": {"source": {"policy": "Prune", "after": "0s"}}}});
-        servers
-            .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .map_err(TakeoverError::kube("set migration.source.after"))?;
+        self.patch_spec(json!({"migration": {"source": {"policy": "Prune", "after": "0s"}}}))
+            .await?;
         self.follow("the end of pruning", limit, |server| {
             is_ready(server) && all_groups(server, |phase| phase == MigrationPhase::Completed)
         })
         .await
+    }
+
+    /// Sets who serves [`GROUPS`]: `Server` or `CRD`.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn set_owner(&self, owner: &str) -> Result<(), TakeoverError> {
+        let apis: Vec<_> = GROUPS
+            .iter()
+            .map(|group| json!({"group": group, "owner": owner}))
+            .collect();
+        self.patch_spec(json!({"apis": apis})).await
+    }
+
+    /// Sets members of the specification.
+    ///
+    /// # Errors
+    /// When they are refused.
+    pub async fn patch_spec(&self, members: serde_json::Value) -> Result<(), TakeoverError> {
+        let servers: Api<ReportsServer> = Api::all(self.client.clone());
+        let patch = json!({"spec": members});
+        servers
+            .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(TakeoverError::kube("change the ReportsServer"))?;
+        Ok(())
+    }
+
+    /// Where the servers store the reports.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.options.database
     }
 
     /// Waits until the `ReportsServer` is as wanted; says each new phase and message once.

@@ -1,0 +1,159 @@
+//! Switches the report APIs to the server and back, again and again, and says what clients noticed.
+//! See `hack/chaos`.
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use clap::{Parser, ValueEnum};
+use e2e::{
+    chaos::{self, ChaosOptions, Driver, NodeDriver, Outcome, ProcessDriver},
+    cluster::ClusterOptions,
+    processes::Processes,
+    reports::Input,
+    takeover::{Database, GROUPS, Takeover, TakeoverOptions},
+};
+use tracing_subscriber::EnvFilter;
+
+/// Length of a run without any limit.
+const MINUTES: u64 = 10;
+/// kube-apiservers.
+const APISERVERS: usize = 2;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DatabaseChoice {
+    /// SQLite on a volume of the one server.
+    Embedded,
+    /// PostgreSQL that the operator runs, with two servers on it.
+    Managed,
+}
+
+/// Switches the report APIs to the server and back, again and again, under load and faults.
+#[derive(Parser, Debug)]
+#[command(name = "chaos")]
+struct Args {
+    /// No round is begun after this time; 10 where no number of rounds is given either.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Most rounds: forward, and back.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seed of all random choices; drawn where it is not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Where the servers store the reports.
+    #[arg(long, value_enum, default_value = "embedded")]
+    database: DatabaseChoice,
+    /// Reports that are loaded first.
+    #[arg(long, default_value_t = 500)]
+    reports: usize,
+    /// Writes a second of the writers of all verbs.
+    #[arg(long, default_value_t = 25)]
+    rate: u16,
+    /// Also write the result as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Make no faults.
+    #[arg(long)]
+    no_faults: bool,
+    /// Leave the cluster for a look.
+    #[arg(long)]
+    keep: bool,
+    /// Server and migration as processes on a control plane, without nodes, pods and operator.
+    #[arg(long)]
+    processes: bool,
+    /// Folder with the OCI archives of `hack/image`.
+    #[arg(long, env = "REPORTS_SERVER_IMAGES", default_value = ".")]
+    images: PathBuf,
+    /// The repository's manifests.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests"))]
+    manifests: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("error,kube_client=off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match run(Args::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("chaos: clients noticed a switch; see the table");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("chaos: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> anyhow::Result<bool> {
+    let started = Instant::now();
+    let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+    let options = options(&args);
+    say(&format!("seed {}", options.seed));
+    let driver: Box<dyn Driver> = if args.processes {
+        let processes = Processes::start(&GROUPS, args.reports, args.keep).await?;
+        Box::new(ProcessDriver::start(processes).await?)
+    } else {
+        let line = Takeover::prepare(line(&args), say).await?;
+        Box::new(NodeDriver::start(line).await?)
+    };
+    let outcome = chaos::run(driver.as_ref(), &options, &say).await?;
+    println!("\n{outcome}");
+    write(args.json.as_deref(), &outcome)?;
+    if args.keep {
+        let name = driver.cluster().name();
+        println!("The cluster is left running: hack/cluster kubectl --name {name} get rsrv");
+        println!("Remove it with: hack/cluster down --name {name}");
+    }
+    Ok(outcome.is_clean())
+}
+
+fn options(args: &Args) -> ChaosOptions {
+    let minutes = match (args.minutes, args.rounds) {
+        (None, None) => Some(MINUTES),
+        (minutes, _) => minutes,
+    };
+    ChaosOptions {
+        rounds: args.rounds,
+        time: minutes.map(|minutes| Duration::from_secs(minutes * 60)),
+        seed: args.seed.unwrap_or_else(rand::random),
+        faults: !args.no_faults,
+        rate: f64::from(args.rate),
+        ..ChaosOptions::default()
+    }
+}
+
+fn line(args: &Args) -> TakeoverOptions {
+    let cluster = ClusterOptions {
+        apiservers: APISERVERS,
+        detached: args.keep,
+        ..ClusterOptions::node()
+    };
+    TakeoverOptions {
+        reports: args.reports,
+        input: Input::detect(),
+        rate: f64::from(args.rate),
+        images: args.images.clone(),
+        manifests: args.manifests.clone(),
+        cluster,
+        database: match args.database {
+            DatabaseChoice::Embedded => Database::Embedded,
+            DatabaseChoice::Managed => Database::Managed,
+        },
+    }
+}
+
+fn write(path: Option<&std::path::Path>, outcome: &Outcome) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let text = serde_json::to_string_pretty(&outcome.to_json())? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

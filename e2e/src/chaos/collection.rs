@@ -1,0 +1,110 @@
+//! DELETECOLLECTION: a namespace of its own is filled and emptied, again and again.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+
+use super::{
+    ledger::{Fate, Key, Stamp, What},
+    object::{self, Subject},
+    request::{Answer, Requester, media},
+    work::{Pace, Worker},
+};
+use crate::reports::ReportKind;
+
+/// Objects that are deleted at once.
+const OBJECTS: usize = 5;
+
+/// See the module.
+pub struct Collection {
+    /// Kind of the objects.
+    pub kind: ReportKind,
+    /// The namespace, which nobody else writes to.
+    pub namespace: String,
+    /// The client.
+    pub requester: Requester,
+    /// Whether to go on.
+    pub worker: Worker,
+}
+
+impl Collection {
+    /// Fills and empties until it is stopped, one request a period.
+    pub async fn run(self, period: Duration) {
+        let mut pace = Pace::new(period);
+        let mut there: Vec<(Subject, Stamp)> = Vec::new();
+        let mut made = 0;
+        while let Some(_step) = self.worker.next(&mut pace).await {
+            if there.len() >= OBJECTS {
+                self.delete(&mut there).await;
+            } else {
+                made += 1;
+                there.extend(self.create(made).await);
+            }
+        }
+    }
+
+    async fn create(&self, number: usize) -> Option<(Subject, Stamp)> {
+        let subject = Subject {
+            key: Key {
+                kind: self.kind,
+                namespace: self.namespace.clone(),
+                name: format!("{}-{number}", self.namespace),
+            },
+            selected: number.is_multiple_of(2),
+            owner: None,
+        };
+        let ledger = &self.worker.ledger;
+        let stamp = ledger.begin(&subject.key, What::Create, subject.selected);
+        let (uri, body) = (subject.collection(), subject.body(stamp));
+        let body = Some((media::JSON, &body));
+        match self.requester.call(Method::POST, &uri, body).await {
+            Answer::Said(StatusCode::CREATED, created) => {
+                let content = object::content(&created);
+                ledger.end(&subject.key, stamp, Fate::Acknowledged, content);
+                Some((subject, stamp))
+            }
+            answer => {
+                let fate = fate(&answer);
+                ledger.end(&subject.key, stamp, fate, String::new());
+                let text = format!("POST {uri}: {}", answer.text());
+                self.requester.tally.failed(text);
+                None
+            }
+        }
+    }
+
+    /// What is in doubt afterwards is not looked at again: the next names are others.
+    async fn delete(&self, there: &mut Vec<(Subject, Stamp)>) {
+        let ledger = &self.worker.ledger;
+        let deletions: Vec<_> = there
+            .drain(..)
+            .map(|(subject, of)| {
+                let what = What::Delete(of.seq);
+                let stamp = ledger.begin(&subject.key, what, subject.selected);
+                (subject, stamp)
+            })
+            .collect();
+        let uri = self.kind.path(Some(&self.namespace));
+        let answer = self.requester.call(Method::DELETE, &uri, None).await;
+        let fate = match &answer {
+            Answer::Said(StatusCode::OK, _) => Fate::Acknowledged,
+            // Some of them may be gone, whatever was answered.
+            answer => {
+                let text = format!("DELETE {uri}: {}", answer.text());
+                self.requester.tally.failed(text);
+                Fate::Doubted
+            }
+        };
+        for (subject, stamp) in deletions {
+            ledger.end(&subject.key, stamp, fate, String::new());
+        }
+    }
+}
+
+fn fate(answer: &Answer) -> Fate {
+    if answer.refuses() {
+        Fate::Refused
+    } else {
+        Fate::Doubted
+    }
+}

@@ -1,0 +1,180 @@
+//! What a list shows while nobody writes, set against what was acknowledged.
+
+use std::collections::{BTreeMap, HashSet};
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::{
+    ChaosError,
+    ledger::{Expected, Key, Ledger, Stamp},
+    object,
+    request::{Answer, Requester},
+    tally::{Flaw, Tally},
+};
+use crate::reports::ReportKind;
+
+/// Objects of a page.
+const PAGE: u32 = 500;
+/// How often a list is tried.
+const TRIES: u32 = 60;
+
+/// An object as a list shows it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// `None` for an object that the harness did not write.
+    pub stamp: Option<Stamp>,
+    /// See [`object::content`].
+    pub content: String,
+}
+
+/// All objects of these kinds.
+///
+/// # Errors
+/// When a list cannot be had within a minute.
+pub async fn list(
+    requester: &Requester,
+    kinds: &[ReportKind],
+) -> Result<BTreeMap<Key, Found>, ChaosError> {
+    let mut found = BTreeMap::new();
+    for kind in kinds {
+        let mut token = String::new();
+        loop {
+            let uri = format!("{}?limit={PAGE}&continue={token}", kind.path(None));
+            let page = page(requester, &uri).await?;
+            for item in page["items"].as_array().into_iter().flatten() {
+                let stamp = object::stamp(item);
+                let content = object::content(item);
+                found.insert(object::key(*kind, item), Found { stamp, content });
+            }
+            let next = page["metadata"]["continue"].as_str();
+            next.unwrap_or_default().clone_into(&mut token);
+            if token.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn page(requester: &Requester, uri: &str) -> Result<Value, ChaosError> {
+    let mut last = String::new();
+    for _ in 0..TRIES {
+        match requester.call(Method::GET, uri, None).await {
+            Answer::Said(StatusCode::OK, page) => return Ok(page),
+            answer => {
+                last = format!("GET {uri}: {}", answer.text());
+                requester.tally.failed(last.clone());
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    Err(ChaosError::Request(last))
+}
+
+/// Remembers what it has found, so that nothing is counted in every round.
+#[derive(Default)]
+pub struct Comparison(HashSet<Key>);
+
+impl Comparison {
+    /// Counts what is lost and what has come back.
+    pub fn compare(&mut self, found: &BTreeMap<Key, Found>, ledger: &Ledger, tally: &Tally) {
+        let background = ledger.background();
+        ledger.each(|key, history| {
+            if let Some((flaw, why)) = judge(&history.expected(), found.get(key)) {
+                self.count(tally, flaw, key, &why);
+            }
+        });
+        for (key, content) in &background {
+            match found.get(key) {
+                None => self.count(tally, Flaw::Lost, key, "was there before"),
+                Some(found) if found.content != *content => {
+                    self.count(tally, Flaw::Lost, key, "has changed, and nobody wrote");
+                }
+                Some(_) => {}
+            }
+        }
+        for (key, object) in found {
+            let ours = object.stamp.is_some_and(|stamp| ledger.knows(key, stamp));
+            if !ours && !background.contains_key(key) {
+                self.count(tally, Flaw::Resurrected, key, "is there and nobody made it");
+            }
+        }
+    }
+
+    fn count(&mut self, tally: &Tally, flaw: Flaw, key: &Key, why: &str) {
+        if self.0.insert(key.clone()) {
+            tally.flaw(flaw, || format!("{key:?} {why}"));
+        }
+    }
+}
+
+/// What is wrong with an object.
+fn judge(expected: &Expected, found: Option<&Found>) -> Option<(Flaw, String)> {
+    match (expected, found) {
+        (Expected::Unknown, _) | (Expected::Absent, None) => None,
+        (Expected::Absent, Some(found)) => {
+            let why = format!("was deleted and is there as {:?}", found.stamp);
+            Some((Flaw::Resurrected, why))
+        }
+        (Expected::Present { seq, .. }, None) => {
+            Some((Flaw::Lost, format!("number {seq} is not there")))
+        }
+        (Expected::Present { id, seq, content }, Some(found)) => {
+            if found.stamp.is_none_or(|stamp| stamp.id != *id) {
+                let why = format!("number {seq} (write {id}) is {:?}", found.stamp);
+                return Some((Flaw::Lost, why));
+            }
+            (found.content != *content)
+                .then(|| (Flaw::Lost, format!("number {seq} has other content")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::ledger::{Fate, What};
+
+    fn key() -> Key {
+        Key {
+            kind: ReportKind::PolicyReport,
+            namespace: "n".into(),
+            name: "a".into(),
+        }
+    }
+
+    fn found(stamp: Stamp, content: &str) -> BTreeMap<Key, Found> {
+        let found = Found {
+            stamp: Some(stamp),
+            content: content.into(),
+        };
+        [(key(), found)].into()
+    }
+
+    fn count(ledger: &Ledger, found: &BTreeMap<Key, Found>) -> (u64, u64) {
+        let tally = Tally::default();
+        let mut comparison = Comparison::default();
+        comparison.compare(found, ledger, &tally);
+        comparison.compare(found, ledger, &tally);
+        (tally.flaws(Flaw::Lost), tally.flaws(Flaw::Resurrected))
+    }
+
+    #[test]
+    fn what_is_lost_and_what_comes_back_is_counted_once() {
+        let ledger = Ledger::default();
+        let old = ledger.begin(&key(), What::Create, false);
+        ledger.end(&key(), old, Fate::Acknowledged, "1".into());
+        let new = ledger.begin(&key(), What::Update, false);
+        ledger.end(&key(), new, Fate::Acknowledged, "2".into());
+        assert_eq!(count(&ledger, &found(new, "2")), (0, 0));
+        assert_eq!(count(&ledger, &found(old, "1")), (1, 0), "older");
+        assert_eq!(count(&ledger, &found(new, "3")), (1, 0), "changed");
+        assert_eq!(count(&ledger, &BTreeMap::new()), (1, 0), "gone");
+        let gone = ledger.begin(&key(), What::Delete(2), false);
+        ledger.end(&key(), gone, Fate::Acknowledged, String::new());
+        assert_eq!(count(&ledger, &found(new, "2")), (0, 1));
+        let other = Stamp { seq: 1, id: 99 };
+        assert_eq!(count(&Ledger::default(), &found(other, "1")), (0, 1));
+    }
+}

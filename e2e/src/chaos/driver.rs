@@ -1,0 +1,147 @@
+//! Who switches the groups over and back, and what may happen meanwhile.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use rand::{Rng, RngExt as _, seq::IndexedRandom as _};
+use serde::Serialize;
+
+use super::{ChaosError, tally::Direction};
+use crate::cluster::Cluster;
+
+/// Something that happens to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Fault {
+    /// The operator is killed (`SIGKILL`).
+    OperatorKilled,
+    /// The operator hangs for a while (`SIGSTOP`, `SIGCONT`).
+    OperatorPaused,
+    /// A server is killed (`SIGKILL`).
+    ServerKilled,
+    /// A server's pod is deleted.
+    ServerPodDeleted,
+    /// The kube-apiserver with this index hangs for a while.
+    ApiServerFrozen(usize),
+    /// The kube-apiserver with this index is killed and started again.
+    ApiServerRestarted(usize),
+    /// An `APIService` of the groups is deleted by hand.
+    ApiServiceDeleted,
+    /// A CRD gets an annotation.
+    CrdTouched,
+}
+
+impl Fault {
+    /// The kube-apiserver whose watches expire by it.
+    #[must_use]
+    pub fn restarts(self) -> Option<usize> {
+        match self {
+            Self::ApiServerRestarted(index) => Some(index),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OperatorKilled => f.write_str("operator killed"),
+            Self::OperatorPaused => f.write_str("operator paused"),
+            Self::ServerKilled => f.write_str("server killed"),
+            Self::ServerPodDeleted => f.write_str("server pod deleted"),
+            Self::ApiServerFrozen(index) => write!(f, "kube-apiserver {index} frozen"),
+            Self::ApiServerRestarted(index) => write!(f, "kube-apiserver {index} restarted"),
+            Self::ApiServiceDeleted => f.write_str("APIService deleted"),
+            Self::CrdTouched => f.write_str("CRD touched"),
+        }
+    }
+}
+
+/// A fault at a moment of a round.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// While this is done.
+    pub direction: Direction,
+    /// This long after it began.
+    pub after: Duration,
+    /// What.
+    pub fault: Fault,
+    /// How long it lasts, for those that do.
+    pub length: Duration,
+}
+
+/// A fault that was made, for the record.
+#[derive(Clone, Debug, Serialize)]
+pub struct Struck {
+    /// Number of the round, from 1.
+    pub round: u32,
+    /// What was being done.
+    pub direction: Direction,
+    /// The fault in words.
+    pub what: String,
+    /// Seconds since the start.
+    pub at: f64,
+}
+
+/// The faults of a round: one or two.
+pub fn plan(rng: &mut impl Rng, faults: &[Fault], longest: Duration) -> Vec<Planned> {
+    let longest = u64::try_from(longest.as_millis())
+        .unwrap_or(u64::MAX)
+        .max(1);
+    let count = rng.random_range(1..=2);
+    (0..count)
+        .filter_map(|_| {
+            let back = rng.random_bool(0.5);
+            Some(Planned {
+                direction: if back {
+                    Direction::Back
+                } else {
+                    Direction::Forward
+                },
+                after: Duration::from_millis(rng.random_range(0..longest)),
+                fault: *faults.choose(rng)?,
+                length: Duration::from_millis(rng.random_range(2000..7000)),
+            })
+        })
+        .collect()
+}
+
+/// See the module.
+#[async_trait]
+pub trait Driver: Send + Sync {
+    /// The cluster.
+    fn cluster(&self) -> &Cluster;
+
+    /// Has the server serve all groups; returns when that is so and the copies in etcd are as
+    /// wanted.
+    async fn forward(&self, prune: bool) -> Result<(), ChaosError>;
+
+    /// Has the CRDs serve all groups; returns when that is so.
+    async fn back(&self) -> Result<(), ChaosError>;
+
+    /// The faults that it can make.
+    fn faults(&self) -> Vec<Fault>;
+
+    /// Usual time of one direction; faults are made within it.
+    fn usual(&self) -> Duration;
+
+    /// Makes a fault; returns when it is over.
+    async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{SeedableRng as _, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_faults() {
+        let plan = |seed| {
+            let mut rng = StdRng::seed_from_u64(seed);
+            let faults = [Fault::OperatorKilled, Fault::CrdTouched];
+            format!("{:?}", plan(&mut rng, &faults, Duration::from_secs(5)))
+        };
+        assert_eq!(plan(3), plan(3));
+        assert!((0..9).any(|seed| plan(seed) != plan(3)));
+    }
+}

@@ -1,0 +1,151 @@
+//! Groups go to the server and back, again and again, under load, beside other load, and under
+//! faults: no client may notice.
+//!
+//! Every write of the harness puts a number and a unique id into the object, so that what readers
+//! and watchers see can be told apart whatever uid and resourceVersion it has: an object that is
+//! written back to etcd has another version there, and may have another uid. [`Ledger`] knows the
+//! writes, [`Observer`] sets what a watcher sees against them, [`Tally`] counts. Who switches the
+//! groups is a [`Driver`].
+
+mod clientgo;
+mod collection;
+mod compare;
+mod counter;
+mod crew;
+mod driver;
+mod harness;
+mod ledger;
+mod node;
+mod noise;
+mod object;
+mod observer;
+mod outcome;
+mod poller;
+mod processes;
+mod request;
+mod run;
+mod tally;
+mod watcher;
+mod work;
+mod writer;
+
+use std::time::Duration;
+
+pub use driver::{Driver, Fault, Planned, Struck};
+pub use harness::Harness;
+pub use ledger::Ledger;
+pub use node::NodeDriver;
+pub use observer::Observer;
+pub use outcome::{Holds, Outcome};
+pub use processes::{ProcessDriver, at_cluster};
+pub use run::run;
+pub use tally::{Direction, Flaw, Moment, Note, Tally};
+
+use crate::{
+    processes::ProcessesError, reports::ReportKind, takeover::TakeoverError, witness::WitnessError,
+};
+
+/// Why a run could not be made; what clients noticed is in the [`Outcome`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum ChaosError {
+    /// The cluster did not do as asked.
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::Error),
+    /// The line on a node could not go on.
+    #[error(transparent)]
+    Takeover(#[from] TakeoverError),
+    /// The processes on a control plane could not go on.
+    #[error(transparent)]
+    Processes(#[from] ProcessesError),
+    /// No client.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    /// A request that the run cannot do without failed.
+    #[error("{0}")]
+    Request(String),
+    /// The program of client-go is not as it should be.
+    #[error("the watchers of client-go: {0}")]
+    ClientGo(String),
+    /// A watcher did not get its initial state.
+    #[error("the watcher '{0}' did not begin")]
+    NotStarted(String),
+    /// A switch did not come to its end.
+    #[error("{what} did not end within {limit:?}: {last}")]
+    NotReached {
+        /// What was awaited.
+        what: String,
+        /// How long.
+        limit: Duration,
+        /// What was seen last.
+        last: String,
+    },
+}
+
+/// How a run is made.
+#[derive(Clone, Debug)]
+pub struct ChaosOptions {
+    /// Most rounds.
+    pub rounds: Option<u32>,
+    /// No round is begun after this time.
+    pub time: Option<Duration>,
+    /// Of all random choices.
+    pub seed: u64,
+    /// Whether every second round has faults.
+    pub faults: bool,
+    /// Kinds that are written to.
+    pub busy: Vec<ReportKind>,
+    /// Kinds that are written to once, at the end.
+    pub idle: Vec<ReportKind>,
+    /// Writes a second, of the writers of all verbs together.
+    pub rate: f64,
+}
+
+impl Default for ChaosOptions {
+    fn default() -> Self {
+        Self {
+            rounds: None,
+            time: None,
+            seed: 1,
+            faults: true,
+            busy: vec![
+                ReportKind::PolicyReport,
+                ReportKind::EphemeralReport,
+                ReportKind::ClusterPolicyReport,
+            ],
+            idle: vec![ReportKind::ClusterEphemeralReport],
+            rate: 25.0,
+        }
+    }
+}
+
+impl ChaosOptions {
+    /// Whether the run is over after these rounds and this time. Without any limit it has one round.
+    #[must_use]
+    fn over(&self, rounds: u32, elapsed: Duration) -> bool {
+        match (self.rounds, self.time) {
+            (None, None) => rounds >= 1,
+            (most, time) => {
+                most.is_some_and(|most| rounds >= most) || time.is_some_and(|time| elapsed >= time)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_at_the_first_limit() {
+        let minute = Duration::from_mins(1);
+        let options = |rounds, time| ChaosOptions {
+            rounds,
+            time,
+            ..ChaosOptions::default()
+        };
+        assert!(options(None, None).over(1, Duration::ZERO));
+        assert!(!options(Some(2), None).over(1, minute));
+        assert!(options(Some(2), Some(minute)).over(1, minute));
+        assert!(options(Some(2), Some(minute)).over(2, Duration::ZERO));
+    }
+}

@@ -1,0 +1,214 @@
+//! The driver on a cluster with a node: the operator itself, installed as a user does.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use crds::v1alpha1::status::MigrationPhase;
+use k8s_openapi::{
+    api::core::v1::Pod, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use serde_json::json;
+
+use super::{ChaosError, Driver, Fault, processes::at_cluster};
+use crate::{
+    cluster::{Cluster, Signal},
+    takeover::{OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, all_groups, is_ready},
+};
+
+/// Longest time of one direction, faults included.
+const LIMIT: Duration = Duration::from_mins(6);
+/// Label that tells pods apart.
+const COMPONENT: &str = "app.kubernetes.io/component";
+/// An `APIService` that is deleted by hand.
+const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
+/// How long a container may take to be there again.
+const BACK_LIMIT: Duration = Duration::from_mins(2);
+/// Between two looks at whether it is.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// See the module.
+pub struct NodeDriver {
+    line: Takeover,
+}
+
+impl NodeDriver {
+    /// Installs the operator and a server that serves nothing yet.
+    ///
+    /// # Errors
+    /// When that does not come to its end.
+    pub async fn start(line: Takeover) -> Result<Self, ChaosError> {
+        line.install_operator().await?;
+        line.apply_as("CRD").await?;
+        let driver = Self { line };
+        let phases = [MigrationPhase::Idle, MigrationPhase::RolledBack];
+        driver.follow("an idle server", &phases).await?;
+        Ok(driver)
+    }
+
+    async fn follow(&self, what: &str, wanted: &[MigrationPhase]) -> Result<(), ChaosError> {
+        let reached = self.line.follow(what, LIMIT, |server| {
+            is_ready(server) && all_groups(server, |phase| wanted.contains(&phase))
+        });
+        Ok(reached.await?)
+    }
+
+    /// A pod of a component, and its namespace and container.
+    async fn pod(
+        &self,
+        component: &str,
+    ) -> Result<Option<(&'static str, String, String)>, ChaosError> {
+        let namespace = if component == "operator" {
+            OPERATOR_NAMESPACE
+        } else {
+            TARGET_NAMESPACE
+        };
+        let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
+        let labelled = ListParams::default().labels(&format!("{COMPONENT}={component}"));
+        let found = pods.list(&labelled).await.map_err(cluster_error)?;
+        let living = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+        let pod = found.items.into_iter().find(living);
+        let name = pod.and_then(|pod| pod.metadata.name);
+        Ok(name.map(|name| (namespace, name, component.to_owned())))
+    }
+
+    async fn signal(&self, component: &str, signal: Signal) -> Result<(), ChaosError> {
+        let Some((namespace, pod, container)) = self.pod(component).await? else {
+            return Ok(());
+        };
+        let cluster = &self.line.cluster;
+        let sent = cluster.signal_container(namespace, &pod, &container, signal);
+        // One that is being started again has no process to signal.
+        if let Err(error) = sent.await {
+            tracing::info!(%error, component, "not signalled");
+        }
+        Ok(())
+    }
+
+    /// Waits until the pods of a component are ready, after one was killed or deleted.
+    async fn ready(&self, component: &str) -> Result<(), ChaosError> {
+        let deadline = tokio::time::Instant::now() + BACK_LIMIT;
+        while tokio::time::Instant::now() < deadline {
+            // The kubelet needs a moment to see that a container has ended.
+            tokio::time::sleep(PAUSE * 10).await;
+            if self.all_ready(component).await? {
+                return Ok(());
+            }
+        }
+        Err(ChaosError::NotReached {
+            what: format!("the {component}"),
+            limit: BACK_LIMIT,
+            last: "a pod is not ready".to_owned(),
+        })
+    }
+
+    async fn all_ready(&self, component: &str) -> Result<bool, ChaosError> {
+        let Some((namespace, ..)) = self.pod(component).await? else {
+            return Ok(false);
+        };
+        let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
+        let labelled = ListParams::default().labels(&format!("{COMPONENT}={component}"));
+        let found = pods.list(&labelled).await.map_err(cluster_error)?;
+        Ok(found.items.iter().all(|pod| {
+            let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|c| c.type_ == "Ready" && c.status == "True")
+        }))
+    }
+
+    async fn delete_server(&self) -> Result<(), ChaosError> {
+        if let Some((namespace, pod, _)) = self.pod("server").await? {
+            let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
+            let deleted = pods.delete(&pod, &DeleteParams::default()).await;
+            deleted.map_err(cluster_error)?;
+        }
+        self.ready("server").await
+    }
+
+    /// Only where the server serves: the CRD's own is not a fault but a cluster without the API.
+    async fn delete_api_service(&self) -> Result<(), ChaosError> {
+        let services: Api<APIService> = Api::all(self.line.client.clone());
+        let found = services.get_opt(API_SERVICE).await.map_err(cluster_error)?;
+        let ours = found.is_some_and(|s| s.spec.is_some_and(|spec| spec.service.is_some()));
+        if ours {
+            let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
+            deleted.map_err(cluster_error)?;
+        }
+        Ok(())
+    }
+}
+
+fn cluster_error(error: kube::Error) -> ChaosError {
+    crate::cluster::Error::from(error).into()
+}
+
+#[async_trait]
+impl Driver for NodeDriver {
+    fn cluster(&self) -> &Cluster {
+        &self.line.cluster
+    }
+
+    async fn forward(&self, prune: bool) -> Result<(), ChaosError> {
+        let after = if prune { "0s" } else { "24h" };
+        let source = json!({"policy": "Prune", "after": after});
+        self.line
+            .patch_spec(json!({"migration": {"source": source}}))
+            .await?;
+        self.line.set_owner("Server").await?;
+        let wanted = if prune {
+            MigrationPhase::Completed
+        } else {
+            MigrationPhase::Retaining
+        };
+        self.follow("the way to the server", &[wanted]).await
+    }
+
+    async fn back(&self) -> Result<(), ChaosError> {
+        self.line.set_owner("CRD").await?;
+        self.follow("the way back", &[MigrationPhase::RolledBack])
+            .await
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let last = self.line.cluster.apiservers().saturating_sub(1);
+        vec![
+            Fault::OperatorKilled,
+            Fault::OperatorPaused,
+            Fault::ServerKilled,
+            Fault::ServerPodDeleted,
+            Fault::ApiServerFrozen(0),
+            Fault::ApiServerFrozen(last),
+            Fault::ApiServerRestarted(last),
+            Fault::ApiServiceDeleted,
+            Fault::CrdTouched,
+        ]
+    }
+
+    fn usual(&self) -> Duration {
+        Duration::from_secs(12)
+    }
+
+    async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {
+        match fault {
+            Fault::OperatorKilled => {
+                self.signal("operator", Signal::Kill).await?;
+                self.ready("operator").await
+            }
+            Fault::OperatorPaused => {
+                self.signal("operator", Signal::Stop).await?;
+                tokio::time::sleep(length).await;
+                self.signal("operator", Signal::Cont).await
+            }
+            Fault::ServerKilled => {
+                self.signal("server", Signal::Kill).await?;
+                self.ready("server").await
+            }
+            Fault::ServerPodDeleted => self.delete_server().await,
+            Fault::ApiServiceDeleted => self.delete_api_service().await,
+            fault => at_cluster(&self.line.cluster, fault, length).await,
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! What one watcher sees, event by event, set against what was written.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    ledger::{Expected, Fate, Key, Ledger, Op, Stamp, What},
+    tally::{Flaw, Note, Tally},
+};
+use crate::reports::ReportKind;
+
+/// Type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// ADDED.
+    Added,
+    /// MODIFIED.
+    Modified,
+    /// DELETED.
+    Deleted,
+}
+
+/// One event, or an object of an initial list.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Whose.
+    pub key: Key,
+    /// Its resourceVersion.
+    pub version: u64,
+    /// `None` for an object that the harness did not write.
+    pub stamp: Option<Stamp>,
+}
+
+/// How a watcher works.
+#[derive(Clone, Debug)]
+pub struct Nature {
+    /// For messages.
+    pub name: String,
+    /// What it watches.
+    pub kind: ReportKind,
+    /// Whether it sees selected objects alone.
+    pub selected: bool,
+    /// Whether it gets bookmarks.
+    pub bookmarks: bool,
+    /// An informer of client-go, which says what became of its cache instead of every event.
+    pub level: bool,
+    /// A `RetryWatcher` of client-go, which ends at the first 410.
+    pub retry: bool,
+    /// Its kube-apiserver.
+    pub apiserver: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    started: bool,
+    listed: Vec<Seen>,
+    last: u64,
+    cache: HashMap<Key, Option<Stamp>>,
+    versions: HashMap<Key, u64>,
+    seen: HashSet<u64>,
+    told: HashSet<u64>,
+    given_up: HashSet<Key>,
+}
+
+/// See the module.
+pub struct Observer {
+    /// How the watcher works.
+    pub nature: Nature,
+    ledger: Arc<Ledger>,
+    tally: Arc<Tally>,
+    inner: Mutex<Inner>,
+}
+
+impl Observer {
+    /// An observer of a watcher that has not begun.
+    #[must_use]
+    pub fn new(nature: Nature, ledger: Arc<Ledger>, tally: Arc<Tally>) -> Self {
+        Self {
+            nature,
+            ledger,
+            tally,
+            inner: Mutex::default(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flaw(&self, flaw: Flaw, text: impl FnOnce() -> String) {
+        let name = &self.nature.name;
+        self.tally.flaw(flaw, || format!("{name}: {}", text()));
+    }
+
+    /// Whether it has its initial state.
+    #[must_use]
+    pub fn started(&self) -> bool {
+        self.inner().started
+    }
+
+    /// An object of the initial state, or of that after it lost its place.
+    pub fn listed(&self, seen: Seen) {
+        self.inner().listed.push(seen);
+    }
+
+    /// The initial state is complete, and is of this version.
+    pub fn begun(&self, version: u64) {
+        let mut inner = self.inner();
+        let listed: HashMap<Key, Option<Stamp>> = inner
+            .listed
+            .drain(..)
+            .map(|seen| (seen.key, seen.stamp))
+            .collect();
+        if version < inner.last {
+            let last = inner.last;
+            self.flaw(Flaw::OutOfOrder, || {
+                format!("a list at {version} after {last}")
+            });
+        }
+        inner.last = version.max(inner.last);
+        inner.started = true;
+        self.pass_over(&mut inner, &listed);
+        inner.cache = listed;
+    }
+
+    /// What a list shows is not to be seen any more.
+    fn pass_over(&self, inner: &mut Inner, listed: &HashMap<Key, Option<Stamp>>) {
+        let mut passed = Vec::new();
+        self.ledger.each(|key, history| {
+            if !self.sees(key, history.selected) {
+                return;
+            }
+            let shown = listed.get(key).copied().flatten();
+            let deletions = history
+                .ops
+                .iter()
+                .filter(|op| matches!(op.what, What::Delete(_)) && op.fate != Fate::Refused);
+            let upto = shown.map_or_else(
+                || deletions.map(|op| op.seq).max().unwrap_or_default(),
+                |stamp| stamp.seq,
+            );
+            passed.extend(
+                history
+                    .ops
+                    .iter()
+                    .filter(|op| op.seq <= upto)
+                    .map(|op| op.id),
+            );
+        });
+        inner.seen.extend(passed);
+    }
+
+    fn sees(&self, key: &Key, selected: bool) -> bool {
+        key.kind == self.nature.kind && (selected || !self.nature.selected)
+    }
+
+    /// A bookmark.
+    pub fn bookmark(&self, version: u64) {
+        let mut inner = self.inner();
+        if version < inner.last {
+            let last = inner.last;
+            self.flaw(Flaw::OutOfOrder, || {
+                format!("a bookmark at {version} after {last}")
+            });
+        }
+        inner.last = version.max(inner.last);
+    }
+
+    /// An event.
+    pub fn event(&self, type_: EventType, seen: &Seen) {
+        self.tally.note(Note::Events);
+        let mut inner = self.inner();
+        inner.given_up.remove(&seen.key);
+        self.order(&mut inner, type_, seen);
+        match type_ {
+            EventType::Deleted => self.deleted(&mut inner, seen),
+            EventType::Added | EventType::Modified => self.written(&mut inner, type_, seen),
+        }
+    }
+
+    fn order(&self, inner: &mut Inner, type_: EventType, seen: &Seen) {
+        // What an informer says of a deletion may be the object as it was before.
+        if self.nature.level {
+            let last = inner.versions.get(&seen.key).copied().unwrap_or_default();
+            if type_ != EventType::Deleted && seen.version <= last {
+                self.flaw(Flaw::OutOfOrder, || {
+                    format!("{type_:?} {seen:?} after {last}")
+                });
+            }
+            inner.versions.insert(seen.key.clone(), seen.version);
+            return;
+        }
+        if seen.version <= inner.last {
+            let last = inner.last;
+            self.flaw(Flaw::OutOfOrder, || {
+                format!("{type_:?} {seen:?} after version {last}")
+            });
+        }
+        inner.last = seen.version.max(inner.last);
+    }
+
+    fn written(&self, inner: &mut Inner, type_: EventType, seen: &Seen) {
+        let before = inner.cache.insert(seen.key.clone(), seen.stamp);
+        let Some(stamp) = seen.stamp else {
+            self.flaw(Flaw::Phantom, || {
+                format!("{type_:?} {seen:?}, which nobody writes")
+            });
+            return;
+        };
+        if !self.ledger.knows(&seen.key, stamp) {
+            self.flaw(Flaw::Phantom, || {
+                format!("{type_:?} {seen:?}, which nobody wrote")
+            });
+            return;
+        }
+        if !inner.seen.insert(stamp.id) {
+            self.flaw(Flaw::Duplicated, || format!("{type_:?} {seen:?} again"));
+            return;
+        }
+        let known = before.flatten().map_or(0, |stamp| stamp.seq);
+        if stamp.seq <= known {
+            self.flaw(Flaw::OutOfOrder, || {
+                format!("{type_:?} {seen:?} after number {known}")
+            });
+            return;
+        }
+        let was_there = before.is_some();
+        if was_there != (type_ == EventType::Modified) {
+            self.flaw(Flaw::Phantom, || {
+                let there = if was_there {
+                    "is there"
+                } else {
+                    "is not there"
+                };
+                format!("{type_:?} {seen:?} of an object that {there}")
+            });
+        }
+    }
+
+    fn deleted(&self, inner: &mut Inner, seen: &Seen) {
+        let known = inner.cache.remove(&seen.key);
+        let Some(stamp) = seen.stamp else {
+            self.flaw(Flaw::Phantom, || {
+                format!("Deleted {seen:?}, which nobody deletes")
+            });
+            return;
+        };
+        if self.nature.level {
+            if !self.ledger.deleted_since(&seen.key, stamp.seq) {
+                self.flaw(Flaw::Phantom, || format!("Deleted {seen:?} lives on"));
+            }
+            return;
+        }
+        let Some(deletion) = self.ledger.deletion(&seen.key, stamp.seq) else {
+            self.flaw(Flaw::Phantom, || format!("Deleted {seen:?} lives on"));
+            return;
+        };
+        if !inner.seen.insert(deletion.id) {
+            self.flaw(Flaw::Duplicated, || format!("Deleted {seen:?} again"));
+        } else if known.is_none() {
+            self.flaw(Flaw::OutOfOrder, || {
+                format!("Deleted {seen:?} of an object that is not there")
+            });
+        }
+    }
+
+    /// It met a 410, or had to list again for another reason.
+    pub fn expired(&self, why: &str) {
+        let moment = self.tally.moment();
+        if !self.nature.bookmarks {
+            self.tally.note(Note::ExpiredWithoutBookmarks);
+        } else if moment.restarted == Some(self.nature.apiserver) {
+            self.tally.note(Note::ExpiredAfterRestart);
+        } else {
+            let flaw = if self.nature.retry {
+                Flaw::RetryWatcherDead
+            } else {
+                Flaw::ExpiredWithBookmarks
+            };
+            self.flaw(flaw, || why.to_owned());
+        }
+    }
+
+    /// Whether it knows everything that is stored, as far as that is sure and was not counted.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let inner = self.inner();
+        let mut settled = inner.started;
+        self.ledger.each(|key, history| {
+            let counts = self.sees(key, history.selected) && !inner.given_up.contains(key);
+            if settled && counts {
+                settled = agrees(&history.expected(), inner.cache.get(key).copied().flatten());
+            }
+        });
+        settled
+    }
+
+    /// Counts what it did not see, each write once.
+    pub fn settle(&self) {
+        let mut inner = self.inner();
+        let (mut missing, mut given_up) = (Vec::new(), Vec::new());
+        self.ledger.each(|key, history| {
+            if !self.sees(key, history.selected) {
+                return;
+            }
+            let expected = history.expected();
+            let held = inner.cache.get(key).copied().flatten();
+            let agrees = agrees(&expected, held);
+            if !agrees {
+                given_up.push(key.clone());
+            }
+            if self.nature.level && agrees {
+                return;
+            }
+            let acknowledged = |op: &&Op| op.fate == Fate::Acknowledged;
+            let mut ops: Vec<&Op> = history.ops.iter().filter(acknowledged).collect();
+            if self.nature.level {
+                ops.sort_by_key(|op| op.seq);
+                ops.drain(..ops.len().saturating_sub(1));
+            }
+            for op in ops {
+                let seen = inner.seen.contains(&op.id) && !self.nature.level;
+                if !seen && !inner.told.contains(&op.id) {
+                    missing.push((op.id, key.clone(), op.seq, op.what, held));
+                }
+            }
+        });
+        inner.given_up.extend(given_up);
+        for (id, key, seq, what, held) in missing {
+            inner.told.insert(id);
+            self.flaw(Flaw::Missed, || {
+                format!("{what:?} number {seq} (write {id}) of {key:?}; it holds {held:?}")
+            });
+        }
+    }
+}
+
+/// Whether a cache has what is stored.
+fn agrees(expected: &Expected, held: Option<Stamp>) -> bool {
+    match expected {
+        Expected::Unknown => true,
+        Expected::Absent => held.is_none(),
+        Expected::Present { id, .. } => held.is_some_and(|stamp| stamp.id == *id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: ReportKind = ReportKind::PolicyReport;
+
+    struct Ground {
+        ledger: Arc<Ledger>,
+        tally: Arc<Tally>,
+        observer: Observer,
+    }
+
+    impl Ground {
+        fn new(level: bool) -> Self {
+            let (ledger, tally) = (Arc::new(Ledger::default()), Arc::new(Tally::default()));
+            let nature = Nature {
+                name: "w".into(),
+                kind: KIND,
+                selected: false,
+                bookmarks: true,
+                level,
+                retry: true,
+                apiserver: 0,
+            };
+            let observer = Observer::new(nature, Arc::clone(&ledger), Arc::clone(&tally));
+            observer.begun(5);
+            Self {
+                ledger,
+                tally,
+                observer,
+            }
+        }
+
+        fn write(&self, name: &str, what: What) -> Stamp {
+            let stamp = self.ledger.begin(&key(name), what, false);
+            self.ledger
+                .end(&key(name), stamp, Fate::Acknowledged, String::new());
+            stamp
+        }
+
+        fn see(&self, type_: EventType, name: &str, version: u64, stamp: Stamp) {
+            let seen = Seen {
+                key: key(name),
+                version,
+                stamp: Some(stamp),
+            };
+            self.observer.event(type_, &seen);
+        }
+
+        fn flaws(&self) -> [u64; 4] {
+            [
+                Flaw::Missed,
+                Flaw::Duplicated,
+                Flaw::OutOfOrder,
+                Flaw::Phantom,
+            ]
+            .map(|flaw| self.tally.flaws(flaw))
+        }
+    }
+
+    fn key(name: &str) -> Key {
+        Key {
+            kind: KIND,
+            namespace: "n".into(),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn a_life_seen_once_and_in_order_is_clean() {
+        let ground = Ground::new(false);
+        let created = ground.write("a", What::Create);
+        ground.see(EventType::Added, "a", 6, created);
+        let updated = ground.write("a", What::Update);
+        ground.see(EventType::Modified, "a", 8, updated);
+        ground.write("a", What::Delete(2));
+        ground.see(EventType::Deleted, "a", 9, updated);
+        let again = ground.write("a", What::Create);
+        ground.see(EventType::Added, "a", 10, again);
+        ground.observer.settle();
+        assert!(ground.observer.settled());
+        assert_eq!(ground.tally.all_flaws(), 0, "{:?}", ground.tally.examples());
+    }
+
+    #[test]
+    fn what_is_written_back_to_etcd_must_not_be_seen() {
+        let ground = Ground::new(false);
+        let created = ground.write("a", What::Create);
+        ground.see(EventType::Added, "a", 6, created);
+        ground.see(EventType::Added, "a", 20, created);
+        assert_eq!(ground.flaws(), [0, 1, 0, 0]);
+        ground.see(EventType::Deleted, "a", 21, created);
+        assert_eq!(ground.flaws(), [0, 1, 0, 1], "it lives on");
+    }
+
+    #[test]
+    fn what_is_older_or_nobody_wrote_is_found() {
+        let ground = Ground::new(false);
+        let created = ground.write("a", What::Create);
+        let updated = ground.write("a", What::Update);
+        ground.see(EventType::Added, "a", 7, updated);
+        ground.see(EventType::Modified, "a", 8, created);
+        assert_eq!(ground.flaws(), [0, 0, 1, 0]);
+        ground.see(EventType::Added, "x", 9, Stamp { seq: 1, id: 999 });
+        assert_eq!(ground.flaws(), [0, 0, 1, 1]);
+        ground.see(EventType::Modified, "a", 8, updated);
+        assert_eq!(ground.flaws(), [0, 1, 2, 1], "the version went back, too");
+    }
+
+    #[test]
+    fn what_was_not_seen_is_counted_once() {
+        let ground = Ground::new(false);
+        ground.write("a", What::Create);
+        ground.observer.settle();
+        ground.observer.settle();
+        assert!(!ground.observer.settled());
+        assert_eq!(ground.flaws(), [1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_list_shows_what_went_before_it() {
+        let ground = Ground::new(false);
+        let created = ground.write("a", What::Create);
+        ground.write("b", What::Create);
+        ground.write("b", What::Delete(1));
+        ground.observer.expired("410");
+        ground.observer.listed(Seen {
+            key: key("a"),
+            version: 9,
+            stamp: Some(created),
+        });
+        ground.observer.begun(9);
+        ground.observer.settle();
+        assert!(ground.observer.settled());
+        assert_eq!(ground.flaws(), [0; 4]);
+        assert_eq!(ground.tally.flaws(Flaw::RetryWatcherDead), 1);
+    }
+
+    #[test]
+    fn an_informer_may_pass_over_what_is_gone_again() {
+        let ground = Ground::new(true);
+        ground.write("a", What::Create);
+        let last = ground.write("a", What::Update);
+        ground.write("b", What::Create);
+        ground.write("b", What::Delete(1));
+        ground.see(EventType::Added, "a", 7, last);
+        ground.observer.settle();
+        assert_eq!(ground.flaws(), [0; 4]);
+        ground.see(EventType::Modified, "a", 9, last);
+        assert_eq!(ground.flaws(), [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_watcher_without_bookmarks_may_expire() {
+        let mut ground = Ground::new(false);
+        ground.observer.nature.bookmarks = false;
+        ground.observer.expired("410");
+        assert_eq!(ground.tally.all_flaws(), 0);
+        assert_eq!(ground.tally.noted(Note::ExpiredWithoutBookmarks), 1);
+    }
+}

@@ -1,0 +1,72 @@
+//! Lists that must be as new as what was acknowledged before they began.
+
+use std::{collections::HashMap, time::Duration};
+
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+use super::{
+    ledger::{Key, Stamp},
+    object,
+    request::{Answer, Requester},
+    tally::{Flaw, Note},
+    work::{Pace, Worker},
+};
+use crate::reports::ReportKind;
+
+/// Lists one kind, in one namespace or in all.
+pub struct Poller {
+    /// Kind.
+    pub kind: ReportKind,
+    /// Namespace, or all.
+    pub namespace: Option<String>,
+    /// The client.
+    pub requester: Requester,
+    /// Whether to go on.
+    pub worker: Worker,
+}
+
+impl Poller {
+    /// Lists until it is stopped.
+    pub async fn run(self, period: Duration) {
+        let mut pace = Pace::new(period);
+        while let Some(_step) = self.worker.next(&mut pace).await {
+            self.poll().await;
+        }
+    }
+
+    async fn poll(&self) {
+        let (ledger, tally) = (&self.worker.ledger, &self.requester.tally);
+        let floors = ledger.floors(self.kind, self.namespace.as_deref());
+        let version_floor = ledger.version_floor(self.kind);
+        let uri = self.kind.path(self.namespace.as_deref());
+        let list = match self.requester.call(Method::GET, &uri, None).await {
+            Answer::Said(StatusCode::OK, list) => list,
+            answer => return tally.failed(format!("GET {uri}: {}", answer.text())),
+        };
+        tally.note(Note::Reads);
+        let version = object::version(&list);
+        if version < version_floor {
+            tally.flaw(Flaw::StaleRead, || {
+                format!("GET {uri}: version {version} after {version_floor}")
+            });
+        }
+        let found = self.found(&list);
+        for (key, floor) in floors {
+            let shown = found.get(&key).copied();
+            if !ledger.fresh(&key, floor, shown) {
+                tally.flaw(Flaw::StaleRead, || {
+                    format!("GET {uri} at {version}: {key:?} is {shown:?} after {floor:?}")
+                });
+            }
+        }
+        ledger.answered_at(self.kind, version);
+    }
+
+    fn found(&self, list: &Value) -> HashMap<Key, Stamp> {
+        let items = list["items"].as_array().into_iter().flatten();
+        items
+            .filter_map(|item| Some((object::key(self.kind, item), object::stamp(item)?)))
+            .collect()
+    }
+}

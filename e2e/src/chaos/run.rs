@@ -1,0 +1,157 @@
+//! Round after round: forward, some time, back, a check.
+
+use std::time::{Duration, Instant};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::{
+    ChaosError, ChaosOptions,
+    driver::{Driver, Planned, Struck, plan},
+    harness::Harness,
+    outcome::Outcome,
+    tally::{Direction, Moment},
+};
+
+/// Time with the server, and after the way back, in milliseconds.
+const SOAK: std::ops::Range<u64> = 3000..8000;
+
+struct Run<'a> {
+    driver: &'a dyn Driver,
+    options: &'a ChaosOptions,
+    harness: Harness,
+    outcome: Outcome,
+    rng: StdRng,
+}
+
+/// Runs until the rounds or the time are over, and says what clients noticed. Whatever ends the run
+/// early is part of the outcome.
+///
+/// # Errors
+/// When it cannot be begun.
+pub async fn run(
+    driver: &dyn Driver,
+    options: &ChaosOptions,
+    say: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Outcome, ChaosError> {
+    let harness = Harness::start(driver.cluster(), options).await?;
+    say("writers, readers and watchers are at work");
+    let mut run = Run {
+        driver,
+        options,
+        harness,
+        outcome: Outcome {
+            seed: options.seed,
+            ..Outcome::default()
+        },
+        rng: StdRng::seed_from_u64(options.seed),
+    };
+    if let Err(error) = run.rounds(say).await {
+        say(&format!("the run ends early: {error}"));
+        run.outcome.stopped = Some(error.to_string());
+    }
+    let Run {
+        harness,
+        mut outcome,
+        ..
+    } = run;
+    let (tally, ledger) = (harness.tally.clone(), harness.ledger.clone());
+    if let Err(error) = harness.finish().await {
+        outcome.stopped.get_or_insert(error.to_string());
+    }
+    outcome.count(&tally);
+    outcome.writes = ledger.acknowledged();
+    Ok(outcome)
+}
+
+impl Run<'_> {
+    async fn rounds(&mut self, say: &(dyn Fn(&str) + Send + Sync)) -> Result<(), ChaosError> {
+        let began = Instant::now();
+        for round in 1.. {
+            if self.options.over(round - 1, began.elapsed()) {
+                break;
+            }
+            self.round(round, say).await?;
+            self.outcome.round_trips = round;
+            let flaws = self.harness.tally.all_flaws();
+            let writes = self.harness.ledger.acknowledged();
+            say(&format!(
+                "round {round}: there and back, {writes} writes, {flaws} flaws so far"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn round(
+        &mut self,
+        round: u32,
+        say: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<(), ChaosError> {
+        let disturbed = self.options.faults && round.is_multiple_of(2);
+        let faults = self.driver.faults();
+        let planned = if disturbed {
+            plan(&mut self.rng, &faults, self.driver.usual())
+        } else {
+            Vec::new()
+        };
+        let restarted = planned.iter().find_map(|planned| planned.fault.restarts());
+        self.harness.tally.go(|moment| {
+            *moment = Moment {
+                round,
+                direction: Direction::Rest,
+                disturbed,
+                restarted,
+            };
+        });
+        // Pruned and kept, each with faults and without.
+        let prune = (round / 2).is_multiple_of(2);
+        for direction in [Direction::Forward, Direction::Back] {
+            say(&format!("round {round}: {direction:?}"));
+            self.go(direction, prune, &planned, say).await?;
+            let soak = Duration::from_millis(self.rng.random_range(SOAK));
+            tokio::time::sleep(soak).await;
+        }
+        self.harness.check().await?;
+        self.harness.tally.go(|moment| moment.disturbed = false);
+        Ok(())
+    }
+
+    /// One direction, with its faults.
+    async fn go(
+        &mut self,
+        direction: Direction,
+        prune: bool,
+        planned: &[Planned],
+        say: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<(), ChaosError> {
+        self.harness.going(direction);
+        let (driver, tally) = (self.driver, self.harness.tally.clone());
+        let switch = async {
+            match direction {
+                Direction::Back => driver.back().await,
+                _ => driver.forward(prune).await,
+            }
+        };
+        let strikes = planned.iter().filter(|p| p.direction == direction);
+        let strikes = futures::future::try_join_all(strikes.map(|planned| async {
+            tokio::time::sleep(planned.after).await;
+            say(&format!("  fault: {}", planned.fault));
+            let struck = Struck {
+                round: tally.moment().round,
+                direction,
+                what: planned.fault.to_string(),
+                at: tally.seconds(),
+            };
+            driver
+                .strike(planned.fault, planned.length)
+                .await
+                .map(|()| struck)
+        }));
+        let (switched, struck) = tokio::join!(switch, strikes);
+        self.outcome.faults.extend(struck?);
+        switched?;
+        let hold = self.harness.last_hold().await;
+        self.outcome.holds.add(direction, hold);
+        self.harness.going(Direction::Rest);
+        Ok(())
+    }
+}

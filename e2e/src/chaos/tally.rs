@@ -1,0 +1,261 @@
+//! What the clients met: requests, failures, waits, and the faults of what they saw.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+/// Examples that are kept.
+const EXAMPLES: usize = 20;
+
+/// What is being done with the groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Nothing.
+    #[default]
+    Rest,
+    /// The server takes them over.
+    Forward,
+    /// The CRDs get them back.
+    Back,
+}
+
+/// A fault that a client noticed. All of them should be counted 0 times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// An acknowledged create or update is not in the state.
+    Lost,
+    /// What was acknowledged as deleted is there.
+    Resurrected,
+    /// A watcher did not see an acknowledged write.
+    Missed,
+    /// A watcher saw a write again.
+    Duplicated,
+    /// A watcher saw something older than before.
+    OutOfOrder,
+    /// A watcher saw what nobody did.
+    Phantom,
+    /// A list or get is older than what was acknowledged or shown before.
+    StaleRead,
+    /// A `RetryWatcher` of client-go has ended.
+    RetryWatcherDead,
+    /// A watcher that gets bookmarks met a 410, or had to list again.
+    ExpiredWithBookmarks,
+    /// A request failed in a round without faults.
+    FailedRequest,
+}
+
+/// Things that are counted and may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Note {
+    /// Requests sent, each try counted.
+    Requests,
+    /// 429 or 503 with a time after which to try again.
+    Throttled,
+    /// 429 or 503 without one.
+    RefusedWithoutRetryAfter,
+    /// A request failed in a round with faults.
+    FailedInDisturbedRounds,
+    /// 409 to a write with the version that was read.
+    Conflicts,
+    /// A watcher without bookmarks met a 410.
+    ExpiredWithoutBookmarks,
+    /// A watcher met a 410 after its kube-apiserver was started anew, as it does with any CRD.
+    ExpiredAfterRestart,
+    /// Events that watchers saw.
+    Events,
+    /// Lists that were compared with what was acknowledged.
+    Reads,
+}
+
+/// Where the run is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// Number of the round, from 1.
+    pub round: u32,
+    /// What is being done.
+    pub direction: Direction,
+    /// Whether faults are made in this round.
+    pub disturbed: bool,
+    /// The kube-apiserver that was started anew in this round.
+    pub restarted: Option<usize>,
+}
+
+#[derive(Default)]
+struct Inner {
+    moment: Moment,
+    flaws: BTreeMap<Flaw, u64>,
+    notes: BTreeMap<Note, u64>,
+    waits: BTreeMap<Direction, (Duration, String)>,
+    disturbed_wait: Duration,
+    examples: Vec<String>,
+}
+
+/// See the module.
+pub struct Tally {
+    began: Instant,
+    requests: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            requests: AtomicU64::new(0),
+            inner: Mutex::default(),
+        }
+    }
+}
+
+impl Tally {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the run is.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        self.inner().moment
+    }
+
+    /// The run goes on to another moment.
+    pub fn go(&self, change: impl FnOnce(&mut Moment)) {
+        change(&mut self.inner().moment);
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// One more of these.
+    pub fn note(&self, note: Note) {
+        if note == Note::Requests {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        } else {
+            *self.inner().notes.entry(note).or_default() += 1;
+        }
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn noted(&self, note: Note) -> u64 {
+        if note == Note::Requests {
+            return self.requests.load(Ordering::Relaxed);
+        }
+        self.inner().notes.get(&note).copied().unwrap_or_default()
+    }
+
+    /// Something is wrong.
+    pub fn flaw(&self, flaw: Flaw, text: impl FnOnce() -> String) {
+        let seconds = self.seconds();
+        let mut inner = self.inner();
+        let count = inner.flaws.entry(flaw).or_default();
+        *count += 1;
+        // Some of each kind, so that one that comes often leaves room for the others.
+        let few = *count <= 3;
+        let moment = inner.moment;
+        let example = format!(
+            "[{seconds:.1} s, round {} {:?}] {flaw:?}: {}",
+            moment.round,
+            moment.direction,
+            text()
+        );
+        tracing::warn!(example, "a flaw");
+        if few && inner.examples.len() < EXAMPLES {
+            inner.examples.push(example);
+        }
+    }
+
+    /// A request failed: a flaw unless faults are being made.
+    pub fn failed(&self, text: String) {
+        if self.moment().disturbed {
+            tracing::info!(text, "a request failed in a disturbed round");
+            self.note(Note::FailedInDisturbedRounds);
+        } else {
+            self.flaw(Flaw::FailedRequest, || text);
+        }
+    }
+
+    /// How many flaws of a kind there are.
+    #[must_use]
+    pub fn flaws(&self, flaw: Flaw) -> u64 {
+        self.inner().flaws.get(&flaw).copied().unwrap_or_default()
+    }
+
+    /// All flaws together.
+    #[must_use]
+    pub fn all_flaws(&self) -> u64 {
+        self.inner().flaws.values().sum()
+    }
+
+    /// A write waited this long for its answer.
+    pub fn waited(&self, took: Duration, what: &str) {
+        let mut inner = self.inner();
+        let moment = inner.moment;
+        if moment.disturbed {
+            inner.disturbed_wait = took.max(inner.disturbed_wait);
+            return;
+        }
+        let longest = inner.waits.entry(moment.direction).or_default();
+        if took > longest.0 {
+            *longest = (took, what.to_owned());
+        }
+    }
+
+    /// The longest wait in a direction, and what waited.
+    #[must_use]
+    pub fn longest(&self, direction: Direction) -> (Duration, String) {
+        let inner = self.inner();
+        inner.waits.get(&direction).cloned().unwrap_or_default()
+    }
+
+    /// The longest wait in rounds with faults.
+    #[must_use]
+    pub fn longest_disturbed(&self) -> Duration {
+        self.inner().disturbed_wait
+    }
+
+    /// The first flaws in words.
+    #[must_use]
+    pub fn examples(&self) -> Vec<String> {
+        self.inner().examples.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_disturbed_rounds_are_told_apart() {
+        let tally = Tally::default();
+        tally.failed("one".into());
+        tally.go(|moment| moment.disturbed = true);
+        tally.failed("two".into());
+        assert_eq!(tally.flaws(Flaw::FailedRequest), 1);
+        assert_eq!(tally.noted(Note::FailedInDisturbedRounds), 1);
+        assert_eq!(tally.all_flaws(), 1);
+        assert_eq!(tally.examples().len(), 1);
+    }
+
+    #[test]
+    fn waits_are_those_of_a_direction() {
+        let tally = Tally::default();
+        tally.go(|moment| moment.direction = Direction::Back);
+        tally.waited(Duration::from_millis(5), "a");
+        tally.waited(Duration::from_millis(3), "b");
+        let longest = (Duration::from_millis(5), "a".to_owned());
+        assert_eq!(tally.longest(Direction::Back), longest);
+        assert_eq!(tally.longest(Direction::Forward).0, Duration::ZERO);
+    }
+}

@@ -1,0 +1,110 @@
+//! What everybody who writes or reads in a loop shares: a pace, a pause for checks, an end.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{RwLock, RwLockReadGuard, watch},
+    time::{Interval, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Ledger;
+
+/// Ticks of a loop.
+pub struct Pace(Interval);
+
+impl Pace {
+    /// One tick a period; ticks that were missed are not made up for.
+    #[must_use]
+    pub fn new(period: Duration) -> Self {
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self(ticks)
+    }
+}
+
+/// Lets workers go on or rest.
+#[derive(Clone)]
+pub struct Gate {
+    resting: watch::Sender<bool>,
+    busy: Arc<RwLock<()>>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            resting: watch::Sender::new(false),
+            busy: Arc::default(),
+        }
+    }
+}
+
+impl Gate {
+    /// No more steps are begun; returns when those under way are done.
+    pub async fn rest(&self) {
+        self.resting.send_replace(true);
+        drop(self.busy.write().await);
+    }
+
+    /// Steps are begun again.
+    pub fn go_on(&self) {
+        self.resting.send_replace(false);
+    }
+}
+
+/// One of those who work.
+#[derive(Clone)]
+pub struct Worker {
+    /// What is written.
+    pub ledger: Arc<Ledger>,
+    gate: Gate,
+    stop: CancellationToken,
+}
+
+impl Worker {
+    /// A worker that rests with the gate.
+    #[must_use]
+    pub fn new(ledger: Arc<Ledger>, gate: Gate, stop: CancellationToken) -> Self {
+        Self { ledger, gate, stop }
+    }
+
+    /// Waits for the next step; `None` at the end. While what comes back lives, the step is under
+    /// way.
+    pub async fn next(&self, pace: &mut Pace) -> Option<RwLockReadGuard<'_, ()>> {
+        let next = async {
+            pace.0.tick().await;
+            loop {
+                let mut resting = self.gate.resting.subscribe();
+                // The sender lives as long as `self`.
+                let _ = resting.wait_for(|resting| !resting).await;
+                let step = self.gate.busy.read().await;
+                if !*self.gate.resting.borrow() {
+                    return step;
+                }
+            }
+        };
+        self.stop.run_until_cancelled(next).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_works_while_they_rest() {
+        let gate = Gate::default();
+        let stop = CancellationToken::new();
+        let worker = Worker::new(Arc::default(), gate.clone(), stop.clone());
+        let mut pace = Pace::new(Duration::from_millis(1));
+        assert!(worker.next(&mut pace).await.is_some());
+        gate.rest().await;
+        let short = Duration::from_millis(20);
+        let step = tokio::time::timeout(short, worker.next(&mut pace)).await;
+        assert!(step.is_err());
+        gate.go_on();
+        assert!(worker.next(&mut pace).await.is_some());
+        stop.cancel();
+        assert!(worker.next(&mut pace).await.is_none());
+    }
+}

@@ -1,0 +1,277 @@
+//! Server and migration as processes on a control plane with two kube-apiservers, so that a death
+//! costs seconds.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use crate::{
+    cluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal, network::NODE_IP},
+    reports::{Corpus, Input, InputError},
+    takeover::{GROUPS, TakeoverError, load},
+};
+
+/// Namespace and name of the Service.
+const NAMESPACE: &str = "reports-server";
+const PORT: u16 = 8443;
+/// Longest time of one migration.
+pub const LIMIT: Duration = Duration::from_mins(3);
+
+/// Why the processes could not do what was asked of them.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessesError {
+    /// The cluster did not do as asked.
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::Error),
+    /// The reports could not be loaded.
+    #[error(transparent)]
+    Load(#[from] TakeoverError),
+    /// No test input.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Certificates could not be made.
+    #[error("certificates: {0}")]
+    Certificates(#[from] rcgen::Error),
+    /// A file.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A program of this workspace is not where it should be.
+    #[error("the program `{0}` is not beside this one; build it with `cargo build -p e2e --bins`")]
+    Program(&'static str),
+    /// A migration did not end, or not in order.
+    #[error("{name} {how}: {log}")]
+    Migration {
+        /// Name of the process.
+        name: String,
+        /// What became of it.
+        how: String,
+        /// Its log.
+        log: String,
+    },
+}
+
+/// A control plane with reports in etcd.
+pub struct Processes {
+    /// The control plane.
+    pub cluster: Cluster,
+    /// The groups that are moved.
+    pub groups: &'static [&'static str],
+    /// What the reports are made of.
+    pub corpus: Arc<Corpus>,
+    files: tempfile::TempDir,
+}
+
+/// A migration under way.
+pub struct Migration {
+    /// Name of the process.
+    pub name: String,
+    /// The process.
+    pub process: Arc<Process>,
+}
+
+/// How a migration ended.
+pub struct Ended {
+    /// Whether it has reached its goal.
+    pub done: bool,
+    /// How the process ended.
+    pub how: String,
+    /// Its log.
+    pub log: String,
+}
+
+impl Processes {
+    /// Starts the control plane, `detached` or not, installs the report CRDs, and loads reports.
+    ///
+    /// # Errors
+    /// When one of these fails.
+    pub async fn start(
+        groups: &'static [&'static str],
+        reports: usize,
+        detached: bool,
+    ) -> Result<Self, ProcessesError> {
+        let options = ClusterOptions {
+            apiservers: 2,
+            detached,
+            ..ClusterOptions::default()
+        };
+        let cluster = Cluster::start(options).await?;
+        let client = cluster.client().await?;
+        let input = Input::detect();
+        let corpus = Arc::new(input.corpus()?);
+        load::install_crds(&client, input.crds(&GROUPS)?).await?;
+        let owners = load::namespaces(&client, "team", 3).await?;
+        load::load(&client, &corpus, &owners, reports, &|_| {}).await?;
+        let files = tempfile::tempdir().map_err(|source| ProcessesError::File {
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        certificates(files.path())?;
+        Ok(Self {
+            cluster,
+            groups,
+            corpus,
+            files,
+        })
+    }
+
+    /// Path of a file of the server.
+    #[must_use]
+    pub fn file(&self, name: &str) -> String {
+        self.files.path().join(name).display().to_string()
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn serve(&self) -> Result<Process, ProcessesError> {
+        let groups = self.groups.join(",");
+        let kubeconfig = self.cluster.kubeconfig().display().to_string();
+        let spec = ProcessSpec::new("serve", program("serve")?).args([
+            "--bind-address".to_owned(),
+            format!("{NODE_IP}:{PORT}"),
+            "--groups".to_owned(),
+            groups,
+            "--kubeconfig".to_owned(),
+            kubeconfig,
+            "--tls-cert-file".to_owned(),
+            self.file("tls.crt"),
+            "--tls-private-key-file".to_owned(),
+            self.file("tls.key"),
+            "--database".to_owned(),
+            self.file("reports.db"),
+        ]);
+        Ok(self.cluster.run(spec)?)
+    }
+
+    /// The Service, and the control API registered; waits until that is Available.
+    ///
+    /// # Errors
+    /// When the kube-apiserver refuses, or it does not become Available.
+    pub async fn register(&self) -> Result<(), ProcessesError> {
+        let namespace = ["create", "namespace", NAMESPACE];
+        self.cluster.kubectl(namespace).await?;
+        let backend = Backend {
+            namespace: NAMESPACE.to_owned(),
+            name: NAMESPACE.to_owned(),
+            port: 443,
+            targets: vec![(NODE_IP, PORT).into()],
+        };
+        self.cluster.expose(&backend).await?;
+        let path = PathBuf::from(self.file("ca.crt"));
+        let bundle =
+            std::fs::read(&path).map_err(|source| ProcessesError::File { path, source })?;
+        let control = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": "v1alpha1.control.reports-server.io"},
+            "spec": {"group": "control.reports-server.io", "version": "v1alpha1",
+                "groupPriorityMinimum": 1000, "versionPriority": 100,
+                "service": {"namespace": NAMESPACE, "name": NAMESPACE, "port": 443},
+                "caBundle": k8s_openapi::ByteString(bundle)}});
+        let apply = ["apply", "-f", "-"];
+        self.cluster
+            .kubectl_with_input(apply, &control.to_string())
+            .await?;
+        let name = "apiservice/v1alpha1.control.reports-server.io";
+        let wait = ["wait", "--for=condition=Available", "--timeout=60s", name];
+        self.cluster.kubectl(wait).await?;
+        Ok(())
+    }
+
+    /// Starts a migration of all groups, with more flags, and a fault point where one is given.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn migrate(
+        &self,
+        name: &str,
+        fault: Option<&str>,
+        more: &[&str],
+    ) -> Result<Migration, ProcessesError> {
+        let mut args = vec!["--ca".to_owned(), self.file("ca.crt")];
+        args.extend(
+            self.groups
+                .iter()
+                .flat_map(|g| ["--group".to_owned(), (*g).to_owned()]),
+        );
+        args.extend(more.iter().map(|a| (*a).to_owned()));
+        let mut spec = ProcessSpec::new(name, program("migrate")?).args(args);
+        if let Some(fault) = fault {
+            spec = spec.env("REPORTS_SERVER_OPERATOR_FAULT", fault);
+        }
+        Ok(Migration {
+            name: name.to_owned(),
+            process: Arc::new(self.cluster.run(spec)?),
+        })
+    }
+}
+
+impl Migration {
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn ended(&self, limit: Duration) -> Result<Ended, ProcessesError> {
+        let ended = tokio::time::timeout(limit, self.process.wait()).await;
+        let log = std::fs::read_to_string(self.process.log()).unwrap_or_default();
+        let Ok(info) = ended else {
+            return Err(ProcessesError::Migration {
+                name: self.name.clone(),
+                how: format!("did not end within {limit:?}"),
+                log,
+            });
+        };
+        let how = info?.ended.unwrap_or_default();
+        // The last line that a migration prints is its status.
+        let done = log.lines().any(|line| line.starts_with('['));
+        Ok(Ended { done, how, log })
+    }
+}
+
+/// Ends the server in order, so that its database is one file.
+///
+/// # Errors
+/// When the cluster has ended.
+pub async fn stop(server: Process) -> Result<(), ProcessesError> {
+    server.signal(Signal::Term)?;
+    server.wait().await?;
+    Ok(())
+}
+
+/// A program of this workspace, which cargo builds beside this one, or beside the folder of the
+/// tests.
+fn program(name: &'static str) -> Result<PathBuf, ProcessesError> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let mut folders = own.ancestors().skip(1).take(2);
+    let found = folders.find_map(|folder| {
+        let path = folder.join(name);
+        path.is_file().then_some(path)
+    });
+    found.ok_or(ProcessesError::Program(name))
+}
+
+/// A CA and a leaf for the Service.
+fn certificates(folder: &Path) -> Result<(), ProcessesError> {
+    let ca_key = rcgen::KeyPair::generate()?;
+    let mut ca = rcgen::CertificateParams::new(Vec::new())?;
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate()?;
+    let names = vec![format!("{NAMESPACE}.{NAMESPACE}.svc")];
+    let leaf = rcgen::CertificateParams::new(names)?;
+    let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|source| ProcessesError::File { path, source })
+    };
+    write("tls.crt", leaf.signed_by(&key, &issuer)?.pem())?;
+    write("tls.key", key.serialize_pem())?;
+    write("ca.crt", ca.self_signed(&ca_key)?.pem())
+}
