@@ -210,11 +210,11 @@ impl Operator {
             controller: names::REPORTING_CONTROLLER.to_owned(),
             instance: Some(identity),
         };
-        let recorder = Recorder::new(self.client.clone(), reporter);
+        let recorder = Recorder::new(self.client.clone(), reporter.clone());
         let supervisor = Supervisor::new(Deps {
             client: self.client.clone(),
             config: self.config,
-            recorder: recorder.clone(),
+            reporter,
             metrics: self.metrics.migration.clone(),
             stillness: Stillness::default(),
             namespace: self.options.namespace.clone(),

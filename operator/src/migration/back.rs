@@ -102,6 +102,11 @@ pub enum BackError {
     /// Etcd has grown further than the jump went.
     #[error("more was written to etcd than there was room for; the way back is tried again")]
     Outgrown,
+    /// The watches on the server were cut after the jump.
+    #[error(
+        "watches on the server were cut; the way back is tried again when clients have come back"
+    )]
+    Cut,
     /// The CRD does not answer at a kube-apiserver.
     #[error(
         "after {} s the kube-apiserver {endpoint} does not answer {path} from the CRD; look at \
@@ -160,8 +165,11 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     drop(writers);
     release(cx, o).await?;
     let took = held.elapsed();
-    cx.report
-        .update(|status| status.held_milliseconds = u64::try_from(took.as_millis()).ok());
+    for resource in &o.resources {
+        cx.deps
+            .metrics
+            .held(&cx.target.group, resource.plural(), took);
+    }
     drop(still);
     let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
     revisions::tidy(wire, (&cx.deps.namespace, &back.revisions)).await?;
@@ -190,6 +198,8 @@ struct Doors {
     /// Etcd's revision at which the first of them was opened: all caches begin above it.
     caches: u64,
     opened: Vec<Opened>,
+    /// How often the watches on the server were cut until the jump.
+    resumed: u32,
 }
 
 impl Back<'_> {
@@ -206,6 +216,7 @@ impl Back<'_> {
         Ok(Doors {
             caches: caches.unwrap_or_default(),
             opened,
+            resumed: 0,
         })
     }
 
@@ -238,6 +249,7 @@ impl Back<'_> {
             room *= 2;
             *doors = self.open_door(room).await?;
         }
+        doors.resumed = resumed(writers);
         let waiting: usize = writers.iter().map(|w| w.waiting()).sum();
         let revision = revisions::newest(self.endpoints).await?;
         let known = self.counter().await?.max(revision);
@@ -298,6 +310,9 @@ impl Back<'_> {
         tokio::try_join!(self.raise_revision(frozen), follow(writers, frozen))?;
         let each = writers.iter_mut().map(Writer::last_pass);
         total(try_join_all(each).await?)?;
+        if resumed(writers) != doors.resumed {
+            return Err(BackError::Cut);
+        }
         if let Some(crd) = door_io::changed_since(cx, &doors.opened).await? {
             return Err(BackError::CrdChanged { crd });
         }
@@ -339,6 +354,11 @@ impl Back<'_> {
         revisions::raise(self.endpoints, place, goal, say).await?;
         Ok(())
     }
+}
+
+/// How often the watches on the server were cut.
+fn resumed(writers: &[Writer<'_>]) -> u32 {
+    writers.iter().map(Writer::resumed).sum()
 }
 
 /// Waits until all changes up to `version` are known.
