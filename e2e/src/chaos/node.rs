@@ -188,7 +188,7 @@ impl Driver for NodeDriver {
     }
 
     fn usual(&self) -> Duration {
-        Duration::from_secs(12)
+        Duration::from_secs(25)
     }
 
     async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {
