@@ -108,10 +108,11 @@ fn what_is_older_or_nobody_wrote_is_found() {
 fn what_was_not_seen_is_counted_once() {
     let ground = Ground::new(Source::RetryWatcher);
     ground.write("a", What::Create);
-    ground.observer.settle();
-    ground.observer.settle();
     assert!(!ground.observer.settled());
+    ground.observer.settle();
+    ground.observer.settle();
     assert_eq!(ground.flaws(), [1, 0, 0, 0]);
+    assert!(ground.observer.settled(), "it is not waited for again");
 }
 
 #[test]
