@@ -287,6 +287,8 @@ impl Observer {
             self.tally.note(Note::ExpiredWithoutBookmarks);
         } else if moment.restarted == Some(self.nature.apiserver) {
             self.tally.note(Note::ExpiredAfterRestart);
+        } else if self.level() && moment.disturbed {
+            self.tally.note(Note::ListedAgainInDisturbedRounds);
         } else {
             let flaw = if self.nature.source == Source::RetryWatcher {
                 Flaw::RetryWatcherDead
