@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn of_too_many_changes_only_the_keys_are_kept() {
         let mut state = State::default();
-        for n in 0..KEPT as u64 + 1 {
+        for n in 0..=KEPT as u64 {
             state
                 .event(event("ADDED", &format!("a{n}"), n + 1))
                 .unwrap();

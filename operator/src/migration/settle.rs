@@ -150,21 +150,21 @@ fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) {
     if dropped.is_empty() {
         return;
     }
-    let names = dropped
-        .iter()
-        .map(|key| format!("{}/{key}", resource.plural()));
-    let named: Vec<String> = names.take(NAMED).collect();
+    let first = dropped.iter().take(NAMED);
+    let first: Vec<String> = first
+        .map(|key| format!("{}/{key}", resource.plural()))
+        .collect();
     let note = format!(
         "{}: {} late writes and deletions in etcd were dropped, because the server has changed the \
          same objects: {}; write them again if they are still wanted",
         resource.name(),
         dropped.len(),
-        named.join(", ")
+        first.join(", ")
     );
     cx.report.update(|status| {
         status.dropped.count += dropped.len() as u64;
         let room = NAMED.saturating_sub(status.dropped.names.len());
-        status.dropped.names.extend(named.into_iter().take(room));
+        status.dropped.names.extend(first.into_iter().take(room));
     });
     cx.event(EventType::Warning, reasons::WRITES_DROPPED, &note);
 }
