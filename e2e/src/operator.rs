@@ -31,12 +31,13 @@ impl Operator {
         resolve: BTreeMap<String, SocketAddr>,
     ) -> Result<Self, Error> {
         let client = cluster.client().await?;
-        let recorder = Recorder::new(client.clone(), Reporter::from("operator-in-test"));
+        let reporter = Reporter::from("operator-in-test");
+        let recorder = Recorder::new(client.clone(), reporter.clone());
         let metrics = Metrics::new();
         let supervisor = Supervisor::new(Deps {
             client: client.clone(),
             config: cluster.config(0).await?,
-            recorder: recorder.clone(),
+            reporter,
             metrics: metrics.migration.clone(),
             stillness: Stillness::default(),
             namespace: "default".to_owned(),

@@ -28,6 +28,22 @@ pub enum Error {
     Lost(Duration),
 }
 
+/// Times of a leader while clients' requests are held on its word: should it die or hang, others take
+/// its place before the requests are refused.
+const HOLDING: Times = Times {
+    lease_duration: Duration::from_secs(5),
+    renew_deadline: Duration::from_secs(3),
+    retry_period: Duration::from_secs(1),
+};
+
+/// How long what lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    lease_duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
 /// How to take part in the election. The defaults are those of the Kubernetes components.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -43,6 +59,8 @@ pub struct Config {
     pub renew_deadline: Duration,
     /// Pause between attempts.
     pub retry_period: Duration,
+    /// Says that requests of clients are held on the leader's word: the Lease lasts 5 s then.
+    pub holding: Option<watch::Receiver<Option<String>>>,
 }
 
 impl Config {
@@ -56,6 +74,36 @@ impl Config {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            holding: None,
+        }
+    }
+
+    /// The times in force.
+    fn times(&self) -> Times {
+        let holding = self.holding.as_ref();
+        if holding.is_some_and(|holding| holding.borrow().is_some()) {
+            return HOLDING;
+        }
+        Times {
+            lease_duration: self.lease_duration,
+            renew_deadline: self.renew_deadline,
+            retry_period: self.retry_period,
+        }
+    }
+
+    /// Ends when other times are in force.
+    async fn changed(&self) {
+        let Some(holding) = &self.holding else {
+            return std::future::pending().await;
+        };
+        let mut holding = holding.clone();
+        let before = holding.borrow_and_update().is_some();
+        if holding
+            .wait_for(|now| now.is_some() != before)
+            .await
+            .is_err()
+        {
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -119,7 +167,8 @@ impl Elector {
                 Ok(false) => {}
                 Err(error) => warn!(%error, "the Lease could not be read or written; trying again"),
             }
-            if renewed.is_some_and(|at| at.elapsed() >= self.config.renew_deadline) {
+            let times = self.config.times();
+            if renewed.is_some_and(|at| at.elapsed() >= times.renew_deadline) {
                 return self.lost(&leading);
             }
             tokio::select! {
@@ -130,20 +179,21 @@ impl Elector {
                     }
                     return Ok(());
                 }
-                () = tokio::time::sleep(self.config.retry_period) => {}
+                () = tokio::time::sleep(times.retry_period) => {}
+                () = self.config.changed(), if renewed.is_some() => {}
             }
         }
     }
 
     fn lost(&self, leading: &watch::Sender<bool>) -> Result<(), Error> {
         leading.send_replace(false);
-        Err(Error::Lost(self.config.renew_deadline))
+        Err(Error::Lost(self.config.times().renew_deadline))
     }
 
     /// One attempt; true when this candidate holds the Lease afterwards. A request that outlives
     /// the renew deadline counts as failed, so that a hanging connection cannot prolong the term.
     async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
-        let deadline = self.config.renew_deadline;
+        let deadline = self.config.times().renew_deadline;
         match tokio::time::timeout(deadline, self.attempt()).await {
             Ok(result) => result,
             Err(_elapsed) => Err(kube::Error::Service(
@@ -244,7 +294,7 @@ fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSp
     let transitions = record.and_then(|r| r.lease_transitions).unwrap_or(0);
     LeaseSpec {
         holder_identity: Some(config.identity.clone()),
-        lease_duration_seconds: i32::try_from(config.lease_duration.as_secs()).ok(),
+        lease_duration_seconds: i32::try_from(config.times().lease_duration.as_secs()).ok(),
         acquire_time: held
             .and_then(|r| r.acquire_time.clone())
             .or(Some(MicroTime(now))),
@@ -293,6 +343,21 @@ mod tests {
     fn claims_only_what_is_free(#[case] holder: &str, #[case] seen: u64, #[case] expected: bool) {
         let unchanged = Duration::from_secs(seen);
         assert_eq!(may_claim(Some(&record(holder)), "me", unchanged), expected);
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_short_while_requests_are_held() {
+        let (holder, holding) = watch::channel(None);
+        let config = Config {
+            holding: Some(holding),
+            ..Config::new("ns", "lease", "me")
+        };
+        let seconds = || claim(None, &config, Timestamp::UNIX_EPOCH).lease_duration_seconds;
+        assert_eq!(seconds(), Some(15));
+        tokio::join!(config.changed(), async {
+            holder.send_replace(Some("g.io".to_owned()));
+        });
+        assert_eq!(seconds(), Some(5));
     }
 
     #[test]

@@ -142,6 +142,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
         config,
         options,
         metrics,
+        stillness: Stillness::default(),
         stop,
     }
     .lead()
@@ -157,6 +158,7 @@ struct Operator {
     config: Config,
     options: Options,
     metrics: Metrics,
+    stillness: Stillness,
     stop: CancellationToken,
 }
 
@@ -167,7 +169,8 @@ impl Operator {
         let release = CancellationToken::new();
         let identity = self.options.identity.clone();
         let identity = identity.unwrap_or_else(|| std::process::id().to_string());
-        let election = leader::Config::new(&self.options.namespace, names::OPERATOR, &identity);
+        let mut election = leader::Config::new(&self.options.namespace, names::OPERATOR, &identity);
+        election.holding = Some(self.stillness.watch());
         let Candidate {
             mut leading,
             mut task,
@@ -210,13 +213,13 @@ impl Operator {
             controller: names::REPORTING_CONTROLLER.to_owned(),
             instance: Some(identity),
         };
-        let recorder = Recorder::new(self.client.clone(), reporter);
+        let recorder = Recorder::new(self.client.clone(), reporter.clone());
         let supervisor = Supervisor::new(Deps {
             client: self.client.clone(),
             config: self.config,
-            recorder: recorder.clone(),
+            reporter,
             metrics: self.metrics.migration.clone(),
-            stillness: Stillness::default(),
+            stillness: self.stillness,
             namespace: self.options.namespace.clone(),
         });
         let settings = controller::Settings {

@@ -55,6 +55,8 @@ pub const SWITCHING: &str = "Switching";
 pub const SWITCHED: &str = "Switched";
 /// A write reached etcd unseen during the switch and was imported, or kept out.
 pub const STRAGGLER: &str = "Straggler";
+/// Writes that reached etcd while the server was in charge gave way to the server's own.
+pub const WRITES_DROPPED: &str = "WritesDropped";
 /// The soak found the API unwell.
 pub const SOAK_FAILED: &str = "SoakFailed";
 /// The copies in etcd are being deleted.

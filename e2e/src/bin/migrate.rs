@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use anyhow::Context;
 use clap::Parser;
 use futures::StreamExt;
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
 use reports_server_operator::migration::{
     ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, ServiceRef, Settings,
@@ -60,7 +60,7 @@ async fn main() -> anyhow::Result<()> {
     let config = kube::Config::infer().await.context("no kubeconfig")?;
     let client = kube::Client::try_from(config.clone()).context("no client")?;
     let supervisor = Supervisor::new(Deps {
-        recorder: Recorder::new(client.clone(), Reporter::from("migrate")),
+        reporter: Reporter::from("migrate"),
         client,
         config,
         metrics: Arc::new(Metrics::register(&mut Registry::default())),

@@ -27,11 +27,18 @@ pub struct Collection {
     pub worker: Worker,
 }
 
+/// An object that is there, or may be.
+struct Made {
+    subject: Subject,
+    stamp: Stamp,
+    sure: bool,
+}
+
 impl Collection {
     /// Fills and empties until it is stopped, one request a period.
     pub async fn run(self, period: Duration) {
         let mut pace = Pace::new(period);
-        let mut there: Vec<(Subject, Stamp)> = Vec::new();
+        let mut there: Vec<Made> = Vec::new();
         let mut made = 0;
         while let Some(_step) = self.worker.next(&mut pace).await {
             if there.len() >= OBJECTS {
@@ -43,7 +50,8 @@ impl Collection {
         }
     }
 
-    async fn create(&self, number: usize) -> Option<(Subject, Stamp)> {
+    /// Creates an object; `None` where it surely is not there.
+    async fn create(&self, number: usize) -> Option<Made> {
         let subject = Subject {
             key: Key {
                 kind: self.kind,
@@ -61,27 +69,40 @@ impl Collection {
             Answer::Said(StatusCode::CREATED, created) => {
                 let content = object::content(&created);
                 ledger.end(&subject.key, stamp, Fate::Acknowledged, content);
-                Some((subject, stamp))
+                Some(Made {
+                    subject,
+                    stamp,
+                    sure: true,
+                })
             }
             answer => {
-                let fate = fate(&answer);
+                let refused = answer.refuses();
+                let fate = if refused {
+                    Fate::Refused
+                } else {
+                    Fate::Doubted
+                };
                 ledger.end(&subject.key, stamp, fate, String::new());
                 let text = format!("POST {uri}: {}", answer.text());
                 self.requester.tally.failed(text);
-                None
+                (!refused).then_some(Made {
+                    subject,
+                    stamp,
+                    sure: false,
+                })
             }
         }
     }
 
     /// What is in doubt afterwards is not looked at again: the next names are others.
-    async fn delete(&self, there: &mut Vec<(Subject, Stamp)>) {
+    async fn delete(&self, there: &mut Vec<Made>) {
         let ledger = &self.worker.ledger;
         let deletions: Vec<_> = there
             .drain(..)
-            .map(|(subject, of)| {
-                let what = What::Delete(of.seq);
+            .map(|made| {
+                let (subject, what) = (&made.subject, What::Delete(made.stamp.seq));
                 let stamp = ledger.begin(&subject.key, what, subject.selected);
-                (subject, stamp)
+                (made, stamp)
             })
             .collect();
         let uri = self.kind.path(Some(&self.namespace));
@@ -95,16 +116,10 @@ impl Collection {
                 Fate::Doubted
             }
         };
-        for (subject, stamp) in deletions {
-            ledger.end(&subject.key, stamp, fate, String::new());
+        for (made, stamp) in deletions {
+            // Nobody knows whether there was anything to delete.
+            let fate = if made.sure { fate } else { Fate::Doubted };
+            ledger.end(&made.subject.key, stamp, fate, String::new());
         }
-    }
-}
-
-fn fate(answer: &Answer) -> Fate {
-    if answer.refuses() {
-        Fate::Refused
-    } else {
-        Fate::Doubted
     }
 }

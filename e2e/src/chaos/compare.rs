@@ -1,9 +1,13 @@
 //! What a list shows while nobody writes, set against what was acknowledged.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use http::{Method, StatusCode};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     ChaosError,
@@ -16,8 +20,10 @@ use crate::reports::ReportKind;
 
 /// Objects of a page.
 const PAGE: u32 = 500;
-/// How often a list is tried.
-const TRIES: u32 = 60;
+/// How long a page is tried for.
+const LIMIT: Duration = Duration::from_secs(90);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// An object as a list shows it.
 #[derive(Clone, Debug)]
@@ -31,7 +37,7 @@ pub struct Found {
 /// All objects of these kinds.
 ///
 /// # Errors
-/// When a list cannot be had within a minute.
+/// When a list cannot be had in time.
 pub async fn list(
     requester: &Requester,
     kinds: &[ReportKind],
@@ -58,18 +64,19 @@ pub async fn list(
 }
 
 async fn page(requester: &Requester, uri: &str) -> Result<Value, ChaosError> {
-    let mut last = String::new();
-    for _ in 0..TRIES {
-        match requester.call(Method::GET, uri, None).await {
-            Answer::Said(StatusCode::OK, page) => return Ok(page),
-            answer => {
-                last = format!("GET {uri}: {}", answer.text());
-                requester.tally.failed(last.clone());
-            }
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let answer = requester.call(Method::GET, uri, None).await;
+        if let Answer::Said(StatusCode::OK, page) = answer {
+            return Ok(page);
         }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let text = format!("GET {uri}: {}", answer.text());
+        requester.tally.failed(text.clone());
+        if Instant::now() > deadline {
+            return Err(ChaosError::Request(text));
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    Err(ChaosError::Request(last))
 }
 
 /// Remembers what it has found, so that nothing is counted in every round.

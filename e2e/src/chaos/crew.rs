@@ -11,7 +11,7 @@ use super::{
     counter::{self, Counter},
     ledger::{Key, Ledger},
     object::Subject,
-    observer::{Nature, Observer},
+    observer::{Nature, Observer, Source},
     poller::Poller,
     request::Requester,
     tally::Tally,
@@ -85,14 +85,17 @@ impl Watching<'_> {
 
     fn clientgo(&self, all: &mut Watchers, kind: ReportKind, style: GoStyle, selected: bool) {
         let part = if selected { " (selected)" } else { "" };
-        let retry = style == GoStyle::Retry;
+        let source = if style == GoStyle::Retry {
+            Source::RetryWatcher
+        } else {
+            Source::Informer
+        };
         let observer = self.observer(Nature {
             name: format!("client-go {style:?} of {}{part}", kind.plural()),
             kind,
             selected,
             bookmarks: true,
-            level: !retry,
-            retry,
+            source,
             apiserver: 0,
         });
         all.observers.push(Arc::clone(&observer));
@@ -117,8 +120,7 @@ impl Watching<'_> {
             kind,
             selected,
             bookmarks,
-            level: false,
-            retry: false,
+            source: Source::Watch,
             apiserver,
         });
         all.observers.push(Arc::clone(&observer));

@@ -10,6 +10,7 @@ use k8s_openapi::{
 use kube::{
     Api,
     api::{DeleteParams, ListParams},
+    runtime::wait::await_condition,
 };
 use serde_json::json;
 
@@ -25,6 +26,8 @@ const LIMIT: Duration = Duration::from_mins(6);
 const COMPONENT: &str = "app.kubernetes.io/component";
 /// An `APIService` that is deleted by hand.
 const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
+/// How long it is waited for that the server serves the group.
+const SERVED_LIMIT: Duration = Duration::from_secs(40);
 /// How long a container may take to be there again.
 const BACK_LIMIT: Duration = Duration::from_mins(2);
 /// Between two looks at whether it is.
@@ -128,12 +131,19 @@ impl NodeDriver {
         self.ready("server").await
     }
 
-    /// Only where the server serves: the CRD's own is not a fault but a cluster without the API.
+    /// Only while the server serves, which is waited for: without the CRD's own the cluster has no
+    /// such API.
     async fn delete_api_service(&self) -> Result<(), ChaosError> {
         let services: Api<APIService> = Api::all(self.line.client.clone());
-        let found = services.get_opt(API_SERVICE).await.map_err(cluster_error)?;
-        let ours = found.is_some_and(|s| s.spec.is_some_and(|spec| spec.service.is_some()));
-        if ours {
+        let ours = await_condition(
+            services.clone(),
+            API_SERVICE,
+            |found: Option<&APIService>| {
+                let spec = found.and_then(|service| service.spec.as_ref());
+                spec.is_some_and(|spec| spec.service.is_some())
+            },
+        );
+        if let Ok(Ok(Some(_))) = tokio::time::timeout(SERVED_LIMIT, ours).await {
             let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
             deleted.map_err(cluster_error)?;
         }
@@ -188,7 +198,7 @@ impl Driver for NodeDriver {
     }
 
     fn usual(&self) -> Duration {
-        Duration::from_secs(12)
+        Duration::from_secs(25)
     }
 
     async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {

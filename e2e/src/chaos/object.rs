@@ -55,7 +55,7 @@ impl Subject {
     /// The whole object as it is sent to create it.
     #[must_use]
     pub fn body(&self, stamp: Stamp) -> Value {
-        let results: Vec<Value> = (0..1 + stamp.id % RESULTS)
+        let results: Vec<Value> = (0..=stamp.id % RESULTS)
             .map(|number| {
                 json!({"policy": format!("policy-{number}"), "result": "pass",
                     "message": format!("write {} says so", stamp.id)})

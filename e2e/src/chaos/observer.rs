@@ -33,6 +33,17 @@ pub struct Seen {
     pub stamp: Option<Stamp>,
 }
 
+/// What tells of the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A watch.
+    Watch,
+    /// A `RetryWatcher` of client-go, which ends at the first 410.
+    RetryWatcher,
+    /// An informer of client-go, which says what became of its cache instead of every event.
+    Informer,
+}
+
 /// How a watcher works.
 #[derive(Clone, Debug)]
 pub struct Nature {
@@ -44,10 +55,8 @@ pub struct Nature {
     pub selected: bool,
     /// Whether it gets bookmarks.
     pub bookmarks: bool,
-    /// An informer of client-go, which says what became of its cache instead of every event.
-    pub level: bool,
-    /// A `RetryWatcher` of client-go, which ends at the first 410.
-    pub retry: bool,
+    /// What tells of the events.
+    pub source: Source,
     /// Its kube-apiserver.
     pub apiserver: usize,
 }
@@ -92,6 +101,11 @@ impl Observer {
     fn flaw(&self, flaw: Flaw, text: impl FnOnce() -> String) {
         let name = &self.nature.name;
         self.tally.flaw(flaw, || format!("{name}: {}", text()));
+    }
+
+    /// Whether it is told what became of a cache.
+    fn level(&self) -> bool {
+        self.nature.source == Source::Informer
     }
 
     /// Whether it has its initial state.
@@ -182,7 +196,7 @@ impl Observer {
 
     fn order(&self, inner: &mut Inner, type_: EventType, seen: &Seen) {
         // What an informer says of a deletion may be the object as it was before.
-        if self.nature.level {
+        if self.level() {
             let last = inner.versions.get(&seen.key).copied().unwrap_or_default();
             if type_ != EventType::Deleted && seen.version <= last {
                 self.flaw(Flaw::OutOfOrder, || {
@@ -204,6 +218,11 @@ impl Observer {
     fn written(&self, inner: &mut Inner, type_: EventType, seen: &Seen) {
         let before = inner.cache.insert(seen.key.clone(), seen.stamp);
         let Some(stamp) = seen.stamp else {
+            // An informer that lists again compares versions, and etcd gives new ones to what is
+            // written back.
+            if self.level() && type_ == EventType::Modified && before == Some(None) {
+                return;
+            }
             self.flaw(Flaw::Phantom, || {
                 format!("{type_:?} {seen:?}, which nobody writes")
             });
@@ -247,7 +266,7 @@ impl Observer {
             });
             return;
         };
-        if self.nature.level {
+        if self.level() {
             if !self.ledger.deleted_since(&seen.key, stamp.seq) {
                 self.flaw(Flaw::Phantom, || format!("Deleted {seen:?} lives on"));
             }
@@ -273,8 +292,10 @@ impl Observer {
             self.tally.note(Note::ExpiredWithoutBookmarks);
         } else if moment.restarted == Some(self.nature.apiserver) {
             self.tally.note(Note::ExpiredAfterRestart);
+        } else if self.level() && moment.disturbed {
+            self.tally.note(Note::ListedAgainInDisturbedRounds);
         } else {
-            let flaw = if self.nature.retry {
+            let flaw = if self.nature.source == Source::RetryWatcher {
                 Flaw::RetryWatcherDead
             } else {
                 Flaw::ExpiredWithBookmarks
@@ -311,17 +332,17 @@ impl Observer {
             if !agrees {
                 given_up.push(key.clone());
             }
-            if self.nature.level && agrees {
+            if self.level() && agrees {
                 return;
             }
             let acknowledged = |op: &&Op| op.fate == Fate::Acknowledged;
             let mut ops: Vec<&Op> = history.ops.iter().filter(acknowledged).collect();
-            if self.nature.level {
+            if self.level() {
                 ops.sort_by_key(|op| op.seq);
                 ops.drain(..ops.len().saturating_sub(1));
             }
             for op in ops {
-                let seen = inner.seen.contains(&op.id) && !self.nature.level;
+                let seen = inner.seen.contains(&op.id) && !self.level();
                 if !seen && !inner.told.contains(&op.id) {
                     missing.push((op.id, key.clone(), op.seq, op.what, held));
                 }
@@ -347,163 +368,4 @@ fn agrees(expected: &Expected, held: Option<Stamp>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KIND: ReportKind = ReportKind::PolicyReport;
-
-    struct Ground {
-        ledger: Arc<Ledger>,
-        tally: Arc<Tally>,
-        observer: Observer,
-    }
-
-    impl Ground {
-        fn new(level: bool) -> Self {
-            let (ledger, tally) = (Arc::new(Ledger::default()), Arc::new(Tally::default()));
-            let nature = Nature {
-                name: "w".into(),
-                kind: KIND,
-                selected: false,
-                bookmarks: true,
-                level,
-                retry: true,
-                apiserver: 0,
-            };
-            let observer = Observer::new(nature, Arc::clone(&ledger), Arc::clone(&tally));
-            observer.begun(5);
-            Self {
-                ledger,
-                tally,
-                observer,
-            }
-        }
-
-        fn write(&self, name: &str, what: What) -> Stamp {
-            let stamp = self.ledger.begin(&key(name), what, false);
-            self.ledger
-                .end(&key(name), stamp, Fate::Acknowledged, String::new());
-            stamp
-        }
-
-        fn see(&self, type_: EventType, name: &str, version: u64, stamp: Stamp) {
-            let seen = Seen {
-                key: key(name),
-                version,
-                stamp: Some(stamp),
-            };
-            self.observer.event(type_, &seen);
-        }
-
-        fn flaws(&self) -> [u64; 4] {
-            [
-                Flaw::Missed,
-                Flaw::Duplicated,
-                Flaw::OutOfOrder,
-                Flaw::Phantom,
-            ]
-            .map(|flaw| self.tally.flaws(flaw))
-        }
-    }
-
-    fn key(name: &str) -> Key {
-        Key {
-            kind: KIND,
-            namespace: "n".into(),
-            name: name.into(),
-        }
-    }
-
-    #[test]
-    fn a_life_seen_once_and_in_order_is_clean() {
-        let ground = Ground::new(false);
-        let created = ground.write("a", What::Create);
-        ground.see(EventType::Added, "a", 6, created);
-        let updated = ground.write("a", What::Update);
-        ground.see(EventType::Modified, "a", 8, updated);
-        ground.write("a", What::Delete(2));
-        ground.see(EventType::Deleted, "a", 9, updated);
-        let again = ground.write("a", What::Create);
-        ground.see(EventType::Added, "a", 10, again);
-        ground.observer.settle();
-        assert!(ground.observer.settled());
-        assert_eq!(ground.tally.all_flaws(), 0, "{:?}", ground.tally.examples());
-    }
-
-    #[test]
-    fn what_is_written_back_to_etcd_must_not_be_seen() {
-        let ground = Ground::new(false);
-        let created = ground.write("a", What::Create);
-        ground.see(EventType::Added, "a", 6, created);
-        ground.see(EventType::Added, "a", 20, created);
-        assert_eq!(ground.flaws(), [0, 1, 0, 0]);
-        ground.see(EventType::Deleted, "a", 21, created);
-        assert_eq!(ground.flaws(), [0, 1, 0, 1], "it lives on");
-    }
-
-    #[test]
-    fn what_is_older_or_nobody_wrote_is_found() {
-        let ground = Ground::new(false);
-        let created = ground.write("a", What::Create);
-        let updated = ground.write("a", What::Update);
-        ground.see(EventType::Added, "a", 7, updated);
-        ground.see(EventType::Modified, "a", 8, created);
-        assert_eq!(ground.flaws(), [0, 0, 1, 0]);
-        ground.see(EventType::Added, "x", 9, Stamp { seq: 1, id: 999 });
-        assert_eq!(ground.flaws(), [0, 0, 1, 1]);
-        ground.see(EventType::Modified, "a", 8, updated);
-        assert_eq!(ground.flaws(), [0, 1, 2, 1], "the version went back, too");
-    }
-
-    #[test]
-    fn what_was_not_seen_is_counted_once() {
-        let ground = Ground::new(false);
-        ground.write("a", What::Create);
-        ground.observer.settle();
-        ground.observer.settle();
-        assert!(!ground.observer.settled());
-        assert_eq!(ground.flaws(), [1, 0, 0, 0]);
-    }
-
-    #[test]
-    fn a_list_shows_what_went_before_it() {
-        let ground = Ground::new(false);
-        let created = ground.write("a", What::Create);
-        ground.write("b", What::Create);
-        ground.write("b", What::Delete(1));
-        ground.observer.expired("410");
-        ground.observer.listed(Seen {
-            key: key("a"),
-            version: 9,
-            stamp: Some(created),
-        });
-        ground.observer.begun(9);
-        ground.observer.settle();
-        assert!(ground.observer.settled());
-        assert_eq!(ground.flaws(), [0; 4]);
-        assert_eq!(ground.tally.flaws(Flaw::RetryWatcherDead), 1);
-    }
-
-    #[test]
-    fn an_informer_may_pass_over_what_is_gone_again() {
-        let ground = Ground::new(true);
-        ground.write("a", What::Create);
-        let last = ground.write("a", What::Update);
-        ground.write("b", What::Create);
-        ground.write("b", What::Delete(1));
-        ground.see(EventType::Added, "a", 7, last);
-        ground.observer.settle();
-        assert_eq!(ground.flaws(), [0; 4]);
-        ground.see(EventType::Modified, "a", 9, last);
-        assert_eq!(ground.flaws(), [0, 1, 0, 0]);
-    }
-
-    #[test]
-    fn a_watcher_without_bookmarks_may_expire() {
-        let mut ground = Ground::new(false);
-        ground.observer.nature.bookmarks = false;
-        ground.observer.expired("410");
-        assert_eq!(ground.tally.all_flaws(), 0);
-        assert_eq!(ground.tally.noted(Note::ExpiredWithoutBookmarks), 1);
-    }
-}
+mod tests;

@@ -23,7 +23,7 @@ const FLAWS: [(Flaw, &str); 10] = [
     (Flaw::StaleRead, "stale_reads"),
 ];
 /// Names of what may happen.
-const NOTES: [(Note, &str); 9] = [
+const NOTES: [(Note, &str); 10] = [
     (Note::Requests, "requests"),
     (Note::Events, "events"),
     (Note::Reads, "lists_compared"),
@@ -36,6 +36,10 @@ const NOTES: [(Note, &str); 9] = [
     (Note::Conflicts, "conflicts"),
     (Note::ExpiredWithoutBookmarks, "expired_without_bookmarks"),
     (Note::ExpiredAfterRestart, "expired_after_restart"),
+    (
+        Note::ListedAgainInDisturbedRounds,
+        "listed_again_in_disturbed_rounds",
+    ),
 ];
 
 /// Longest holds that the servers tell of, in milliseconds.

@@ -69,6 +69,9 @@ pub enum Note {
     ExpiredWithoutBookmarks,
     /// A watcher met a 410 after its kube-apiserver was started anew, as it does with any CRD.
     ExpiredAfterRestart,
+    /// An informer of client-go listed again in a round with faults, as it does after any answer
+    /// but 429 to its watch.
+    ListedAgainInDisturbedRounds,
     /// Events that watchers saw.
     Events,
     /// Lists that were compared with what was acknowledged.

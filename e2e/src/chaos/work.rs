@@ -100,8 +100,8 @@ mod tests {
         assert!(worker.next(&mut pace).await.is_some());
         gate.rest().await;
         let short = Duration::from_millis(20);
-        let step = tokio::time::timeout(short, worker.next(&mut pace)).await;
-        assert!(step.is_err());
+        let early = tokio::time::timeout(short, worker.next(&mut pace)).await;
+        assert!(early.is_err());
         gate.go_on();
         assert!(worker.next(&mut pace).await.is_some());
         stop.cancel();

@@ -146,7 +146,7 @@ impl Writer {
             slot,
             stamp,
             &format!("POST {}", slot.subject.path()),
-            answer,
+            &answer,
         )
     }
 
@@ -200,7 +200,7 @@ impl Writer {
             .requester
             .call(Method::PATCH, &uri, Some((media_type, &body)))
             .await;
-        self.ended(slot, stamp, &format!("PATCH ({verb:?}) {uri}"), answer)
+        self.ended(slot, stamp, &format!("PATCH ({verb:?}) {uri}"), &answer)
     }
 
     /// GET, change, PUT with the version that was read, again after a conflict.
@@ -222,7 +222,7 @@ impl Writer {
                 self.requester.tally.note(Note::Conflicts);
                 continue;
             }
-            return self.ended(slot, stamp, &format!("PUT {path}"), answer);
+            return self.ended(slot, stamp, &format!("PUT {path}"), &answer);
         }
         let text = format!("PUT {path}: {CONFLICTS} conflicts, one after the other");
         self.requester.tally.failed(text);
@@ -266,16 +266,16 @@ impl Writer {
         let path = subject.path();
         let body = Some((media::JSON, &options));
         let answer = self.requester.call(Method::DELETE, &path, body).await;
-        let kept = self.ended(slot, stamp, &format!("DELETE {path}"), answer);
+        let kept = self.ended(slot, stamp, &format!("DELETE {path}"), &answer);
         slot.stamp = None;
         // A name that the server gave is not given again.
         kept && !slot.subject.key.name.contains("-g-")
     }
 
     /// Writes down what became of a write; whether the name can be used on.
-    fn ended(&self, slot: &mut Slot, stamp: Stamp, what: &str, answer: Answer) -> bool {
+    fn ended(&self, slot: &mut Slot, stamp: Stamp, what: &str, answer: &Answer) -> bool {
         let key = &slot.subject.key;
-        if let Answer::Said(status, object) = &answer
+        if let Answer::Said(status, object) = answer
             && status.is_success()
         {
             let content = object::content(object);

@@ -273,6 +273,9 @@ fn publish(cx: &Cx, o: &Observed) {
         status.switched_at = o.notes.switched_at;
         status.pruned_at = o.notes.pruned_at;
         status.prune_due = prune_due;
+        // By the clock of whoever holds requests, whatever becomes of whoever asked for it.
+        let holds = o.resources.iter().map(|r| &r.stored.status);
+        status.held_milliseconds = holds.filter_map(|s| s.last_hold_milliseconds).max();
         status.door_open = o.door_open();
         status.crds_present = o.has_crds();
         if o.all_ours() && status.resources.is_empty() {

@@ -42,21 +42,26 @@ use super::{
 
 /// How far etcd's revision is above our counter when the CRD's caches begin anew, at first: what
 /// clients write until the jump has to fit in between.
-const ROOM: u64 = 1000;
-/// How often the caches begin anew because clients have written more.
+const ROOM: u64 = 500;
+/// How often the caches begin anew because clients have written more, and how often the counter
+/// jumps.
 const ATTEMPTS: u32 = 5;
+/// Changes that may be left for the hold.
+const REST: usize = 100;
 /// Changes that may wait for the next pass; fewer are not worth another one.
 const FEW: usize = 50;
 /// Most passes before the jump. Each is as long as what was written during the one before, so they
 /// grow shorter unless etcd takes writes more slowly than we do.
 const PASSES: u32 = 20;
 /// How far the counter jumps beyond what is known to be written, for what others write to etcd.
-const MARGIN: u64 = 300;
+const MARGIN: u64 = 200;
 /// How long the server's changes are waited for.
 const FOLLOW: Duration = Duration::from_secs(10);
 /// How long requests are held at most. After it they are served again, and the way back is tried
 /// again later.
 const HOLD: Duration = Duration::from_secs(5);
+/// Least and longest time that the caches of the public versions are given beyond that of the door.
+const CACHES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 /// How long the CRDs are waited for at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_mins(1);
 /// Pause between two questions.
@@ -102,6 +107,11 @@ pub enum BackError {
     /// Etcd has grown further than the jump went.
     #[error("more was written to etcd than there was room for; the way back is tried again")]
     Outgrown,
+    /// The watches on the server were cut after the jump.
+    #[error(
+        "watches on the server were cut; the way back is tried again when clients have come back"
+    )]
+    Cut,
     /// The CRD does not answer at a kube-apiserver.
     #[error(
         "after {} s the kube-apiserver {endpoint} does not answer {path} from the CRD; look at \
@@ -130,7 +140,7 @@ struct Back<'a> {
     cx: &'a Cx,
     o: &'a Observed,
     endpoints: &'a Endpoints,
-    /// Name of the ConfigMaps that raise etcd's revision.
+    /// Name of the `ConfigMap`s that raise etcd's revision.
     revisions: String,
 }
 
@@ -160,8 +170,11 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     drop(writers);
     release(cx, o).await?;
     let took = held.elapsed();
-    cx.report
-        .update(|status| status.held_milliseconds = u64::try_from(took.as_millis()).ok());
+    for resource in &o.resources {
+        cx.deps
+            .metrics
+            .held(&cx.target.group, resource.plural(), took);
+    }
     drop(still);
     let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
     revisions::tidy(wire, (&cx.deps.namespace, &back.revisions)).await?;
@@ -190,6 +203,8 @@ struct Doors {
     /// Etcd's revision at which the first of them was opened: all caches begin above it.
     caches: u64,
     opened: Vec<Opened>,
+    /// How often the watches on the server were cut until the jump.
+    resumed: u32,
 }
 
 impl Back<'_> {
@@ -200,12 +215,17 @@ impl Back<'_> {
         door_io::guard(cx).await?;
         self.raise_revision(self.counter().await? + room).await?;
         let token = format!("the way back at {}", Timestamp::now());
+        let begun = Instant::now();
         let opened = door_io::open(cx, o, &token).await?;
         door_io::await_open(cx, o, &self.endpoints.all).await?;
+        // Each version has a cache of its own. That of the door answers; those of the public ones
+        // cannot be asked while our server is in charge, and are given as long again.
+        tokio::time::sleep(begun.elapsed().clamp(CACHES.0, CACHES.1)).await;
         let caches = opened.iter().map(|crd| crd.revision).min();
         Ok(Doors {
             caches: caches.unwrap_or_default(),
             opened,
+            resumed: 0,
         })
     }
 
@@ -227,7 +247,8 @@ impl Back<'_> {
         Ok(writers)
     }
 
-    /// Writes until little is left, then lets the counter jump above it, and etcd follow.
+    /// Writes until little is left, then lets the counter jump above it, and etcd follow. Should much
+    /// be written while etcd follows, it jumps again: what is left is written in the hold.
     async fn jump(&self, writers: &mut [Writer<'_>], doors: &mut Doors) -> Result<(), BackError> {
         let mut room = ROOM;
         for _ in 0..ATTEMPTS {
@@ -235,14 +256,27 @@ impl Back<'_> {
             if self.counter().await? + MARGIN < doors.caches {
                 break;
             }
-            room *= 2;
             *doors = self.open_door(room).await?;
+            room *= 2;
         }
-        let waiting: usize = writers.iter().map(|w| w.waiting()).sum();
+        doors.resumed = resumed(writers);
+        for _ in 0..ATTEMPTS {
+            self.jump_once(writers).await?;
+            if waiting(writers) <= REST {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the counter jump above all that is known to be written, writes it, and lets etcd follow.
+    async fn jump_once(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
         let revision = revisions::newest(self.endpoints).await?;
         let known = self.counter().await?.max(revision);
-        let goal = known + MARGIN + 2 * waiting as u64;
-        writers.iter().for_each(|writer| writer.cut(goal));
+        let goal = known + MARGIN + 2 * waiting(writers) as u64;
+        for writer in writers.iter() {
+            writer.cut(goal);
+        }
         self.raise_counter(goal).await?;
         let each = writers.iter_mut().map(|w| w.pass_before_cut(goal, FOLLOW));
         total(try_join_all(each).await?)?;
@@ -251,14 +285,14 @@ impl Back<'_> {
         }
         // What clients write meanwhile is little against what is burnt.
         self.raise_revision(goal).await?;
-        self.raise_revision(self.counter().await?).await
+        let counter = self.counter().await?;
+        self.raise_revision(counter).await
     }
 
     /// Passes, until few changes are left.
     async fn catch_up(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
         for _ in 0..PASSES {
-            let waiting: usize = writers.iter().map(|w| w.waiting()).sum();
-            if waiting <= FEW {
+            if waiting(writers) <= FEW {
                 break;
             }
             let each = writers.iter_mut().map(Writer::pass);
@@ -298,6 +332,9 @@ impl Back<'_> {
         tokio::try_join!(self.raise_revision(frozen), follow(writers, frozen))?;
         let each = writers.iter_mut().map(Writer::last_pass);
         total(try_join_all(each).await?)?;
+        if resumed(writers) != doors.resumed {
+            return Err(BackError::Cut);
+        }
         if let Some(crd) = door_io::changed_since(cx, &doors.opened).await? {
             return Err(BackError::CrdChanged { crd });
         }
@@ -341,6 +378,16 @@ impl Back<'_> {
     }
 }
 
+/// How many objects have changed since they were last written.
+fn waiting(writers: &[Writer<'_>]) -> usize {
+    writers.iter().map(Writer::waiting).sum()
+}
+
+/// How often the watches on the server were cut.
+fn resumed(writers: &[Writer<'_>]) -> u32 {
+    writers.iter().map(Writer::resumed).sum()
+}
+
 /// Waits until all changes up to `version` are known.
 async fn follow(writers: &[Writer<'_>], version: u64) -> Result<(), BackError> {
     let each = writers.iter().map(|writer| writer.until(version, FOLLOW));
@@ -354,7 +401,9 @@ fn version_of(gate: &GateSpec) -> Option<u64> {
 
 fn total(accounts: Vec<Account>) -> Result<(), BackError> {
     let mut account = Account::default();
-    accounts.into_iter().for_each(|one| account.add(one));
+    for one in accounts {
+        account.add(one);
+    }
     check(&account)
 }
 

@@ -1,9 +1,13 @@
 //! What every step has at hand, and the frame that each step runs in.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType};
+use kube::runtime::events::{Event, EventType, Recorder};
 use tokio::time::Instant;
 
 use super::{
@@ -41,6 +45,8 @@ pub struct Cx {
     /// Pace of lists, imports and deletions.
     pub pacer: Arc<Pacer>,
     faults: Faults,
+    /// The words of the newest event with each reason, and the recorder that published it.
+    recorders: Mutex<HashMap<String, (String, Recorder)>>,
 }
 
 impl Cx {
@@ -60,6 +66,7 @@ impl Cx {
             notes: NoteBook::new(client.clone(), &deps.namespace),
             pacer: pacer(&deps, &target),
             faults: Faults::from_environment(),
+            recorders: Mutex::default(),
             deps,
             owner,
             target,
@@ -128,10 +135,27 @@ impl Cx {
         self.report.update(|status| status.begin(step, phase));
     }
 
+    /// A recorder makes a series of events that differ in nothing but the note, and keeps the words
+    /// of the first. So only what says the same goes to the same recorder.
+    fn recorder(&self, reason: &str, note: &str) -> Recorder {
+        let mut recorders = self
+            .recorders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((said, recorder)) = recorders.get(reason)
+            && said == note
+        {
+            return recorder.clone();
+        }
+        let recorder = Recorder::new(self.deps.client.clone(), self.deps.reporter.clone());
+        recorders.insert(reason.to_owned(), (note.to_owned(), recorder.clone()));
+        recorder
+    }
+
     /// Publishes an event in the background: a step never waits for one.
     pub fn event(&self, type_: EventType, reason: &str, note: &str) {
+        let recorder = self.recorder(reason, note);
         let reason = reason.to_owned();
-        let recorder = self.deps.recorder.clone();
         let reference = self.owner.reference();
         let note: String = note.chars().take(MAX_NOTE).collect();
         // A recorder takes two events that differ in nothing but the note for one that happened

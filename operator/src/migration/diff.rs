@@ -192,15 +192,17 @@ pub const NAMED: usize = 10;
 pub struct Missed {
     /// In etcd with a uid or version that was never imported.
     pub written: Vec<Identity>,
-    /// Imported, gone from etcd, and untouched by us: deleted there unseen.
+    /// Copied, gone from etcd, and untouched by us: deleted there unseen.
     pub deleted: Vec<Identity>,
+    /// Copied and gone from etcd, but changed by us since: they stay.
+    pub kept: Vec<Identity>,
 }
 
 impl Missed {
     /// Whether nothing was missed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.written.is_empty() && self.deleted.is_empty()
+        self.written.is_empty() && self.deleted.is_empty() && self.kept.is_empty()
     }
 }
 
@@ -208,25 +210,40 @@ impl Missed {
 /// copies and the server's objects.
 #[must_use]
 pub fn missed(etcd: &[Identity], imported: &Snapshot, objects: &Snapshot) -> Missed {
-    let known = |one: &Identity, side: &Side| side.uid == one.uid && side.version == one.version;
-    let present: BTreeSet<(&Key, &str)> = etcd.iter().map(|e| (&e.key, e.uid.as_str())).collect();
+    // The mark of a copy that the way back was about to make has no uid.
+    let known = |one: &Identity, side: &Side| {
+        side.uid.is_empty() || side.uid == one.uid && side.version == one.version
+    };
+    let present: BTreeSet<&Key> = etcd.iter().map(|e| &e.key).collect();
     let written = etcd
         .iter()
         .filter(|e| !imported.get(&e.key).is_some_and(|i| known(e, i)))
         .filter(|e| !objects.get(&e.key).is_some_and(|o| known(e, o)))
         .cloned()
         .collect();
-    let mut deleted: Vec<Identity> = objects
+    // What was never copied, or pruned since, is not missing in etcd.
+    let gone = imported
         .iter()
-        .filter(|(key, o)| o.as_imported && !present.contains(&(*key, o.uid.as_str())))
-        .map(|(key, o)| Identity {
-            key: key.clone(),
-            uid: o.uid.clone(),
-            version: o.version,
+        .filter(|(key, mark)| !mark.uid.is_empty() && !present.contains(key));
+    let mut gone: Vec<(Identity, bool)> = gone
+        .filter_map(|(key, _)| {
+            let object = objects.get(key)?;
+            let identity = Identity {
+                key: key.clone(),
+                uid: object.uid.clone(),
+                version: object.version,
+            };
+            Some((identity, object.as_imported))
         })
         .collect();
-    deleted.sort_by(|a, b| a.key.cmp(&b.key));
-    Missed { written, deleted }
+    gone.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+    let (deleted, kept): (Vec<_>, Vec<_>) = gone.into_iter().partition(|(_, untouched)| *untouched);
+    let identities = |all: Vec<(Identity, bool)>| all.into_iter().map(|(one, _)| one).collect();
+    Missed {
+        written,
+        deleted: identities(deleted),
+        kept: identities(kept),
+    }
 }
 
 #[cfg(test)]
@@ -363,9 +380,13 @@ mod tests {
             ("deleted by us", side("c", 3, "")),
             ("unseen update", side("d", 4, "")),
             ("unseen delete", side("f", 5, "")),
+            ("deleted on both sides", side("h", 6, "")),
+            ("deleted there, changed by us", side("i", 7, "")),
         ]);
         let mut ours = side("b", 50, "");
         ours.as_imported = false;
+        let mut changed = side("i", 52, "");
+        changed.as_imported = false;
         let mut created = side("g", 51, "");
         created.as_imported = false;
         let objects = snapshot(&[
@@ -374,11 +395,18 @@ mod tests {
             ("unseen update", side("d", 4, "")),
             ("unseen delete", side("f", 5, "")),
             ("created by us", created),
+            ("deleted there, changed by us", changed),
+            ("pruned", side("p", 8, "")),
         ]);
         let missed = missed(&etcd, &imported, &objects);
         let names = |all: &[Identity]| all.iter().map(|i| i.key.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&missed.written), ["unseen update", "unseen create"]);
-        assert_eq!(names(&missed.deleted), ["unseen delete"]);
+        assert_eq!(
+            names(&missed.deleted),
+            ["unseen delete"],
+            "not what was pruned"
+        );
+        assert_eq!(names(&missed.kept), ["deleted there, changed by us"]);
     }
 
     proptest! {

@@ -65,6 +65,8 @@ struct State {
     cut: Option<u64>,
     before: Option<HashMap<Key, Change>>,
     lost: Option<String>,
+    /// How often the watch was resumed.
+    resumed: u32,
 }
 
 impl State {
@@ -146,6 +148,12 @@ impl Feed {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().changes.len()
+    }
+
+    /// How often the watch was cut and resumed. Where it is, those of others are as well.
+    #[must_use]
+    pub fn resumed(&self) -> u32 {
+        self.lock().resumed
     }
 
     /// Waits until everything up to `version` is known. The server tells of versions at which
@@ -247,7 +255,10 @@ impl Follower {
             let from = self.lock().position;
             let again = uri(&self.path, from);
             stream = match retry(PATIENCE, || self.wire.watch(&again)).await {
-                Ok(stream) if stream.is_ours() => stream,
+                Ok(stream) if stream.is_ours() => {
+                    self.lock().resumed += 1;
+                    stream
+                }
                 Ok(_) => return self.lose("it is served by its CRD".to_owned()),
                 Err(error) => return self.lose(error.to_string()),
             };
@@ -345,7 +356,7 @@ mod tests {
     #[test]
     fn of_too_many_changes_only_the_keys_are_kept() {
         let mut state = State::default();
-        for n in 0..KEPT as u64 + 1 {
+        for n in 0..=KEPT as u64 {
             state
                 .event(event("ADDED", &format!("a{n}"), n + 1))
                 .unwrap();

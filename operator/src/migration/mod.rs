@@ -45,7 +45,7 @@ mod writeback;
 
 pub use metrics::Metrics;
 pub use status::{
-    ApiServiceStatus, GroupStatus, Phase, Problem, Pruned, ResourceProgress, ServedBy,
+    ApiServiceStatus, Dropped, GroupStatus, Phase, Problem, Pruned, ResourceProgress, ServedBy,
 };
 pub use step::StepName;
 pub use stillness::Stillness;

@@ -104,9 +104,8 @@ impl Action {
             Self::Refresh => StepName::Refresh,
             Self::Soak => StepName::Soak,
             Self::Prune => StepName::Prune,
-            Self::Undo => StepName::BackRelease,
             Self::Back => StepName::BackOpenDoor,
-            Self::Release => StepName::BackRelease,
+            Self::Undo | Self::Release => StepName::BackRelease,
         }
     }
 }

@@ -52,7 +52,7 @@ pub async fn known_to(wire: &Wire) -> Result<u64, WireError> {
     })
 }
 
-/// Raises etcd's revision to `goal` at least, by writes to ConfigMaps of `name` in `namespace`; see
+/// Raises etcd's revision to `goal` at least, by writes to `ConfigMap`s of `name` in `namespace`; see
 /// [`tidy`]. Says before each round how many revisions are left.
 ///
 /// Gives the revision that is reached.
@@ -89,7 +89,7 @@ pub async fn raise(
     }
 }
 
-/// Deletes the ConfigMaps that [`raise`] has written to.
+/// Deletes the `ConfigMap`s that [`raise`] has written to.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -100,14 +100,14 @@ pub async fn tidy(wire: &Wire, (namespace, name): (&str, &str)) -> Result<(), Wi
     Ok(())
 }
 
-/// Makes `count` revisions with one ConfigMap.
+/// Makes `count` revisions with one `ConfigMap`.
 async fn burn(wire: &Wire, namespace: &str, name: &str, count: u64) -> Result<(), WireError> {
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     let path = format!("{maps}/{name}");
     for n in 0..count {
         let change = json!({"data": {"burnt": format!("{n} {:?}", std::time::Instant::now())}});
         let body = Some(change.to_string().into_bytes());
-        let patch = || {
+        let write = || {
             wire.call(
                 Method::PATCH,
                 &path,
@@ -115,7 +115,7 @@ async fn burn(wire: &Wire, namespace: &str, name: &str, count: u64) -> Result<()
                 body.clone(),
             )
         };
-        match retry(PATIENCE, patch).await {
+        match retry(PATIENCE, write).await {
             // Not made yet, or taken away by somebody who tidies up.
             Err(e) if e.code() == Some(404) => create(wire, &maps, name).await?,
             done => drop(done?),

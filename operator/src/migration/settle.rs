@@ -18,7 +18,7 @@ use super::{
     door_io,
     endpoints::{self, EndpointsError},
     observed::{Observed, Resource},
-    pages::{Identity, Pages, identity},
+    pages::{Identity, Key, Pages, identity},
     recover::batch,
     wire::{Wire, WireError, collection, object},
 };
@@ -134,21 +134,39 @@ async fn import(
         kept_out.extend(result.conflicts);
         items = rest;
     }
-    announce(cx, resource, &missed, kept_out.len());
-    let newer = kept_out
-        .iter()
-        .map(|c| format!("{}/{}", c.namespace, c.name));
-    let newer: Vec<String> = newer.take(NAMED).collect();
-    if !newer.is_empty() {
-        let note = format!(
-            "{}: {} late writes to etcd were kept out because the server has newer ones: {}",
-            resource.name(),
-            kept_out.len(),
-            newer.join(", ")
-        );
-        cx.event(EventType::Warning, reasons::STRAGGLER, &note);
-    }
+    let kept_out = kept_out.into_iter().map(|c| Key {
+        namespace: c.namespace,
+        name: c.name,
+    });
+    let kept = missed.kept.iter().map(|one| one.key.clone());
+    let dropped: Vec<Key> = kept_out.chain(kept).collect();
+    announce(cx, resource, &missed, dropped.len());
+    drop_writes(cx, resource, &dropped);
     Ok(())
+}
+
+/// Names writes to etcd that give way to the server's own, in status and event.
+fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) {
+    if dropped.is_empty() {
+        return;
+    }
+    let first = dropped.iter().take(NAMED);
+    let first: Vec<String> = first
+        .map(|key| format!("{}/{key}", resource.plural()))
+        .collect();
+    let note = format!(
+        "{}: {} late writes and deletions in etcd were dropped, because the server has changed the \
+         same objects: {}; write them again if they are still wanted",
+        resource.name(),
+        dropped.len(),
+        first.join(", ")
+    );
+    cx.report.update(|status| {
+        status.dropped.count += dropped.len() as u64;
+        let room = NAMED.saturating_sub(status.dropped.names.len());
+        status.dropped.names.extend(first.into_iter().take(room));
+    });
+    cx.event(EventType::Warning, reasons::WRITES_DROPPED, &note);
 }
 
 /// Stragglers are whole objects, so few go into one request.
@@ -157,13 +175,14 @@ const STRAGGLERS_A_BATCH: usize = 20;
 fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
     let written = missed.written.iter().map(|i| (&i.key, "written"));
     let deleted = missed.deleted.iter().map(|i| (&i.key, "deleted"));
-    let all: BTreeMap<_, _> = written.chain(deleted).collect();
+    let kept = missed.kept.iter().map(|i| (&i.key, "deleted, stays"));
+    let all: BTreeMap<_, _> = written.chain(deleted).chain(kept).collect();
     let named = diff::name_first(all.into_iter(), str::to_owned);
     let note = format!(
-        "{}: {} late writes and {} late deletions in etcd were taken over, {kept_out} kept out: {}",
+        "{}: {} late writes and {} late deletions in etcd were found, {kept_out} of them dropped: {}",
         resource.name(),
         missed.written.len(),
-        missed.deleted.len(),
+        missed.deleted.len() + missed.kept.len(),
         named.join(", ")
     );
     cx.event(EventType::Warning, reasons::STRAGGLER, &note);

@@ -149,6 +149,15 @@ pub struct Pruned {
     pub left_names: Vec<String>,
 }
 
+/// Writes to etcd that gave way to the server's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// How many.
+    pub count: u64,
+    /// The first of them, as `resource/namespace/name`.
+    pub names: Vec<String>,
+}
+
 /// State of one API group; a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStatus {
@@ -176,6 +185,8 @@ pub struct GroupStatus {
     pub held_milliseconds: Option<u64>,
     /// When the copies in etcd become due for deletion, where they are to be deleted.
     pub prune_due: Option<Timestamp>,
+    /// Writes that others made to etcd while the server was in charge, and that were dropped.
+    pub dropped: Dropped,
     /// Whether a CRD of the group has the additional version `legacy` now.
     pub door_open: bool,
     /// Whether the group's CRDs exist, so that it can be given back.

@@ -27,6 +27,12 @@ impl Stillness {
         }
     }
 
+    /// Whether a group holds requests, or is about to.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Option<String>> {
+        self.holder.subscribe()
+    }
+
     /// Waits until `group` may list and copy: no other group holds requests.
     pub async fn end_of_others(&self, group: &str) {
         let mut holder = self.holder.subscribe();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::Stream;
-use kube::runtime::events::Recorder;
+use kube::runtime::events::Reporter;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -29,8 +29,8 @@ pub struct Deps {
     pub client: kube::Client,
     /// What `client` was made from; the kube-apiservers are reached one by one with it.
     pub config: kube::Config,
-    /// Publishes events about the `ReportsServer`.
-    pub recorder: Recorder,
+    /// Who publishes events about the `ReportsServer`.
+    pub reporter: Reporter,
     /// Step metrics; see [`Metrics::register`].
     pub metrics: Arc<Metrics>,
     /// Keeps groups from getting in each other's way.

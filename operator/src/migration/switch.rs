@@ -24,6 +24,7 @@ use super::{
     plan::SwitchFrom,
     recover::{self, RecoverError},
     revisions,
+    status::Dropped,
     step::StepName,
     wire::{Wire, WireError},
 };
@@ -101,6 +102,8 @@ pub async fn run(
         probes = open_probes(&endpoints, live).await?;
         seal(live)?;
     }
+    cx.report
+        .update(|status| status.dropped = Dropped::default());
     let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
     let token = since.to_string();
     let begun = Instant::now();
@@ -150,8 +153,6 @@ pub async fn run(
             .metrics
             .held(&cx.target.group, resource.plural(), took);
     }
-    cx.report
-        .update(|status| status.held_milliseconds = u64::try_from(took.as_millis()).ok());
     live.running.clear();
     Ok(())
 }

@@ -186,6 +186,12 @@ impl<'a> Writer<'a> {
         self.feed.waiting()
     }
 
+    /// How often the watch on the server was cut and resumed.
+    #[must_use]
+    pub fn resumed(&self) -> u32 {
+        self.feed.resumed()
+    }
+
     /// Writes what has changed since the last pass, while the server serves.
     ///
     /// # Errors

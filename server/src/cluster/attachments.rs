@@ -84,7 +84,6 @@ pub struct Attachments(watch::Sender<Known>);
 
 impl Attachments {
     /// Follows the APIServices; the future does so until it is dropped.
-    #[must_use]
     pub fn watch(client: Client) -> (Arc<Self>, impl Future<Output = ()> + Send) {
         let this = Arc::new(Self::default());
         let known = Arc::clone(&this);

@@ -181,13 +181,22 @@ pub struct GroupMigrationStatus {
     /// Objects in etcd that were not imported and verified, and are therefore left there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_in_etcd: Option<i64>,
+    /// Writes and deletions that others made to etcd while the server was in charge, and that were
+    /// dropped because the server had changed the same objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped_writes: Option<i64>,
+    /// The first of them, as `resource/namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 600)))]
+    pub dropped_names: Vec<String>,
     /// When the group's migration started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
     /// When the server answered for the group at every kube-apiserver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_at: Option<Time>,
-    /// How long requests were held during the switch, in milliseconds.
+    /// How long requests were held during the last switch or way back, in milliseconds of the
+    /// server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_milliseconds: Option<i64>,
     /// When nothing in etcd keeps the copies any more.

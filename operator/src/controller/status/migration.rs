@@ -176,6 +176,16 @@ fn entry(
             .as_ref()
             .map(|pruned| count(pruned.left))
             .or_else(|| known.and_then(|known| known.left_in_etcd)),
+        dropped_writes: Some(count(group.dropped.count))
+            .filter(|dropped| *dropped > 0)
+            .or_else(|| known.and_then(|known| known.dropped_writes)),
+        dropped_names: if group.dropped.names.is_empty() {
+            known
+                .map(|known| known.dropped_names.clone())
+                .unwrap_or_default()
+        } else {
+            group.dropped.names.clone()
+        },
         started_at: started.or_else(|| under_way.then(|| time(now))),
         switched_at: group.switched_at.map(time),
         held_milliseconds: group

@@ -45,7 +45,9 @@ pub async fn update(api: &Api, ctx: &RequestContext, bytes: &[u8]) -> Result<Res
         .raise_floor(floor)
         .await
         .map_err(|error| refused(ctx, KIND, error))?;
-    tracing::info!(floor, counter, request_id = %ctx.request_id, "floor raised");
+    if floor > 0 {
+        tracing::info!(floor, counter, request_id = %ctx.request_id, "floor raised");
+    }
     output::plain(ctx, StatusCode::OK, &describe(ctx, counter))
 }
 

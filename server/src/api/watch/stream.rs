@@ -90,10 +90,7 @@ impl Watch {
                     return Ok(false);
                 }
                 Next::Last => {
-                    if self.options.allow_watch_bookmarks {
-                        let rv = self.cursor.position();
-                        self.bookmark(out, rv, false)?;
-                    }
+                    self.fill_last(out)?;
                     return Ok(false);
                 }
                 Next::End => return Ok(false),
@@ -129,6 +126,20 @@ impl Watch {
                 out.extend_from_slice(&frame::event(&self.view, event, &seen, headers)?);
             }
         }
+        Ok(())
+    }
+
+    /// The CRD serves the resource from now on. What is stored was written to etcd anew, so only a
+    /// version above all of that may be resumed from: a bookmark tells it, and who takes none is
+    /// sent back to list rather than shown old states as news.
+    fn fill_last(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
+        if self.options.allow_watch_bookmarks {
+            let rv = self.cursor.position();
+            return self.bookmark(out, rv, false);
+        }
+        let error =
+            ApiError::expired("the resource is served by its CRD from now on, list it again");
+        out.extend_from_slice(&frame::error(&self.view, &error)?);
         Ok(())
     }
 

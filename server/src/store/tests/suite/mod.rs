@@ -1,11 +1,13 @@
 //! Scenarios that hold on every engine.
 
 mod faults;
+mod gates;
 mod imports;
 mod reads;
 mod writes;
 
 pub(super) use faults::*;
+pub(super) use gates::*;
 pub(super) use imports::*;
 pub(super) use reads::*;
 pub(super) use writes::*;
@@ -25,6 +27,10 @@ macro_rules! on_engine {
             the_counter_never_goes_back
             versions_wait_to_be_reached
             gate_and_definitions_survive_a_restart
+            only_the_newest_fencing_token_moves_a_gate
+            what_is_released_is_closed_and_never_opened
+            a_watch_is_told_of_milestones_and_ends_with_all_there_was
+            copies_that_were_written_back_are_marked
             a_resource_keeps_its_shape
             a_mirror_is_idempotent_and_keeps_versions
             a_listing_does_not_undo_what_is_newer

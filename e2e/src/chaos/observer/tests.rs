@@ -1,0 +1,158 @@
+use super::*;
+
+const KIND: ReportKind = ReportKind::PolicyReport;
+
+struct Ground {
+    ledger: Arc<Ledger>,
+    tally: Arc<Tally>,
+    observer: Observer,
+}
+
+impl Ground {
+    fn new(source: Source) -> Self {
+        let (ledger, tally) = (Arc::new(Ledger::default()), Arc::new(Tally::default()));
+        let nature = Nature {
+            name: "w".into(),
+            kind: KIND,
+            selected: false,
+            bookmarks: true,
+            source,
+            apiserver: 0,
+        };
+        let observer = Observer::new(nature, Arc::clone(&ledger), Arc::clone(&tally));
+        observer.begun(5);
+        Self {
+            ledger,
+            tally,
+            observer,
+        }
+    }
+
+    fn write(&self, name: &str, what: What) -> Stamp {
+        let stamp = self.ledger.begin(&key(name), what, false);
+        self.ledger
+            .end(&key(name), stamp, Fate::Acknowledged, String::new());
+        stamp
+    }
+
+    fn see(&self, type_: EventType, name: &str, version: u64, stamp: Stamp) {
+        let seen = Seen {
+            key: key(name),
+            version,
+            stamp: Some(stamp),
+        };
+        self.observer.event(type_, &seen);
+    }
+
+    fn flaws(&self) -> [u64; 4] {
+        [
+            Flaw::Missed,
+            Flaw::Duplicated,
+            Flaw::OutOfOrder,
+            Flaw::Phantom,
+        ]
+        .map(|flaw| self.tally.flaws(flaw))
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key {
+        kind: KIND,
+        namespace: "n".into(),
+        name: name.into(),
+    }
+}
+
+#[test]
+fn a_life_seen_once_and_in_order_is_clean() {
+    let ground = Ground::new(Source::RetryWatcher);
+    let created = ground.write("a", What::Create);
+    ground.see(EventType::Added, "a", 6, created);
+    let updated = ground.write("a", What::Update);
+    ground.see(EventType::Modified, "a", 8, updated);
+    ground.write("a", What::Delete(2));
+    ground.see(EventType::Deleted, "a", 9, updated);
+    let again = ground.write("a", What::Create);
+    ground.see(EventType::Added, "a", 10, again);
+    ground.observer.settle();
+    assert!(ground.observer.settled());
+    assert_eq!(ground.tally.all_flaws(), 0, "{:?}", ground.tally.examples());
+}
+
+#[test]
+fn what_is_written_back_to_etcd_must_not_be_seen() {
+    let ground = Ground::new(Source::RetryWatcher);
+    let created = ground.write("a", What::Create);
+    ground.see(EventType::Added, "a", 6, created);
+    ground.see(EventType::Added, "a", 20, created);
+    assert_eq!(ground.flaws(), [0, 1, 0, 0]);
+    ground.see(EventType::Deleted, "a", 21, created);
+    assert_eq!(ground.flaws(), [0, 1, 0, 1], "it lives on");
+}
+
+#[test]
+fn what_is_older_or_nobody_wrote_is_found() {
+    let ground = Ground::new(Source::RetryWatcher);
+    let created = ground.write("a", What::Create);
+    let updated = ground.write("a", What::Update);
+    ground.see(EventType::Added, "a", 7, updated);
+    ground.see(EventType::Modified, "a", 8, created);
+    assert_eq!(ground.flaws(), [0, 0, 1, 0]);
+    ground.see(EventType::Added, "x", 9, Stamp { seq: 1, id: 999 });
+    assert_eq!(ground.flaws(), [0, 0, 1, 1]);
+    ground.see(EventType::Modified, "a", 8, updated);
+    assert_eq!(ground.flaws(), [0, 1, 2, 1], "the version went back, too");
+}
+
+#[test]
+fn what_was_not_seen_is_counted_once() {
+    let ground = Ground::new(Source::RetryWatcher);
+    ground.write("a", What::Create);
+    assert!(!ground.observer.settled());
+    ground.observer.settle();
+    ground.observer.settle();
+    assert_eq!(ground.flaws(), [1, 0, 0, 0]);
+    assert!(ground.observer.settled(), "it is not waited for again");
+}
+
+#[test]
+fn a_list_shows_what_went_before_it() {
+    let ground = Ground::new(Source::RetryWatcher);
+    let created = ground.write("a", What::Create);
+    ground.write("b", What::Create);
+    ground.write("b", What::Delete(1));
+    ground.observer.expired("410");
+    ground.observer.listed(Seen {
+        key: key("a"),
+        version: 9,
+        stamp: Some(created),
+    });
+    ground.observer.begun(9);
+    ground.observer.settle();
+    assert!(ground.observer.settled());
+    assert_eq!(ground.flaws(), [0; 4]);
+    assert_eq!(ground.tally.flaws(Flaw::RetryWatcherDead), 1);
+}
+
+#[test]
+fn an_informer_may_pass_over_what_is_gone_again() {
+    let ground = Ground::new(Source::Informer);
+    ground.write("a", What::Create);
+    let last = ground.write("a", What::Update);
+    ground.write("b", What::Create);
+    ground.write("b", What::Delete(1));
+    ground.see(EventType::Added, "a", 7, last);
+    ground.observer.settle();
+    assert_eq!(ground.flaws(), [0; 4]);
+    ground.see(EventType::Modified, "a", 9, last);
+    assert_eq!(ground.flaws(), [0, 1, 0, 0]);
+}
+
+#[test]
+fn a_watcher_without_bookmarks_may_expire() {
+    let mut ground = Ground::new(Source::RetryWatcher);
+    ground.observer.nature.bookmarks = false;
+    ground.observer.expired("410");
+    assert_eq!(ground.tally.all_flaws(), 0);
+    assert_eq!(ground.tally.noted(Note::ExpiredWithoutBookmarks), 1);
+}
