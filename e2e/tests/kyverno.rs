@@ -41,7 +41,7 @@ async fn only_in_full_runs_real_kyverno_notices_no_switch(#[case] database: Data
         rounds: 1,
         baseline: Duration::from_secs(90),
     };
-    let (_cluster, outcome) = kyverno::run(line, &run, say).await.unwrap();
+    let (_cluster, outcome) = Box::pin(kyverno::run(line, &run, say)).await.unwrap();
     println!("{outcome}");
     assert!(outcome.canaries > 0, "{outcome}");
     assert!(outcome.is_clean(), "{outcome}");

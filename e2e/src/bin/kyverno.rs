@@ -66,7 +66,7 @@ async fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
-    match run(Args::parse()).await {
+    match Box::pin(run(Args::parse())).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
             eprintln!("kyverno: Kyverno noticed a switch; see the table");
@@ -88,7 +88,7 @@ async fn run(args: Args) -> anyhow::Result<bool> {
         rounds: args.rounds,
         baseline: Duration::from_secs(args.baseline),
     };
-    let (driver, outcome) = kyverno::run(line(&args), &options, say).await?;
+    let (driver, outcome) = Box::pin(kyverno::run(line(&args), &options, say)).await?;
     println!("\n{outcome}");
     write(args.json.as_deref(), &outcome)?;
     println!("Audit log and Kyverno's logs: {}", options.logs.display());

@@ -63,11 +63,15 @@ impl Logs {
 /// Longest text of a line.
 const LENGTH: usize = 300;
 
-/// What lines have in common that differ by times and other numbers.
+/// What lines have in common that differ by times, other numbers and colours.
 fn kind(line: &str) -> String {
     let mut kind = String::new();
+    let mut coloured = false;
     for char in line.chars() {
         match char {
+            '\u{1b}' => coloured = true,
+            'm' if coloured => coloured = false,
+            _ if coloured => {}
             '0'..='9' if kind.ends_with('#') => {}
             '0'..='9' => kind.push('#'),
             char => kind.push(char),
@@ -83,5 +87,6 @@ mod tests {
     #[test]
     fn lines_that_differ_by_numbers_are_of_one_kind() {
         assert_eq!(kind("10:22 v1alpha2 x"), "#:# v#alpha# x");
+        assert_eq!(kind("\u{1b}[90m2026\u{1b}[0m model"), "# model");
     }
 }

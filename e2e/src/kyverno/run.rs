@@ -29,7 +29,7 @@ const WARM_UP: Duration = Duration::from_secs(45);
 /// Churn after a switch that belongs to it.
 const AFTER: Duration = Duration::from_secs(25);
 /// Churn after the last one: longer than what makes a counter or controller dead.
-const TAIL: Duration = Duration::from_secs(60);
+const TAIL: Duration = Duration::from_mins(1);
 /// A controller that made no report for so long has stopped. Namespaces come every 15 s.
 const SILENCE: i64 = 45;
 /// A counter's watch may be away so long at the end of the churn, as it is opened again each second.
@@ -37,6 +37,8 @@ const REOPENING: Duration = Duration::from_secs(5);
 /// How long Kyverno has to become quiet.
 const QUIET: Duration = Duration::from_mins(5);
 const PAUSE: Duration = Duration::from_secs(5);
+/// The version by which the operator gets at what etcd still holds, after its group.
+const LEGACY: &str = "/legacy";
 
 /// A switch and its moments.
 struct Made {
@@ -92,7 +94,7 @@ pub async fn run(
     };
     run.switches(options, &mut outcome, log).await?;
     run.end(&mut outcome).await?;
-    outcome.legacy = logs.lines_with("legacy")?;
+    outcome.legacy = logs.lines_with(LEGACY)?;
     outcome.seconds = started.elapsed().as_secs_f64();
     Ok((run.driver, outcome))
 }
