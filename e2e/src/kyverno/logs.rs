@@ -1,0 +1,92 @@
+//! What Kyverno's controllers log.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::process::Child;
+
+use super::{CONTROLLERS, KyvernoError, NAMESPACE};
+use crate::cluster::Cluster;
+
+/// Follows the logs into files as long as it lives.
+pub struct Logs {
+    files: Vec<PathBuf>,
+    _followers: Vec<Child>,
+}
+
+impl Logs {
+    /// Follows the log of every controller, from its begin on.
+    pub fn follow(cluster: &Cluster, folder: &Path) -> Result<Self, KyvernoError> {
+        let mut files = Vec::new();
+        let mut followers = Vec::new();
+        for controller in CONTROLLERS {
+            let path = folder.join(format!("{controller}.log"));
+            let file = File::create(&path).map_err(KyvernoError::file(&path))?;
+            let deployment = format!("deployment/{controller}");
+            let mut command = cluster.command("kubectl");
+            command
+                .args(["-n", NAMESPACE, "logs", "--follow", &deployment])
+                .stdin(Stdio::null())
+                .stdout(file)
+                .stderr(Stdio::null());
+            followers.push(command.spawn().map_err(KyvernoError::file(&path))?);
+            files.push(path);
+        }
+        Ok(Self {
+            files,
+            _followers: followers,
+        })
+    }
+
+    /// The lines that hold this text, without times and other numbers, and how often there are.
+    pub fn lines_with(&self, text: &str) -> Result<BTreeMap<String, u64>, KyvernoError> {
+        let mut lines = BTreeMap::new();
+        for path in &self.files {
+            let file = File::open(path).map_err(KyvernoError::file(path))?;
+            for line in BufReader::new(file).split(b'\n') {
+                let line = line.map_err(KyvernoError::file(path))?;
+                let line = String::from_utf8_lossy(&line);
+                if line.contains(text) {
+                    *lines.entry(kind(&line)).or_default() += 1;
+                }
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Longest text of a line.
+const LENGTH: usize = 300;
+
+/// What lines have in common that differ by times, other numbers and colours.
+fn kind(line: &str) -> String {
+    let mut kind = String::new();
+    let mut coloured = false;
+    for char in line.chars() {
+        match char {
+            '\u{1b}' => coloured = true,
+            'm' if coloured => coloured = false,
+            _ if coloured => {}
+            '0'..='9' if kind.ends_with('#') => {}
+            '0'..='9' => kind.push('#'),
+            char => kind.push(char),
+        }
+    }
+    kind.chars().take(LENGTH).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_differ_by_numbers_are_of_one_kind() {
+        assert_eq!(kind("10:22 v1alpha2 x"), "#:# v#alpha# x");
+        assert_eq!(kind("\u{1b}[90m2026\u{1b}[0m model"), "# model");
+    }
+}
