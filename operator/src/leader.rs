@@ -31,8 +31,8 @@ pub enum Error {
 /// Times of a leader while clients' requests are held on its word: should it die or hang, others take
 /// its place before the requests are refused.
 const HOLDING: Times = Times {
-    lease_duration: Duration::from_secs(5),
-    renew_deadline: Duration::from_secs(3),
+    lease_duration: Duration::from_secs(8),
+    renew_deadline: Duration::from_secs(7),
     retry_period: Duration::from_secs(1),
 };
 
@@ -59,7 +59,7 @@ pub struct Config {
     pub renew_deadline: Duration,
     /// Pause between attempts.
     pub retry_period: Duration,
-    /// Says that requests of clients are held on the leader's word: the Lease lasts 5 s then.
+    /// Says that requests of clients are held on the leader's word: the Lease lasts 8 s then.
     pub holding: Option<watch::Receiver<Option<String>>>,
 }
 
@@ -357,7 +357,7 @@ mod tests {
         tokio::join!(config.changed(), async {
             holder.send_replace(Some("g.io".to_owned()));
         });
-        assert_eq!(seconds(), Some(5));
+        assert_eq!(seconds(), Some(8));
     }
 
     #[test]

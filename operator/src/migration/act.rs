@@ -72,6 +72,16 @@ pub enum ActError {
 }
 
 impl ActError {
+    /// Whether it comes of a server that was away on the way back: watches were cut.
+    #[must_use]
+    pub fn is_of_the_server(&self) -> bool {
+        match self {
+            Self::Back(BackError::Feed(_) | BackError::Cut) => true,
+            Self::Back(BackError::Wire(e)) => e.is_transient(),
+            _ => false,
+        }
+    }
+
     /// Whether it may come of a side door that somebody has closed.
     #[must_use]
     pub fn is_of_the_door(&self) -> bool {
@@ -79,7 +89,7 @@ impl ActError {
             Self::Wire(e) | Self::Back(BackError::Wire(e)) | Self::Settle(SettleError::Wire(e)) => {
                 e
             }
-            Self::Prune(PruneError::Wire(e)) => e,
+            Self::Prune(PruneError::Wire(e)) | Self::Switch(SwitchError::Wire(e)) => e,
             Self::Back(BackError::CrdChanged { .. }) => return true,
             _ => return false,
         };
@@ -115,6 +125,9 @@ impl ActError {
 /// See [`ActError`]. Every action may be carried out again.
 pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Result<(), ActError> {
     let step = action.step();
+    if takes_fence(action) {
+        acts::take_fences(cx, o).await?;
+    }
     let gates = |state| acts::set_gates(cx, &o.resources, state, None);
     // Boxed, so that the task is not as large as its largest step.
     match action {
@@ -131,30 +144,29 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         }
         Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
         Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
-        Action::Reopen => {
-            acts::take_fences(cx, o).await?;
-            cx.step(step, gates(GateState::Open)).boxed().await?;
-        }
-        Action::Retake => {
-            acts::take_fences(cx, o).await?;
-            cx.step(step, retake(cx, o)).boxed().await?;
-        }
+        Action::Reopen => cx.step(step, gates(GateState::Open)).boxed().await?,
+        Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
         Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
         Action::Prune => prune(cx, o).boxed().await?,
         Action::Undo => {
-            acts::take_fences(cx, o).await?;
             cx.step(step, switch::undo_unopened(cx, o)).boxed().await?;
         }
         Action::Back => back::run(cx, o).boxed().await?,
-        Action::Release => {
-            acts::take_fences(cx, o).await?;
-            back::release(cx, o).boxed().await?;
-        }
+        Action::Release => back::release(cx, o).boxed().await?,
     }
     Ok(())
+}
+
+/// Whether an action moves gates or imports, so that whoever did before is to be refused from then
+/// on. Mirrors take one when they begin.
+fn takes_fence(action: Action) -> bool {
+    !matches!(
+        action,
+        Action::Mirror | Action::Verify | Action::Soak | Action::Refresh | Action::CloseDoor
+    )
 }
 
 /// Whether an action may be given up half-way because something else is wanted by now.

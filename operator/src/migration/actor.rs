@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use super::{
     act,
@@ -30,6 +33,8 @@ const STALLED: Duration = Duration::from_secs(15);
 /// How often a group without anything to do is looked at: somebody may have changed it, and the
 /// versions of a served one are to keep up with etcd's revision.
 const IDLE: Duration = Duration::from_secs(10);
+/// How long clients are given to come back to a server that was not ready.
+const COME_BACK: Duration = Duration::from_secs(15);
 /// First and last pause after an error.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -124,6 +129,9 @@ async fn turn(
     wanted: &watch::Receiver<GroupTarget>,
     wake: &Notify,
 ) -> Result<Duration, Problem> {
+    if !cx.target.server_ready {
+        live.server_away = Some(Instant::now());
+    }
     let o = look(cx, live, entitled).await?;
     if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() {
         live.running.clear();
@@ -185,6 +193,7 @@ async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Pro
     })?;
     o.mirrors = live.stage(&o);
     o.verified = live.is_verified(&o);
+    o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
     let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
     if asks && !*entitled {
         let plurals: Vec<String> = o.crds().map(|(r, _)| r.plural().to_owned()).collect();
@@ -213,6 +222,9 @@ async fn failed(
     error: &act::ActError,
 ) -> Problem {
     tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
+    if error.is_of_the_server() {
+        live.server_away = Some(Instant::now());
+    }
     if !error.is_of_the_door() {
         return error.problem();
     }

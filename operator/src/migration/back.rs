@@ -149,7 +149,6 @@ struct Back<'a> {
 /// # Errors
 /// See [`BackError`]; carrying it out again goes on.
 pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
-    acts::take_fences(cx, o).await?;
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     let back = Back {
         cx,
@@ -189,12 +188,30 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
 pub async fn release(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     cx.step(StepName::BackRelease, async {
+        // Whoever went this way before may have died between two gates.
+        let held = o.resources.iter().filter(|r| r.gate() == GateState::Held);
+        if held.clone().any(|r| !r.stored.status.released) {
+            release_gates(cx, o, &endpoints).await?;
+        }
         acts::release(cx, o).await?;
         confirm(cx, o, &endpoints).await
     })
     .await?;
     let closed = acts::set_gates(cx, &o.resources, GateState::Closed, None);
     cx.step(StepName::BackClose, closed).await?;
+    Ok(())
+}
+
+/// Says of every held gate that etcd has everything.
+async fn release_gates(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), BackError> {
+    let released = GateSpec {
+        state: GateState::Held,
+        released: Some(true),
+        resource_version: Some(revisions::newest(endpoints).await?.to_string()),
+        ..GateSpec::default()
+    };
+    let open = o.resources.iter().filter(|r| r.gate() != GateState::Closed);
+    acts::move_gates(cx, open, &released).await?;
     Ok(())
 }
 
@@ -307,7 +324,9 @@ impl Back<'_> {
         let (cx, o) = (self.cx, self.o);
         let held = tokio::time::timeout(HOLD, self.write_rest(writers, doors)).await;
         let error = match held {
-            Ok(Ok(())) => return Ok(()),
+            // From here on the way leads to the CRDs only, whoever goes it: where it is not known
+            // which gates say so, none is opened.
+            Ok(Ok(())) => return release_gates(cx, o, self.endpoints).await,
             Ok(Err(error)) => error,
             Err(_) => BackError::Late,
         };
@@ -338,13 +357,6 @@ impl Back<'_> {
         if let Some(crd) = door_io::changed_since(cx, &doors.opened).await? {
             return Err(BackError::CrdChanged { crd });
         }
-        let released = GateSpec {
-            released: Some(true),
-            resource_version: Some(revisions::newest(self.endpoints).await?.to_string()),
-            ..hold
-        };
-        // From here on the way leads to the CRDs only, whoever goes it.
-        acts::move_gates(cx, &o.resources, &released).await?;
         Ok(())
     }
 

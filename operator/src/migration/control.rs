@@ -60,6 +60,31 @@ impl Control {
         Ok(())
     }
 
+    /// Makes sure that nobody has taken a token since.
+    ///
+    /// # Errors
+    /// 409 where somebody has; see [`WireError`].
+    pub async fn check_fence(&self, name: &str) -> Result<(), WireError> {
+        let uri = path(name, "/fence");
+        let newest: Fence = retry(FENCE_PATIENCE, || self.wire.get(&uri))
+            .await?
+            .json()?;
+        if self
+            .fence(name)
+            .is_none_or(|own| own == newest.status.token)
+        {
+            return Ok(());
+        }
+        Err(WireError::Status {
+            method: Method::GET,
+            path: uri,
+            code: 409,
+            reason: "Conflict".to_owned(),
+            message: "another operator has taken over".to_owned(),
+            retry_after: None,
+        })
+    }
+
     fn fence(&self, name: &str) -> Option<u64> {
         self.fences().get(name).copied()
     }

@@ -49,6 +49,8 @@ pub struct Running {
 pub struct Live {
     /// The mirrors.
     pub running: BTreeMap<String, Running>,
+    /// When the server was last seen not to be ready.
+    pub server_away: Option<Instant>,
     /// How often in a row the side door was found closed by somebody else.
     pub closed_doors: u32,
 }

@@ -180,6 +180,8 @@ pub struct Observed {
     pub mirrors: MirrorStage,
     /// Whether this process has verified everything since its mirrors began.
     pub verified: bool,
+    /// The server was not ready a moment ago: clients that it cut off are still coming back.
+    pub server_just_started: bool,
     /// Now.
     pub now: Timestamp,
 }

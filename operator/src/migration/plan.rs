@@ -290,6 +290,9 @@ fn back(o: &Observed) -> Decision {
         // What etcd got behind our back goes to the server before the server's goes to etcd.
         return Decision::Run(Action::Settle);
     }
+    if o.server_just_started {
+        return wait(StepName::BackOpenDoor, just_started());
+    }
     let without: Vec<&str> = o
         .resources
         .iter()
@@ -372,6 +375,16 @@ fn control_unavailable() -> Problem {
         reason: reasons::CONTROL_API_UNAVAILABLE,
         message: "the control API of the server is not Available; look at the server's pod and \
                   at `kubectl get apiservice v1alpha1.control.reports-server.io`"
+            .to_owned(),
+        stalled: false,
+    }
+}
+
+fn just_started() -> Problem {
+    Problem {
+        reason: reasons::DEPENDENCY_NOT_READY,
+        message: "the server was not ready a moment ago; clients are given time to come back \
+                  before they are sent to the CRDs"
             .to_owned(),
         stalled: false,
     }

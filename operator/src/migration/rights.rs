@@ -76,7 +76,7 @@ const COMMON: [(&str, &str, &[&str]); 11] = [
     (
         "control.reports-server.io",
         "storedresources/fence",
-        &["create"],
+        &["get", "create"],
     ),
     (
         "control.reports-server.io",

@@ -409,6 +409,8 @@ impl<'a> Writer<'a> {
                 Err(e) if matches!(e.code(), Some(404 | 409)) && attempt < CONFLICTS => {
                     attempt += 1;
                     copy = self.copy(key).await?;
+                    // Read before it is asked: the copy is from before anybody took over.
+                    self.cx.control.check_fence(self.resource.name()).await?;
                 }
                 // Whatever is in a namespace that goes away goes with it.
                 Err(e) if is_namespace_gone(&e) => return Ok(Done::Nothing),

@@ -313,6 +313,9 @@ fn the_way_back_step_by_step() {
     let mut t = target();
     t.owner = ApiOwner::Crd;
     assert_eq!(action(&served(99), &t), Action::Back);
+    let mut o = served(99);
+    o.server_just_started = true;
+    assert_eq!(problem(&o, &t).reason, reasons::DEPENDENCY_NOT_READY);
     // Taken away: our objects can only be read through the public API.
     assert_eq!(
         action(&observed(Holder::Crd, GateState::Open, true), &t),
