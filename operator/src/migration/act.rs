@@ -151,11 +151,12 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
         Action::Prune => prune(cx, o).boxed().await?,
-        Action::Undo => {
-            cx.step(step, switch::undo_unopened(cx, o)).boxed().await?;
-        }
+        Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
         Action::Back => back::run(cx, o).boxed().await?,
-        Action::Release => back::release(cx, o).boxed().await?,
+        Action::Release => {
+            let endpoints = endpoints::discover(&cx.deps.config).await?;
+            back::release(cx, o, &endpoints).boxed().await?;
+        }
     }
     Ok(())
 }

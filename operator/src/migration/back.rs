@@ -167,7 +167,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     cx.step(StepName::BackHold, back.hold(&mut writers, &doors))
         .await?;
     drop(writers);
-    release(cx, o).await?;
+    release(cx, o, &endpoints).await?;
     let took = held.elapsed();
     for resource in &o.resources {
         cx.deps
@@ -185,16 +185,15 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
 ///
 /// # Errors
 /// See [`BackError`]; carrying it out again goes on.
-pub async fn release(cx: &Cx, o: &Observed) -> Result<(), BackError> {
-    let endpoints = endpoints::discover(&cx.deps.config).await?;
+pub async fn release(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), BackError> {
     cx.step(StepName::BackRelease, async {
         // Whoever went this way before may have died between two gates.
         let held = o.resources.iter().filter(|r| r.gate() == GateState::Held);
         if held.clone().any(|r| !r.stored.status.released) {
-            release_gates(cx, o, &endpoints).await?;
+            release_gates(cx, o, endpoints).await?;
         }
         acts::release(cx, o).await?;
-        confirm(cx, o, &endpoints).await
+        confirm(cx, o, endpoints).await
     })
     .await?;
     let closed = acts::set_gates(cx, &o.resources, GateState::Closed, None);
