@@ -43,14 +43,39 @@ pub fn patience() -> Instant {
     Instant::now() + MAX_HOLD
 }
 
+/// Waits until the request is served here, as long as its patience lasts: the gate lets it pass and
+/// the kube-aggregator sends it here.
+///
+/// # Errors
+/// 503 with `Retry-After` when the gate is closed; 429 with `Retry-After` when that lasts for too
+/// long, and when the gate closes on a request that has waited (`docs/decisions/`).
+pub async fn admit(attachments: &Attachments, scope: &Scope) -> Result<(), ApiError> {
+    pass(scope).await?;
+    attached(attachments, scope).await
+}
+
+/// Whether the request would wait if it was to be admitted now.
+#[must_use]
+pub fn makes_wait(attachments: &Attachments, scope: &Scope) -> bool {
+    let info = &scope.ctx.info;
+    match passage(&scope.resource.gate().borrow(), reader(scope)) {
+        Passage::Pass => !attachments.is_attached(&info.api_group, &info.version),
+        Passage::Wait => true,
+        Passage::Refuse => false,
+    }
+}
+
+fn reader(scope: &Scope) -> Option<&str> {
+    let reads = !scope.ctx.info.is_mutating();
+    reads.then_some(scope.ctx.user.username.as_str())
+}
+
 /// Waits until the gate lets the request pass, as long as its patience lasts.
 ///
 /// # Errors
-/// 503 with `Retry-After` when the gate is closed; 429 with `Retry-After` when it was held for too
-/// long, and when it closes on a request that has waited (`docs/decisions/`).
+/// As [`admit`].
 pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
-    let info = &scope.ctx.info;
-    let reader = (!info.is_mutating()).then_some(scope.ctx.user.username.as_str());
+    let reader = reader(scope);
     let mut gate = scope.resource.gate();
     let waits = passage(&gate.borrow(), reader) == Passage::Wait;
     let settled = gate.wait_for(|gate| passage(gate, reader) != Passage::Wait);
@@ -82,10 +107,7 @@ pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
 }
 
 /// Waits while the APIService of an open resource leads elsewhere: its CRD may take the same write.
-///
-/// # Errors
-/// 429 with `Retry-After` when that lasts for too long.
-pub async fn attached(attachments: &Attachments, scope: &Scope) -> Result<(), ApiError> {
+async fn attached(attachments: &Attachments, scope: &Scope) -> Result<(), ApiError> {
     let info = &scope.ctx.info;
     let (group, version) = (info.api_group.as_str(), info.version.as_str());
     if attachments.attached(group, version, scope.patience).await {

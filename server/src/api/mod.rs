@@ -79,9 +79,11 @@ impl Api {
     }
 
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
-        let scope = Scope::resolve(self, ctx)?;
-        gate::pass(&scope).await?;
-        gate::attached(&self.attachments, &scope).await?;
+        let scope = Arc::new(Scope::resolve(self, ctx)?);
+        // A watch is opened first and waits then.
+        if scope.ctx.info.verb != "watch" {
+            gate::admit(&self.attachments, &scope).await?;
+        }
         scope.notes.add(scope.version.deprecation_warning.clone());
         let answered = match scope.ctx.info.verb.as_str() {
             "get" => get::get(self, &scope).await,

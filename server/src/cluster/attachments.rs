@@ -104,6 +104,12 @@ impl Attachments {
         (this, follow)
     }
 
+    /// Whether requests for a version are sent here, as far as that is known.
+    #[must_use]
+    pub fn is_attached(&self, group: &str, version: &str) -> bool {
+        !self.0.borrow().is_detached(group, version)
+    }
+
     /// Waits until requests for a version are sent here, as far as that is known; false when it has
     /// not come to that by `patience`.
     pub async fn attached(&self, group: &str, version: &str, patience: Instant) -> bool {

@@ -191,6 +191,8 @@ impl ResourceRecord {
         self.gate.frozen = match gate.state {
             GateState::Open => None,
             _ if was_open => Some(counter),
+            // Its CRD took writes meanwhile: what is stored is not all there is.
+            GateState::Held if self.gate.state == GateState::Closed => None,
             _ => self.gate.frozen,
         };
         self.gate.released = match gate.state {

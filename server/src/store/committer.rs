@@ -1,9 +1,12 @@
 //! The one task that writes.
 
 use std::{
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use futures::FutureExt as _;
 
 use super::{
     Observer, StoreError, WriteError, Written,
@@ -43,23 +46,17 @@ pub(super) struct Committer {
     pub in_step: bool,
 }
 
-/// Ends the process when the committer panics: cache and database may be apart then, nobody would
-/// write any more, and a start from the database puts both right.
-struct EndProcessOnPanic;
-
-impl Drop for EndProcessOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
+impl Committer {
+    /// Works until the queue is closed and empty. A panic ends the process: cache and database may
+    /// be apart then, nobody would write any more, and a start from the database puts both right.
+    pub async fn run(self) {
+        if AssertUnwindSafe(self.work()).catch_unwind().await.is_err() {
             tracing::error!("the committer has panicked; the process ends, to start again");
             std::process::abort();
         }
     }
-}
 
-impl Committer {
-    /// Works until the queue is closed and empty.
-    pub async fn run(mut self) {
-        let _end = EndProcessOnPanic;
+    async fn work(mut self) {
         while let Some(Work { order, writes }) = self.queue.take().await {
             let began = Instant::now();
             let works = match order {

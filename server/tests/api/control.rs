@@ -99,6 +99,8 @@ async fn stored_resources_are_listed() {
             ("Horizon", 1),
             ("Mirrored", 1),
             ("Imported", 1),
+            ("Held", 1),
+            ("LastHold", 1),
             ("Schema", 1),
         ]
     );

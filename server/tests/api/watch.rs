@@ -356,16 +356,27 @@ async fn a_watch_ends_when_asked_and_when_the_server_stops() {
 }
 
 #[tokio::test]
-async fn closing_the_gate_ends_watches_cleanly() {
+async fn closing_the_gate_ends_watches_with_all_their_events() {
     let server = Server::start().await;
     let a = server.created("a").await;
-    let mut watch = server.watch(&from(&a)).await;
+    let mut plain = server.watch(&from(&a)).await;
+    let mut marked = server
+        .watch(&format!("{}&allowWatchBookmarks=true", from(&a)))
+        .await;
     let b = server.created("b").await;
-    assert_eq!(watch.brief().await, format!("ADDED b {}", rv(&b)));
     server
         .set_gate("policyreports.wgpolicyk8s.io", GateState::Closed)
         .await;
-    assert_eq!(watch.next().await, None);
+    for watch in [&mut plain, &mut marked] {
+        assert_eq!(watch.brief().await, format!("ADDED b {}", rv(&b)));
+    }
+    let last = marked.next().await.unwrap();
+    assert_eq!(last["type"], "BOOKMARK");
+    assert!(rv(&last["object"]) >= rv(&b));
+    assert_eq!(marked.next().await, None);
+    // Below the versions of what was written to its CRD it would see old states as news.
+    assert_eq!(plain.next().await.unwrap()["object"]["code"], 410);
+    assert_eq!(plain.next().await, None);
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ fn describe(ctx: &RequestContext, gate: &GateStatus) -> Gate {
             settled: Some(gate.settled),
             released: gate.released.then_some(true),
             resource_version: gate.frozen.map(|rv| rv.to_string()),
-            fence: Some(gate.fence),
+            fence: Some(gate.fence).filter(|fence| *fence > 0),
         },
     }
 }

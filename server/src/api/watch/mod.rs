@@ -5,8 +5,13 @@ mod schedule;
 mod stream;
 mod transition;
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryFutureExt};
 use http::StatusCode;
 use tokio::time::Instant;
 
@@ -15,7 +20,7 @@ use self::stream::Watch;
 use super::options::{ListOptions, parse_uint};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, failure, select};
+use super::{Api, failure, gate, select};
 use crate::cache::{Cursor, Snapshot};
 use crate::http::negotiation::{Offer, Transform};
 use crate::http::{ApiError, response};
@@ -29,12 +34,17 @@ enum Start {
     Version(Option<u64>),
 }
 
-/// Answers a watch.
+/// Answers a watch. Where the resource is being moved, the answer begins at once and its events wait:
+/// clients such as Kyverno take a watch that is not open for one that is lost.
 ///
 /// # Errors
-/// 400 and 422 for the options. What is wrong with the version is told by an `ERROR` event, as
-/// watches of the kube-apiserver do.
-pub async fn watch(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
+/// 400 and 422 for the options, 503 while the gate is closed. What is wrong with the version is told
+/// by an `ERROR` event, as watches of the kube-apiserver do.
+pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> {
+    let waits = gate::makes_wait(&api.attachments, scope);
+    if !waits {
+        gate::admit(&api.attachments, scope).await?;
+    }
     let accepted = scope.ctx.accept(Offer::Watch)?;
     let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
     if let Transform::PartialObjectMetadataList(_) = accepted.transform {
@@ -45,12 +55,51 @@ pub async fn watch(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     let view = View::new(scope, accepted, false)?;
     let start = start(&options)?;
     let content_type = accepted.content_type();
-    let body = match begin(api, scope, start).await {
-        Ok(begun) => Body::from_stream(begun.into_watch(scope, options, view).into_stream()),
-        Err(error) if error.code() == 503 || error.code() == 429 => return Err(error),
-        Err(error) => Body::from(frame::error(&view, &error)?),
+    let body = if waits {
+        let lines = once_admitted(api.clone(), Arc::clone(scope), start, options, view);
+        Body::from_stream(lines.try_flatten_stream())
+    } else {
+        match begin(api, scope, start).await {
+            Ok(begun) => Body::from_stream(begun.into_watch(scope, options, view).into_stream()),
+            Err(error) if is_passing(&error) => return Err(error),
+            Err(error) => Body::from(frame::error(&view, &error)?),
+        }
     };
     Ok(response::bytes(StatusCode::OK, content_type, body))
+}
+
+/// The lines of a watch that is open, from when the resource is served here on. They end at once
+/// where it comes to be served elsewhere: the client has missed nothing and asks again.
+async fn once_admitted(
+    api: Api,
+    scope: Arc<Scope>,
+    start: Start,
+    options: ListOptions,
+    view: View,
+) -> Result<BoxStream<'static, Result<Bytes, ApiError>>, ApiError> {
+    let begun = tokio::select! {
+        () = scope.ctx.shutdown.cancelled() => return Ok(futures::stream::empty().boxed()),
+        begun = async {
+            gate::admit(&api.attachments, &scope).await?;
+            begin(&api, &scope, start).await
+        } => begun,
+    };
+    match begun {
+        Ok(begun) => Ok(begun
+            .into_watch(&scope, options, view)
+            .into_stream()
+            .boxed()),
+        Err(error) if is_passing(&error) => Ok(futures::stream::empty().boxed()),
+        Err(error) => {
+            let line = frame::error(&view, &error)?;
+            Ok(futures::stream::once(async { Ok(line) }).boxed())
+        }
+    }
+}
+
+/// Whether the same request may succeed soon.
+fn is_passing(error: &ApiError) -> bool {
+    matches!(error.code(), 429 | 503)
 }
 
 fn start(options: &ListOptions) -> Result<Start, ApiError> {
