@@ -32,6 +32,10 @@ pub struct Found {
     pub stamp: Option<Stamp>,
     /// See [`object::content`].
     pub content: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub version: u64,
 }
 
 /// All objects of these kinds.
@@ -49,9 +53,13 @@ pub async fn list(
             let uri = format!("{}?limit={PAGE}&continue={token}", kind.path(None));
             let page = page(requester, &uri).await?;
             for item in page["items"].as_array().into_iter().flatten() {
-                let stamp = object::stamp(item);
-                let content = object::content(item);
-                found.insert(object::key(*kind, item), Found { stamp, content });
+                let object = Found {
+                    stamp: object::stamp(item),
+                    content: object::content(item),
+                    uid: object::uid(item),
+                    version: object::version(item),
+                };
+                found.insert(object::key(*kind, item), object);
             }
             let next = page["metadata"]["continue"].as_str();
             next.unwrap_or_default().clone_into(&mut token);
@@ -155,6 +163,8 @@ mod tests {
         let found = Found {
             stamp: Some(stamp),
             content: content.into(),
+            uid: String::new(),
+            version: 0,
         };
         [(key(), found)].into()
     }

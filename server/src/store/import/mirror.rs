@@ -59,6 +59,7 @@ impl Planner {
             uid,
             rv,
             object,
+            ..
         } = entry;
         let Some(object) = object else {
             return self.unchanged();
