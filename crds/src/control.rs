@@ -366,11 +366,6 @@ pub enum ImportMode {
     /// what the items say from now on. An item without a uid says that a copy is about to be made,
     /// and stands for one of any uid. Taken while the gate is open or held.
     WrittenBack,
-    /// The objects named by the items become what their copies in etcd are: they take uid,
-    /// creationTimestamp and generation of the copy, in an event of their own whose version is that
-    /// of the copy where the counter has not passed it. So what a client has kept is what the CRD
-    /// serves it later. Taken while the gate is open or held; unknown names change nothing.
-    Adopted,
 }
 
 /// Body of the `import` subresource.
@@ -406,8 +401,7 @@ pub struct ImportItem {
     #[serde(rename = "type")]
     pub type_: ImportType,
     /// The object as the kube-apiserver gave it; for `Deleted` its last state with the version of
-    /// the deletion. For [`ImportMode::Pruned`],
-    /// [`ImportMode::WrittenBack`] and [`ImportMode::Adopted`] its metadata is enough.
+    /// the deletion. For [`ImportMode::Pruned`] its metadata is enough.
     pub object: Value,
 }
 

@@ -51,8 +51,6 @@ struct Line {
     name: String,
     #[serde(rename = "v", default)]
     version: String,
-    #[serde(rename = "u", default)]
-    uid: String,
     #[serde(rename = "s", default)]
     seq: String,
     #[serde(rename = "i", default)]
@@ -159,7 +157,6 @@ fn tell(observers: &HashMap<String, Arc<Observer>>, line: Line) {
             name: line.name,
         },
         version,
-        uid: line.uid,
         stamp: match (line.seq.parse(), line.id.parse()) {
             (Ok(seq), Ok(id)) => Some(Stamp { seq, id }),
             _ => None,

@@ -32,10 +32,6 @@ pub struct Found {
     pub stamp: Option<Stamp>,
     /// See [`object::content`].
     pub content: String,
-    /// Its uid.
-    pub uid: String,
-    /// Its resourceVersion.
-    pub version: u64,
 }
 
 /// All objects of these kinds.
@@ -53,13 +49,9 @@ pub async fn list(
             let uri = format!("{}?limit={PAGE}&continue={token}", kind.path(None));
             let page = page(requester, &uri).await?;
             for item in page["items"].as_array().into_iter().flatten() {
-                let object = Found {
-                    stamp: object::stamp(item),
-                    content: object::content(item),
-                    uid: object::uid(item),
-                    version: object::version(item),
-                };
-                found.insert(object::key(*kind, item), object);
+                let stamp = object::stamp(item);
+                let content = object::content(item);
+                found.insert(object::key(*kind, item), Found { stamp, content });
             }
             let next = page["metadata"]["continue"].as_str();
             next.unwrap_or_default().clone_into(&mut token);
@@ -163,8 +155,6 @@ mod tests {
         let found = Found {
             stamp: Some(stamp),
             content: content.into(),
-            uid: String::new(),
-            version: 0,
         };
         [(key(), found)].into()
     }

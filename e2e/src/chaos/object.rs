@@ -134,13 +134,6 @@ fn body_of(object: &mut Value, kind: ReportKind) -> &mut Value {
     }
 }
 
-/// The uid of an object.
-#[must_use]
-pub fn uid(object: &Value) -> String {
-    let uid = object["metadata"]["uid"].as_str();
-    uid.unwrap_or_default().to_owned()
-}
-
 /// The stamp of an object, if it has one.
 #[must_use]
 pub fn stamp(object: &Value) -> Option<Stamp> {

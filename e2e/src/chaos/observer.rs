@@ -1,14 +1,13 @@
 //! What one watcher sees, event by event, set against what was written.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
-    compare::Found,
     ledger::{Expected, Fate, Key, Ledger, Op, Stamp, What},
-    tally::{Direction, Flaw, Note, Tally},
+    tally::{Flaw, Note, Tally},
 };
 use crate::reports::ReportKind;
 
@@ -30,8 +29,6 @@ pub struct Seen {
     pub key: Key,
     /// Its resourceVersion.
     pub version: u64,
-    /// Its uid.
-    pub uid: String,
     /// `None` for an object that the harness did not write.
     pub stamp: Option<Stamp>,
 }
@@ -70,10 +67,7 @@ struct Inner {
     listed: Vec<Seen>,
     last: u64,
     cache: HashMap<Key, Option<Stamp>>,
-    /// uid and version of what is in the cache.
-    identities: HashMap<Key, (String, u64)>,
-    /// Objects that took over what their copies in etcd were assigned, with the round.
-    adopted: HashSet<(Key, u32)>,
+    versions: HashMap<Key, u64>,
     seen: HashSet<u64>,
     told: HashSet<u64>,
     given_up: HashSet<Key>,
@@ -128,13 +122,11 @@ impl Observer {
     /// The initial state is complete, and is of this version.
     pub fn begun(&self, version: u64) {
         let mut inner = self.inner();
-        let mut listed = HashMap::new();
-        inner.identities.clear();
-        for seen in std::mem::take(&mut inner.listed) {
-            let identity = (seen.uid, seen.version);
-            inner.identities.insert(seen.key.clone(), identity);
-            listed.insert(seen.key, seen.stamp);
-        }
+        let listed: HashMap<Key, Option<Stamp>> = inner
+            .listed
+            .drain(..)
+            .map(|seen| (seen.key, seen.stamp))
+            .collect();
         if version < inner.last {
             let last = inner.last;
             self.flaw(Flaw::OutOfOrder, || {
@@ -196,12 +188,6 @@ impl Observer {
         let mut inner = self.inner();
         inner.given_up.remove(&seen.key);
         self.order(&mut inner, type_, seen);
-        let identity = (seen.uid.clone(), seen.version);
-        if type_ == EventType::Deleted {
-            inner.identities.remove(&seen.key);
-        } else {
-            inner.identities.insert(seen.key.clone(), identity);
-        }
         match type_ {
             EventType::Deleted => self.deleted(&mut inner, seen),
             EventType::Added | EventType::Modified => self.written(&mut inner, type_, seen),
@@ -211,13 +197,13 @@ impl Observer {
     fn order(&self, inner: &mut Inner, type_: EventType, seen: &Seen) {
         // What an informer says of a deletion may be the object as it was before.
         if self.level() {
-            let last = inner.identities.get(&seen.key);
-            let last = last.map_or(0, |(_, version)| *version);
+            let last = inner.versions.get(&seen.key).copied().unwrap_or_default();
             if type_ != EventType::Deleted && seen.version <= last {
                 self.flaw(Flaw::OutOfOrder, || {
                     format!("{type_:?} {seen:?} after {last}")
                 });
             }
+            inner.versions.insert(seen.key.clone(), seen.version);
             return;
         }
         if seen.version <= inner.last {
@@ -231,9 +217,6 @@ impl Observer {
 
     fn written(&self, inner: &mut Inner, type_: EventType, seen: &Seen) {
         let before = inner.cache.insert(seen.key.clone(), seen.stamp);
-        if type_ == EventType::Modified && before == Some(seen.stamp) && self.adopts(inner, seen) {
-            return;
-        }
         let Some(stamp) = seen.stamp else {
             // An informer that lists again compares versions, and etcd gives new ones to what is
             // written back.
@@ -272,36 +255,6 @@ impl Observer {
                 };
                 format!("{type_:?} {seen:?} of an object that {there}")
             });
-        }
-    }
-
-    /// Whether an object that has not changed takes over uid and version of its copy in etcd: on the
-    /// way back, once.
-    fn adopts(&self, inner: &mut Inner, seen: &Seen) -> bool {
-        let moment = self.tally.moment();
-        let adopts = moment.direction == Direction::Back
-            && (inner.adopted.insert((seen.key.clone(), moment.round)) || moment.disturbed);
-        if adopts {
-            self.tally.note(Note::Adopted);
-        }
-        adopts
-    }
-
-    /// Sets what it holds against what is stored, while nobody writes.
-    pub fn compare(&self, found: &BTreeMap<Key, Found>) {
-        let inner = self.inner();
-        for (key, (uid, version)) in &inner.identities {
-            let Some(stored) = found.get(key).filter(|_| !inner.given_up.contains(key)) else {
-                continue;
-            };
-            if stored.uid != *uid {
-                let stored = &stored.uid;
-                self.flaw(Flaw::StaleUid, || {
-                    format!("it holds {key:?} with uid {uid}, {stored} is stored")
-                });
-            } else if stored.version != *version {
-                self.tally.note(Note::StaleVersions);
-            }
         }
     }
 

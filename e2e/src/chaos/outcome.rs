@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Names of the flaws, as in tables and JSON.
-const FLAWS: [(Flaw, &str); 11] = [
+const FLAWS: [(Flaw, &str); 10] = [
     (Flaw::Lost, "lost"),
     (Flaw::Resurrected, "resurrected"),
     (Flaw::Missed, "missed"),
@@ -21,10 +21,9 @@ const FLAWS: [(Flaw, &str); 11] = [
     (Flaw::ExpiredWithBookmarks, "expired_with_bookmarks"),
     (Flaw::FailedRequest, "failed_requests"),
     (Flaw::StaleRead, "stale_reads"),
-    (Flaw::StaleUid, "stale_uids"),
 ];
 /// Names of what may happen.
-const NOTES: [(Note, &str); 12] = [
+const NOTES: [(Note, &str); 10] = [
     (Note::Requests, "requests"),
     (Note::Events, "events"),
     (Note::Reads, "lists_compared"),
@@ -35,8 +34,6 @@ const NOTES: [(Note, &str); 12] = [
     ),
     (Note::FailedInDisturbedRounds, "failed_in_disturbed_rounds"),
     (Note::Conflicts, "conflicts"),
-    (Note::Adopted, "adopted"),
-    (Note::StaleVersions, "stale_versions"),
     (Note::ExpiredWithoutBookmarks, "expired_without_bookmarks"),
     (Note::ExpiredAfterRestart, "expired_after_restart"),
     (

@@ -50,8 +50,6 @@ pub enum Flaw {
     ExpiredWithBookmarks,
     /// A request failed in a round without faults.
     FailedRequest,
-    /// A watcher holds an object under another uid than the one it is stored with.
-    StaleUid,
 }
 
 /// Things that are counted and may happen.
@@ -74,10 +72,6 @@ pub enum Note {
     /// An informer of client-go listed again in a round with faults, as it does after any answer
     /// but 429 to its watch.
     ListedAgainInDisturbedRounds,
-    /// An object that had not changed took over uid and version of its copy in etcd.
-    Adopted,
-    /// A watcher holds an object at another version than the stored one: the next event tells.
-    StaleVersions,
     /// Events that watchers saw.
     Events,
     /// Lists that were compared with what was acknowledged.

@@ -111,7 +111,6 @@ impl Watcher {
         Seen {
             key: object::key(self.observer.nature.kind, item),
             version: object::version(item),
-            uid: object::uid(item),
             stamp: object::stamp(item),
         }
     }

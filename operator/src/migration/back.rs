@@ -8,8 +8,6 @@
 //!   who has not come along by then is told 410, and never sees an old state.
 //! - At the jump our counter is raised above all that is written back of what was before it, and a
 //!   bookmark tells every watcher.
-//! - Before the jump the server's objects become what their copies are: uid, version and age are told
-//!   to watchers as changes, so that an object that a client has kept is the one that the CRD serves.
 //! - What comes behind the jump is written while requests are held, each object once, at revisions
 //!   above all versions that were given meanwhile. The watches end with a bookmark above those.
 //!
@@ -36,7 +34,6 @@ use super::{
     endpoints::{self, Endpoint, Endpoints, EndpointsError},
     feed::FeedError,
     observed::Observed,
-    pages::Key,
     revisions,
     step::StepName,
     wire::{WireError, collection, query},
@@ -290,7 +287,6 @@ impl Back<'_> {
 
     /// Lets the counter jump above all that is known to be written, writes it, and lets etcd follow.
     async fn jump_once(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
-        adopt(writers).await?;
         let revision = revisions::newest(self.endpoints).await?;
         let known = self.counter().await?.max(revision);
         let goal = known + MARGIN + 2 * waiting(writers) as u64;
@@ -354,9 +350,6 @@ impl Back<'_> {
         tokio::try_join!(self.raise_revision(frozen), follow(writers, frozen))?;
         let each = writers.iter_mut().map(Writer::last_pass);
         total(try_join_all(each).await?)?;
-        if adopt(writers).await? {
-            self.raise_revision(self.counter().await?).await?;
-        }
         if resumed(writers) != doors.resumed {
             return Err(BackError::Cut);
         }
@@ -394,24 +387,6 @@ impl Back<'_> {
         revisions::raise(self.endpoints, place, goal, say).await?;
         Ok(())
     }
-}
-
-/// Lets the server's objects become what their copies are, in the order of etcd's revisions: an event
-/// has the version of the copy as long as the counter has not passed it. Whether there were any.
-async fn adopt(writers: &mut [Writer<'_>]) -> Result<bool, BackError> {
-    let mut all: Vec<(u64, usize, Key)> = Vec::new();
-    for (at, writer) in writers.iter().enumerate() {
-        let differ = writer.to_adopt();
-        all.extend(differ.map(|(version, key)| (version, at, key.clone())));
-    }
-    all.sort_unstable_by_key(|(version, ..)| *version);
-    for run in all.chunk_by(|a, b| a.1 == b.1) {
-        let keys: Vec<Key> = run.iter().map(|(.., key)| key.clone()).collect();
-        if let Some(writer) = run.first().and_then(|(_, at, _)| writers.get_mut(*at)) {
-            writer.adopt(&keys).await?;
-        }
-    }
-    Ok(!all.is_empty())
 }
 
 /// How many objects have changed since they were last written.

@@ -60,8 +60,6 @@ pub struct Change {
 #[derive(Debug, Default)]
 struct State {
     changes: HashMap<Key, Change>,
-    /// Events that tell nothing new: key and version.
-    expected: HashMap<Key, u64>,
     position: u64,
     /// Where the changes are to be cut in two, and what came up to there.
     cut: Option<u64>,
@@ -89,11 +87,6 @@ impl State {
         let key = identity(&event.object)
             .ok_or("an event without an object")?
             .key;
-        if self.expected.get(&key) == Some(&at) {
-            self.expected.remove(&key);
-            self.position = self.position.max(at);
-            return Ok(());
-        }
         let before = self.changes.get(&key);
         // Created anew under a name that was deleted: for etcd's copy that is a change.
         let created = before.map_or(created, |b| b.created || (created && !b.deleted));
@@ -155,11 +148,6 @@ impl Feed {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().changes.len()
-    }
-
-    /// Says which events are to come that tell nothing new: keys, and the version of the event.
-    pub fn expect(&self, events: impl IntoIterator<Item = (Key, u64)>) {
-        self.lock().expected.extend(events);
     }
 
     /// How often the watch was cut and resumed. Where it is, those of others are as well.
@@ -332,23 +320,6 @@ mod tests {
             name: "a".into(),
         };
         state.changes.remove(&key).unwrap()
-    }
-
-    #[test]
-    fn an_expected_event_is_no_change_and_hides_none() {
-        let mut state = State::default();
-        let key = Key {
-            namespace: "n".into(),
-            name: "a".into(),
-        };
-        state.expected.insert(key.clone(), 7);
-        state.event(event("MODIFIED", "a", 7)).unwrap();
-        assert_eq!((state.changes.len(), state.position), (0, 7));
-        state.event(event("MODIFIED", "a", 8)).unwrap();
-        state.expected.insert(key.clone(), 9);
-        state.event(event("MODIFIED", "a", 9)).unwrap();
-        let change = state.changes.remove(&key).unwrap().object.unwrap();
-        assert_eq!(change["metadata"]["resourceVersion"], "8");
     }
 
     #[test]

@@ -99,26 +99,7 @@ enum Done {
 struct Copy {
     uid: Box<str>,
     version: u64,
-    created: Option<Box<str>>,
-    generation: Option<i64>,
     content: [u8; 32],
-    /// Whether the server's object is of another uid or version.
-    differs: bool,
-}
-
-impl Copy {
-    /// What the kube-apiserver has assigned to the copy.
-    fn assigned(&self, key: &Key) -> Value {
-        let mut metadata = json!({"name": key.name, "uid": self.uid, "generation": self.generation,
-            "resourceVersion": self.version.to_string(), "creationTimestamp": self.created});
-        if let Some(map) = metadata.as_object_mut() {
-            map.retain(|_, value| !value.is_null());
-            if !key.namespace.is_empty() {
-                map.insert("namespace".to_owned(), json!(key.namespace));
-            }
-        }
-        json!({"metadata": metadata})
-    }
 }
 
 /// What is to be done to one key.
@@ -183,11 +164,9 @@ impl<'a> Writer<'a> {
                     continue;
                 };
                 strays.remove(&found.key);
-                match writer.copies.get_mut(&found.key) {
-                    Some(copy) if copy.content == content(&ours) => {
-                        copy.differs = copy.version != found.version || *copy.uid != *found.uid;
-                    }
-                    _ => work.push((found.key, Task::Put(ours))),
+                let copy = writer.copies.get(&found.key);
+                if copy.is_none_or(|copy| copy.content != content(&ours)) {
+                    work.push((found.key, Task::Put(ours)));
                 }
             }
             account.add(writer.carry_out(work, true).await?);
@@ -259,38 +238,6 @@ impl<'a> Writer<'a> {
         let changes = self.feed.take()?;
         let work = self.work(changes, true).await?;
         Ok(self.carry_out(work, false).await?)
-    }
-
-    /// The copies that the server's objects are still to become, with their versions.
-    pub fn to_adopt(&self) -> impl Iterator<Item = (u64, &Key)> {
-        let differ = self.copies.iter().filter(|(_, copy)| copy.differs);
-        differ.map(|(key, copy)| (copy.version, key))
-    }
-
-    /// Lets the server's objects under `keys` become what their copies are, in this order.
-    ///
-    /// # Errors
-    /// See [`WireError`].
-    pub async fn adopt(&mut self, keys: &[Key]) -> Result<(), WireError> {
-        for keys in keys.chunks(MAX_IMPORT_ITEMS) {
-            let copies = || {
-                let found = keys.iter().map(|key| (key, self.copies.get(key)));
-                found.filter_map(|(key, copy)| Some((key, copy?)))
-            };
-            self.feed
-                .expect(copies().map(|(key, copy)| (key.clone(), copy.version)));
-            let items = copies().map(|(key, copy)| ImportItem {
-                type_: ImportType::Object,
-                object: copy.assigned(key),
-            });
-            self.import(ImportMode::Adopted, items.collect()).await?;
-            for key in keys {
-                if let Some(copy) = self.copies.get_mut(key) {
-                    copy.differs = false;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// What the changes ask for; `flashes` whether also of objects that have come and gone.
@@ -393,7 +340,7 @@ impl<'a> Writer<'a> {
                 object: json!({"metadata": metadata}),
             }
         });
-        self.import(ImportMode::WrittenBack, items.collect()).await
+        self.written_back(items.collect()).await
     }
 
     /// Tells the server which copies were made.
@@ -409,13 +356,13 @@ impl<'a> Writer<'a> {
                 object: acts::metadata_only(self.cx, self.resource, VERSION, &known),
             }
         });
-        self.import(ImportMode::WrittenBack, items.collect()).await
+        self.written_back(items.collect()).await
     }
 
-    async fn import(&self, mode: ImportMode, mut items: Vec<ImportItem>) -> Result<(), WireError> {
+    async fn written_back(&self, mut items: Vec<ImportItem>) -> Result<(), WireError> {
         while !items.is_empty() {
             let rest = items.split_off(items.len().min(MAX_IMPORT_ITEMS));
-            let one = batch(mode, items);
+            let one = batch(ImportMode::WrittenBack, items);
             let name = self.resource.name();
             retry(PATIENCE, || self.cx.control.import(name, &one)).await?;
             items = rest;
@@ -499,10 +446,7 @@ impl<'a> Writer<'a> {
             path,
             message: "the answer to a write is no object".to_owned(),
         })?;
-        let mut copy = copy_of(&written, found).1;
-        copy.content = content(ours);
-        copy.differs = true;
-        Ok(Done::Written(copy))
+        Ok(Done::Written(copy_of(ours, found).1))
     }
 
     async fn flash(&self, key: &Key, last: &Value) -> Result<Done, WireError> {
@@ -592,16 +536,14 @@ async fn copies(
 }
 
 fn copy_of(object: &Value, found: Identity) -> (Key, Copy) {
-    let meta = &object["metadata"];
-    let copy = Copy {
-        uid: found.uid.into(),
-        version: found.version,
-        created: meta["creationTimestamp"].as_str().map(Into::into),
-        generation: meta["generation"].as_i64(),
-        content: content(object),
-        differs: false,
-    };
-    (found.key, copy)
+    (
+        found.key,
+        Copy {
+            uid: found.uid.into(),
+            version: found.version,
+            content: content(object),
+        },
+    )
 }
 
 async fn get(wire: &Wire, path: &str) -> Result<Option<Value>, WireError> {

@@ -9,7 +9,7 @@ use super::{
     Store, StoreError,
     committer::unavailable,
     engine::{ImportChunk, ImportOutcome},
-    import_batch::{Target, read_batch},
+    import_batch::read_batch,
 };
 use crate::{
     cache::Resource,
@@ -135,18 +135,12 @@ impl Store {
     ) -> Result<ImportResult, StoreError> {
         let resource = self.known(resource)?;
         let (mode, fence) = (batch.mode, batch.fence);
+        let namespaced = resource.def().namespaced;
         let projects = self.engine().projects();
-        let place = Arc::clone(&resource);
         // Encoding a thousand objects takes tens of milliseconds.
-        let read = tokio::task::spawn_blocking(move || {
-            let target = Target {
-                namespaced: place.def().namespaced,
-                projects,
-                stored: &|key| place.get(key),
-            };
-            read_batch(batch, &target)
-        });
-        let batch = read.await.map_err(unavailable)??;
+        let read =
+            tokio::task::spawn_blocking(move || read_batch(batch, namespaced, projects)).await;
+        let batch = read.map_err(unavailable)??;
         if mode == ImportMode::Reset {
             self.reset(&resource, fence).await?;
         }

@@ -114,8 +114,6 @@ pub(crate) struct ImportEntry {
     pub rv: u64,
     /// `None` where the mode does not need it.
     pub object: Option<Encoded>,
-    /// For [`ImportMode::Adopted`]: version of the state that `object` was made of.
-    pub basis: u64,
 }
 
 /// What became of an [`ImportChunk`].

@@ -92,7 +92,6 @@ pub(super) fn plan(
             ImportMode::Straggler => planner.straggler(entry),
             ImportMode::Pruned => planner.pruned(&entry),
             ImportMode::WrittenBack => planner.written_back(entry),
-            ImportMode::Adopted => planner.adopted(entry),
         }
     }
     let mut plan = planner.plan;
@@ -123,10 +122,11 @@ fn admit(mode: ImportMode, record: &ResourceRecord) -> Result<(), Refusal> {
         (ImportMode::Straggler, _, None) => Err(format!(
             "the gate of {name} was never opened: what etcd has is still to be mirrored"
         )),
-        (ImportMode::WrittenBack | ImportMode::Adopted, GateState::Closed, _)
-        | (ImportMode::WrittenBack | ImportMode::Adopted, _, None) => Err(format!(
-            "{name} is not served: nothing of it is written back to etcd"
-        )),
+        (ImportMode::WrittenBack, GateState::Closed, _) | (ImportMode::WrittenBack, _, None) => {
+            Err(format!(
+                "{name} is not served: nothing of it is written back to etcd"
+            ))
+        }
         _ => Ok(()),
     }
 }
@@ -208,32 +208,6 @@ impl Planner {
         }
         self.mark(&entry.key, Some(mark));
         self.plan.outcome.imported += 1;
-    }
-
-    /// An object becomes what its copy in etcd is. Should it have changed since the entry was made
-    /// of it, it is written back once more, and comes again.
-    fn adopted(&mut self, entry: ImportEntry) {
-        let ImportEntry {
-            key,
-            uid,
-            rv,
-            object,
-            basis,
-            ..
-        } = entry;
-        let stored = self.view.objects.get(&key).filter(|o| o.rv == basis);
-        let (Some(stored), Some(object)) = (stored, object) else {
-            return self.unchanged();
-        };
-        if stored.uid == uid && stored.rv == rv {
-            return self.unchanged();
-        }
-        let previous = stored.reference();
-        let version = rv.max(self.plan.position.counter + 1);
-        self.plan.position.counter = version;
-        let what = (EventType::Modified, Effect::EventAndState);
-        self.log(what, &key, version, object, previous);
-        self.plan.record.newest_logged = version;
     }
 
     /// Forgets the mark of a copy that is gone.

@@ -1,7 +1,5 @@
 //! Reading an import before anything is done with it.
 
-use std::sync::Arc;
-
 use crds::control::{ImportBatch, ImportItem, ImportMode, ImportType};
 use serde_json::Value;
 
@@ -10,7 +8,7 @@ use super::{
     engine::{ImportChunk, ImportEntry},
     write::NUL,
 };
-use crate::model::{Encoded, ObjectKey, ResourceId, StoredObject};
+use crate::model::{Encoded, ObjectKey, ResourceId};
 
 /// A batch whose items are all usable.
 #[derive(Debug)]
@@ -22,18 +20,13 @@ pub(super) struct Batch {
     fence: Option<u64>,
 }
 
-/// What a batch is read for.
-pub(super) struct Target<'a> {
-    /// Whether the items have to name a namespace.
-    pub namespaced: bool,
-    /// Whether they are stored with what is projected of them.
-    pub projects: bool,
-    /// What is stored, by name.
-    pub stored: &'a dyn Fn(&ObjectKey) -> Option<Arc<StoredObject>>,
-}
-
-/// Reads a batch.
-pub(super) fn read_batch(batch: ImportBatch, target: &Target<'_>) -> Result<Batch, StoreError> {
+/// Reads a batch; `namespaced` says whether the items have to name a namespace, `projects` whether
+/// they are stored with what is projected of them.
+pub(super) fn read_batch(
+    batch: ImportBatch,
+    namespaced: bool,
+    projects: bool,
+) -> Result<Batch, StoreError> {
     let mode = match batch.mode {
         // The forgetting is done before; the rest is a mirror's.
         ImportMode::Reset => ImportMode::Mirror,
@@ -50,7 +43,7 @@ pub(super) fn read_batch(batch: ImportBatch, target: &Target<'_>) -> Result<Batc
         .into_iter()
         .enumerate()
         .map(|(i, item)| {
-            read_item(item, mode, target)
+            read_item(item, mode, namespaced, projects)
                 .map_err(|(field, reason)| invalid(&format!("items[{i}].object{field}"), reason))
         })
         .collect::<Result<_, _>>()?;
@@ -106,7 +99,8 @@ type ItemError = (&'static str, String);
 fn read_item(
     item: ImportItem,
     mode: ImportMode,
-    target: &Target<'_>,
+    namespaced: bool,
+    projects: bool,
 ) -> Result<ImportEntry, ItemError> {
     let ImportItem { type_, object } = item;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
@@ -123,8 +117,8 @@ fn read_item(
     if name.is_empty() || name.contains('/') {
         return Err((".metadata.name", "must be the name of an object".to_owned()));
     }
-    if namespace.is_empty() == target.namespaced || namespace.contains('/') {
-        let reason = if target.namespaced {
+    if namespace.is_empty() == namespaced || namespace.contains('/') {
+        let reason = if namespaced {
             "must name a namespace"
         } else {
             "must not be set"
@@ -135,47 +129,39 @@ fn read_item(
         return Err((".metadata.uid", "must be set".to_owned()));
     }
     let key = ObjectKey::new(namespace, name);
-    let rv = match (mode, text("resourceVersion")) {
-        (ImportMode::Pruned, _) => 0,
-        (ImportMode::WrittenBack, "") if uid.is_empty() => 0,
-        (_, text) => parse_rv(text).map_err(|reason| (".metadata.resourceVersion", reason))?,
-    };
-    let (object, basis) = match mode {
-        ImportMode::Pruned | ImportMode::WrittenBack => (None, 0),
-        ImportMode::Adopted => adopted(&key, &object["metadata"], target)?,
-        ImportMode::Mirror | ImportMode::Reset | ImportMode::Straggler => {
-            (Some(encode(type_, &object, target.projects)?), 0)
-        }
-    };
+    let uid = uid.to_owned();
+    if mode == ImportMode::WrittenBack {
+        let rv = match text("resourceVersion") {
+            "" if uid.is_empty() => 0,
+            text => parse_rv(text).map_err(|reason| (".metadata.resourceVersion", reason))?,
+        };
+        return Ok(ImportEntry {
+            type_,
+            key,
+            uid,
+            rv,
+            object: None,
+        });
+    }
+    if mode == ImportMode::Pruned {
+        return Ok(ImportEntry {
+            type_,
+            key,
+            uid,
+            rv: 0,
+            object: None,
+        });
+    }
+    let rv = parse_rv(text("resourceVersion"))
+        .map_err(|reason| (".metadata.resourceVersion", reason))?;
+    let object = encode(type_, &object, projects)?;
     Ok(ImportEntry {
         type_,
-        uid: uid.to_owned(),
         key,
+        uid,
         rv,
-        object,
-        basis,
+        object: Some(object),
     })
-}
-
-/// What is stored under a name, with what its copy in etcd was assigned, and its version.
-fn adopted(
-    key: &ObjectKey,
-    copy: &Value,
-    target: &Target<'_>,
-) -> Result<(Option<Encoded>, u64), ItemError> {
-    let Some(stored) = (target.stored)(key) else {
-        return Ok((None, 0));
-    };
-    let unreadable = |reason: String| ("", format!("is stored, but cannot be read: {reason}"));
-    let json = stored.json().map_err(|e| unreadable(e.to_string()))?;
-    let mut object: Value = serde_json::from_slice(&json).map_err(|e| unreadable(e.to_string()))?;
-    for field in ["uid", "creationTimestamp", "generation"] {
-        if !copy[field].is_null() {
-            object["metadata"][field] = copy[field].clone();
-        }
-    }
-    let object = encode(ImportType::Modified, &object, target.projects)?;
-    Ok((Some(object), stored.rv))
 }
 
 fn encode(type_: ImportType, object: &Value, projects: bool) -> Result<Encoded, ItemError> {
@@ -209,15 +195,6 @@ mod tests {
 
     use super::*;
 
-    fn read(batch: ImportBatch, namespaced: bool) -> Result<Batch, StoreError> {
-        let target = Target {
-            namespaced,
-            projects: false,
-            stored: &|_| None,
-        };
-        read_batch(batch, &target)
-    }
-
     fn item(name: &str, rv: &str) -> ImportItem {
         let metadata = json!({"namespace": "ns", "name": name, "uid": "u", "resourceVersion": rv});
         ImportItem {
@@ -242,9 +219,11 @@ mod tests {
         let items = (1..=5)
             .map(|i| item(&format!("n{i}"), &i.to_string()))
             .collect();
-        let chunks = read(batch(items), true)
-            .unwrap()
-            .into_chunks(ResourceId(7), 2, usize::MAX);
+        let chunks = read_batch(batch(items), true, false).unwrap().into_chunks(
+            ResourceId(7),
+            2,
+            usize::MAX,
+        );
         let rvs: Vec<Vec<u64>> = chunks
             .iter()
             .map(|c| c.items.iter().map(|e| e.rv).collect())
@@ -259,19 +238,21 @@ mod tests {
     #[test]
     fn chunks_are_cut_by_size_and_an_empty_batch_still_reports_progress() {
         let items = (1..=3).map(|i| item(&format!("n{i}"), "1")).collect();
-        let chunks = read(batch(items), true)
-            .unwrap()
-            .into_chunks(ResourceId(1), 100, 1);
+        let chunks =
+            read_batch(batch(items), true, false)
+                .unwrap()
+                .into_chunks(ResourceId(1), 100, 1);
         assert_eq!(chunks.len(), 3);
-        let chunks = read(batch(vec![]), true)
-            .unwrap()
-            .into_chunks(ResourceId(1), 100, 1);
+        let chunks =
+            read_batch(batch(vec![]), true, false)
+                .unwrap()
+                .into_chunks(ResourceId(1), 100, 1);
         assert_eq!((chunks.len(), chunks[0].progress), (1, Some(9)));
     }
 
     #[test]
     fn an_unusable_item_is_named_by_its_field() {
-        let field = |item, namespaced| match read(batch(vec![item]), namespaced) {
+        let field = |item, namespaced| match read_batch(batch(vec![item]), namespaced, false) {
             Err(StoreError::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),
         };

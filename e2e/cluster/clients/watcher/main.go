@@ -52,7 +52,6 @@ type line struct {
 	Namespace string `json:"ns,omitempty"`
 	Name      string `json:"n,omitempty"`
 	Version   string `json:"v,omitempty"`
-	UID       string `json:"u,omitempty"`
 	Seq       string `json:"s,omitempty"`
 	ID        string `json:"i,omitempty"`
 	Why       string `json:"why,omitempty"`
@@ -91,7 +90,7 @@ func (w wanted) tell(type_ string, object any) {
 	notes := of.GetAnnotations()
 	say(line{
 		Watcher: w.Name, Type: type_, Namespace: of.GetNamespace(), Name: of.GetName(),
-		Version: of.GetResourceVersion(), UID: string(of.GetUID()), Seq: notes["chaos/seq"], ID: notes["chaos/id"],
+		Version: of.GetResourceVersion(), Seq: notes["chaos/seq"], ID: notes["chaos/id"],
 	})
 }
 

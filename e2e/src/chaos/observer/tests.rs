@@ -39,7 +39,6 @@ impl Ground {
         let seen = Seen {
             key: key(name),
             version,
-            uid: String::new(),
             stamp: Some(stamp),
         };
         self.observer.event(type_, &seen);
@@ -126,7 +125,6 @@ fn a_list_shows_what_went_before_it() {
     ground.observer.listed(Seen {
         key: key("a"),
         version: 9,
-        uid: String::new(),
         stamp: Some(created),
     });
     ground.observer.begun(9);
@@ -157,35 +155,4 @@ fn a_watcher_without_bookmarks_may_expire() {
     ground.observer.expired("410");
     assert_eq!(ground.tally.all_flaws(), 0);
     assert_eq!(ground.tally.noted(Note::ExpiredWithoutBookmarks), 1);
-}
-
-#[test]
-fn what_is_adopted_on_the_way_back_is_no_second_sight() {
-    let ground = Ground::new(Source::Watch);
-    let created = ground.write("a", What::Create);
-    ground.see(EventType::Added, "a", 6, created);
-    ground.tally.go(|moment| moment.direction = Direction::Back);
-    ground.see(EventType::Modified, "a", 7, created);
-    assert_eq!(ground.flaws(), [0; 4]);
-    assert_eq!(ground.tally.noted(Note::Adopted), 1);
-    // Once, and not otherwise.
-    ground.see(EventType::Modified, "a", 8, created);
-    ground.tally.go(|moment| moment.direction = Direction::Rest);
-    ground.see(EventType::Modified, "a", 9, created);
-    assert_eq!(ground.flaws(), [0, 2, 0, 0]);
-    let stored = |uid: &str, version| {
-        let found = Found {
-            stamp: Some(created),
-            content: String::new(),
-            uid: uid.to_owned(),
-            version,
-        };
-        BTreeMap::from([(key("a"), found)])
-    };
-    ground.observer.compare(&stored("", 9));
-    assert_eq!(ground.tally.flaws(Flaw::StaleUid), 0);
-    ground.observer.compare(&stored("", 10));
-    assert_eq!(ground.tally.noted(Note::StaleVersions), 1);
-    ground.observer.compare(&stored("other", 10));
-    assert_eq!(ground.tally.flaws(Flaw::StaleUid), 1);
 }

@@ -59,7 +59,6 @@ impl Planner {
             uid,
             rv,
             object,
-            ..
         } = entry;
         let Some(object) = object else {
             return self.unchanged();

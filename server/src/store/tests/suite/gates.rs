@@ -6,7 +6,7 @@ use crds::control::{DigestSet, GateSpec, GateState, ImportItem, ImportMode, Impo
 use serde_json::json;
 
 use crate::{
-    cache::{CursorError, EventType},
+    cache::CursorError,
     model::{GroupResource, ResourceDef},
     store::{
         StoreError, Write,
@@ -160,58 +160,5 @@ pub async fn copies_that_were_written_back_are_marked(fixture: &dyn Fixture) {
     mark("", "").await;
     let pruned = bed.import(ImportMode::Pruned, vec![item("x", "1")]).await;
     assert_eq!(pruned.unwrap().imported, 1);
-    bed.close().await;
-}
-
-async fn created(bed: &Bed, name: &str) -> u64 {
-    bed.create(name, "u").await.unwrap().event.rv()
-}
-
-/// Who has kept an object finds it at the CRD as it was kept: uid, version and age.
-pub async fn objects_become_what_their_copies_are(fixture: &dyn Fixture) {
-    let bed = Bed::serving(fixture).await;
-    let first = created(&bed, "r").await;
-    let mut cursor = bed.reports.events_from(first).unwrap();
-    let copy = |name: &str, rv: u64| ImportItem {
-        type_: ImportType::Object,
-        object: json!({"metadata": {"name": name, "namespace": key("r").namespace(), "uid": "e",
-            "resourceVersion": rv.to_string(), "creationTimestamp": "2026-01-02T03:04:05Z",
-            "generation": 1}}),
-    };
-    let adopt = async |rv: u64| {
-        let items = vec![copy("r", rv), copy("unknown", rv)];
-        let result = bed.import(ImportMode::Adopted, items).await.unwrap();
-        let stored = bed.reports.get(&key("r")).unwrap();
-        (result.imported, stored.uid.to_string(), stored.rv)
-    };
-    let before = bed.reports.get(&key("r")).unwrap().json().unwrap();
-    let at = first + 500;
-    assert_eq!(adopt(at).await, (1, "e".to_owned(), at));
-    assert_eq!(adopt(at).await, (0, "e".to_owned(), at), "once");
-    let [event] = &cursor.next(10).await.unwrap()[..] else {
-        panic!("one event")
-    };
-    assert_eq!((event.type_, event.rv()), (EventType::Modified, at));
-    let value = |json: &[u8]| serde_json::from_slice::<serde_json::Value>(json).unwrap();
-    let mut expected = value(&before);
-    expected["metadata"]["uid"] = json!("e");
-    expected["metadata"]["generation"] = json!(1);
-    expected["metadata"]["creationTimestamp"] = json!("2026-01-02T03:04:05Z");
-    expected["metadata"]["resourceVersion"] = json!(at.to_string());
-    assert_eq!(value(&event.object.json().unwrap()), expected);
-
-    // What comes next is newer, and a copy that the counter has passed gets a version above it.
-    let next = created(&bed, "s").await;
-    assert_eq!(next, at + 1);
-    assert_eq!(adopt(at + 1).await, (1, "e".to_owned(), at + 2));
-    set(&bed, gate(GateState::Held, None)).await.unwrap();
-    assert_eq!(
-        adopt(at + 9).await.2,
-        at + 9,
-        "also while requests are held"
-    );
-    set(&bed, gate(GateState::Closed, None)).await.unwrap();
-    let late = bed.import(ImportMode::Adopted, vec![copy("r", at + 20)]);
-    assert!(late.await.is_err());
     bed.close().await;
 }

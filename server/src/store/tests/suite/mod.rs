@@ -31,7 +31,6 @@ macro_rules! on_engine {
             what_is_released_is_closed_and_never_opened
             a_watch_is_told_of_milestones_and_ends_with_all_there_was
             copies_that_were_written_back_are_marked
-            objects_become_what_their_copies_are
             a_resource_keeps_its_shape
             a_mirror_is_idempotent_and_keeps_versions
             a_listing_does_not_undo_what_is_newer
