@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use super::{
     Observer, StoreError, WriteError, Written,
     engine::{Commit, Engine, EngineError, Op, OpOutcome},
+    follow::Versions,
     queue::{Order, Pending, Queue, Work},
     registry::Registry,
     stats::Counters,
@@ -39,8 +40,8 @@ pub(super) struct Committer {
     pub observer: Arc<dyn Observer>,
     /// What the cache holds.
     pub position: Position,
-    /// Newest version of a change that was applied to the cache.
-    pub newest_write: u64,
+    /// Which versions the counter has come to, and how.
+    pub versions: Versions,
     /// False after a transaction whose outcome is not known: the database may be ahead of the
     /// cache, and is asked before anything else is written.
     pub in_step: bool,

@@ -28,6 +28,37 @@ pub(super) struct Others {
     events: BTreeMap<u64, Arc<Event>>,
 }
 
+/// Tells versions that the counter was raised to from those that it gave to writes.
+///
+/// Each write takes the next version, so a gap before one says that the counter was raised in
+/// between, also where the raise and the writes of another server are seen together.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    newest: u64,
+    /// What the counter was raised to since [`Versions::reached`].
+    floor: Option<u64>,
+}
+
+impl Versions {
+    /// A write has this version.
+    fn written(&mut self, version: u64) {
+        if version > self.newest + 1 {
+            self.floor = Some(version - 1);
+        }
+        self.newest = self.newest.max(version);
+    }
+
+    /// The counter stands at this version. Gives the newest one that it was raised to since the last
+    /// time, if it was.
+    fn reached(&mut self, counter: u64) -> Option<u64> {
+        if counter > self.newest {
+            self.newest = counter;
+            self.floor = Some(counter);
+        }
+        self.floor.take()
+    }
+}
+
 impl Committer {
     /// Applies some of what other servers have committed.
     pub async fn follow(&mut self) -> Result<(), EngineError> {
@@ -118,8 +149,10 @@ impl Committer {
 
     /// Applies changes, and gives the event of each in the same order.
     pub fn apply(&mut self, changes: Vec<(ResourceId, Change)>) -> Vec<Option<Arc<Event>>> {
-        let newest = changes.iter().map(|(_, change)| change.object.rv).max();
-        self.newest_write = self.newest_write.max(newest.unwrap_or(0));
+        let written = changes.iter().map(|(_, change)| &change.object);
+        for object in written.filter(|object| !object.as_imported) {
+            self.versions.written(object.rv);
+        }
         let mut events = vec![None; changes.len()];
         let mut by_resource: HashMap<ResourceId, (Vec<usize>, Vec<Change>)> = HashMap::new();
         for (place, (id, change)) in changes.into_iter().enumerate() {
@@ -169,15 +202,15 @@ impl Committer {
     /// A counter that was raised without a write tells those who watch that nothing happened up to
     /// there: the version is a milestone.
     pub fn reached(&mut self, position: Position) {
-        let raised = position.counter > self.position.counter.max(self.newest_write);
+        let raised = self.versions.reached(position.counter);
         self.position = position;
         self.shared
             .applied
             .store(position.counter, Ordering::Release);
         self.shared.commits.send_replace(position);
-        if raised {
+        if let Some(floor) = raised {
             for resource in self.registry.all() {
-                resource.reach_milestone_of_counter(position.counter);
+                resource.reach_milestone_of_counter(floor);
             }
         }
     }
@@ -255,5 +288,26 @@ impl Committer {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Versions;
+
+    #[test]
+    fn a_raised_counter_is_seen_through_writes_behind_it() {
+        let mut versions = Versions::default();
+        assert_eq!(versions.reached(10), Some(10), "what was loaded");
+        versions.written(11);
+        versions.written(12);
+        assert_eq!(versions.reached(12), None, "writes alone");
+        assert_eq!(versions.reached(20), Some(20), "a raise alone");
+        versions.written(21);
+        versions.written(31);
+        versions.written(32);
+        assert_eq!(versions.reached(32), Some(30), "a raise between writes");
+        versions.written(33);
+        assert_eq!(versions.reached(40), Some(40), "a raise behind them");
     }
 }

@@ -18,6 +18,7 @@ use super::{
     coalesced::Coalesced,
     committer::{Committer, unavailable},
     engine::{Engine, Op, OpKind},
+    follow::Versions,
     follower::{self, Follower},
     maintenance::{self, History},
     moving,
@@ -121,7 +122,7 @@ impl Store {
             counters: Arc::clone(&counters),
             observer: options.observer,
             position: Position::default(),
-            newest_write: 0,
+            versions: Versions::default(),
             in_step: true,
         };
         committer.load().await?;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crds::control::{GateState, ImportMode, ImportType};
+use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 use futures::future::join_all;
 use pgtest::Timeline;
 
@@ -15,6 +15,9 @@ use crate::{
     model::GroupResource,
     store::{PostgresOptions, Store, StoreOptions, WriteError, engine::Engine, postgres::Postgres},
 };
+
+/// Within which one server tells what another has done.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Waits until `store` has applied everything that was committed before.
 async fn settled(bed: &Bed) {
@@ -174,6 +177,37 @@ async fn orders_to_one_server_are_in_force_on_the_other() {
     first.store.ensure_resource(def.clone()).await.unwrap();
     settled(&second).await;
     assert!(second.store.resource(&def.resource).is_some());
+    first.close().await;
+    second.close().await;
+}
+
+/// However a server comes to know of a raised counter: alone, or together with writes behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_on_every_server_are_told_of_a_raised_counter() {
+    const ROUNDS: usize = 40;
+    let cluster = Cluster::direct();
+    let (first, second) = pair(&cluster).await;
+    let mut def = first.reports.def().clone();
+    def.resource = GroupResource::new("example.io", "idle");
+    first.store.ensure_resource(def.clone()).await.unwrap();
+    let open = GateSpec {
+        state: GateState::Open,
+        ..GateSpec::default()
+    };
+    let opened = first.store.set_gate(&def.resource, open, None).await;
+    opened.unwrap();
+    settled(&second).await;
+    let idle = second.store.resource(&def.resource).unwrap();
+    let mut watch = idle.events_from(idle.current_rv()).unwrap();
+    for round in 0..ROUNDS {
+        let goal = first.store.counter() + 100;
+        first.store.raise_floor(goal).await.unwrap();
+        first.create(&format!("r{round}"), "u").await.unwrap();
+        let told = tokio::time::timeout(SOON, watch.next_or_milestone(10, true)).await;
+        let told = told.unwrap_or_else(|_| panic!("not told of {goal} in round {round}"));
+        assert!(told.unwrap().is_none(), "nothing happens to this resource");
+        assert!(watch.position() >= goal);
+    }
     first.close().await;
     second.close().await;
 }
