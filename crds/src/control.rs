@@ -80,6 +80,10 @@ pub struct StoredResource {
 /// See [`StoredResource`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "a field of the API each, not the states of one thing"
+)]
 pub struct StoredResourceStatus {
     /// API group of the stored resource.
     pub group: String,
@@ -108,6 +112,10 @@ pub struct StoredResourceStatus {
     pub imported: u64,
     /// Whether and how requests are served.
     pub gate: GateState,
+    /// Whether the gate was opened since the copy of etcd began: the server may have what etcd has
+    /// not, whatever the gate is now.
+    #[serde(default)]
+    pub opened: bool,
     /// See [`GateSpec::settled`].
     pub settled: bool,
     /// See [`GateSpec::released`].

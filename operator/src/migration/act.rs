@@ -144,7 +144,11 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         }
         Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
         Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
-        Action::Reopen => cx.step(step, gates(GateState::Open)).boxed().await?,
+        Action::Reopen => {
+            let were_open = o.resources.iter().filter(|r| r.is_to_reopen());
+            let opened = acts::set_gates(cx, were_open, GateState::Open, None);
+            cx.step(step, opened).boxed().await?;
+        }
         Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
         Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,

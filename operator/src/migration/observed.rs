@@ -121,6 +121,18 @@ impl Resource {
     pub fn gate(&self) -> GateState {
         self.stored.status.gate
     }
+
+    /// Whether its gate is not open but was, so that it is only to be opened again: there is nothing
+    /// in etcd that the server would still have to copy.
+    #[must_use]
+    pub fn is_to_reopen(&self) -> bool {
+        let status = &self.stored.status;
+        match status.gate {
+            GateState::Open => false,
+            GateState::Held => status.opened,
+            GateState::Closed => status.settled,
+        }
+    }
 }
 
 /// One version that is to be served by us.
@@ -234,7 +246,7 @@ impl Observed {
     pub fn is_ahead_of_etcd(&self) -> bool {
         self.resources.iter().any(|r| match r.gate() {
             GateState::Open => true,
-            GateState::Held => r.stored.status.settled && !r.stored.status.released,
+            GateState::Held => r.stored.status.opened && !r.stored.status.released,
             GateState::Closed => false,
         })
     }

@@ -63,7 +63,7 @@ pub enum Action {
     Verify,
     /// 4a to 4e.
     Switch(SwitchFrom),
-    /// Open gates whose resources were settled before: a way back that was not gone to its end.
+    /// Open gates that were open before: a way back that was not gone to its end.
     Reopen,
     /// Our APIServices were taken away although the server has taken writes: put it in charge
     /// again, and take what etcd got meanwhile for stragglers.
@@ -179,10 +179,10 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
 /// Every version is ours.
 fn served(o: &Observed, target: &GroupTarget) -> Decision {
     let closed = o.resources.iter().filter(|r| r.gate() != GateState::Open);
-    let (mut any, mut settled, mut with_crd) = (false, true, false);
+    let (mut any, mut reopen, mut with_crd) = (false, false, false);
     for resource in closed {
         any = true;
-        settled &= resource.stored.status.settled;
+        reopen |= resource.is_to_reopen();
         with_crd |= resource.crd.is_some();
     }
     if !o.control_available {
@@ -199,7 +199,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         };
     }
     if any {
-        return Decision::Run(match (settled, with_crd) {
+        return Decision::Run(match (reopen, with_crd) {
             (true, _) => Action::Reopen,
             (false, false) => Action::Register,
             (false, true) if o.notes.pruned_at.is_some() => {

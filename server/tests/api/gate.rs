@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crds::control::GateState;
+use crds::control::{GateSpec, GateState};
 use futures::FutureExt;
 use serde_json::json;
 
@@ -129,6 +129,49 @@ async fn a_watch_from_a_version_that_is_gone_is_told_so_after_the_hold() {
     let event = watch.next().await.unwrap();
     assert_eq!(event["object"]["code"], 410, "{event}");
     assert!(watch.next().await.is_none());
+}
+
+/// Cut between the release and the end, and opened again: with the version that it holds its client
+/// would be told by the CRD that this is too old.
+#[tokio::test]
+async fn a_watch_that_resumes_while_its_resource_is_given_back_gets_the_last_bookmark() {
+    let server = Server::start().await;
+    let seen = server.created("seen").await;
+    let missed = server.created("missed").await;
+    let held = GateSpec {
+        state: GateState::Held,
+        settled: Some(true),
+        ..GateSpec::default()
+    };
+    server.set_gate_spec(RESOURCE, held.clone()).await;
+    let last = rv(&missed) + 100;
+    let released = GateSpec {
+        released: Some(true),
+        resource_version: Some(last.to_string()),
+        ..held
+    };
+    server.set_gate_spec(RESOURCE, released).await;
+
+    let uri = format!(
+        "{REPORTS}?watch=1&allowWatchBookmarks=true&resourceVersion={}",
+        rv(&seen)
+    );
+    let mut resumed = server.request("GET", &uri).user("somebody").watch().await;
+    let event = resumed.next().await.unwrap();
+    assert_eq!(event["object"], missed);
+    let event = resumed.next().await.unwrap();
+    assert_eq!(event["type"], "BOOKMARK");
+    assert_eq!(rv(&event["object"]), last);
+    // Who has to see all there is goes to the CRD.
+    let uri = format!("{REPORTS}?watch=1");
+    let mut anew = server.request("GET", &uri).user("somebody").watch().await;
+    assert!(anew.next().now_or_never().is_none());
+    server.set_gate(RESOURCE, GateState::Closed).await;
+    assert!(anew.next().await.is_none());
+    while let Some(event) = resumed.next().await {
+        assert_eq!(event["type"], "BOOKMARK");
+        assert_eq!(rv(&event["object"]), last);
+    }
 }
 
 #[tokio::test]

@@ -172,12 +172,15 @@ impl Server {
     }
 
     pub async fn set_gate(&self, name: &str, state: GateState) {
-        let (plural, group) = name.split_once('.').unwrap();
         let spec = GateSpec {
             state,
-            settled: None,
             ..GateSpec::default()
         };
+        self.set_gate_spec(name, spec).await;
+    }
+
+    pub async fn set_gate_spec(&self, name: &str, spec: GateSpec) {
+        let (plural, group) = name.split_once('.').unwrap();
         let resource = GroupResource::new(group, plural);
         self.store
             .set_gate(&resource, spec, Some(&self.user))

@@ -9,6 +9,7 @@
 )]
 
 mod batching;
+mod control;
 mod credentials;
 mod faults;
 #[path = "../api/harness.rs"]

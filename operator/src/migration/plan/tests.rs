@@ -78,6 +78,7 @@ fn resource(plural: &str, gate: GateState, settled: bool, crd: Option<Crd>) -> R
             versions: vec!["v1alpha2".into()],
             objects: 5,
             gate,
+            opened: settled || gate == GateState::Open,
             settled,
             ..StoredResourceStatus::default()
         },
@@ -185,9 +186,13 @@ fn an_operator_that_died_in_the_switch_goes_on_where_the_cluster_stands() {
     assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Patch));
     // In the middle of 4e: one gate open, one not.
     let mut o = served(1);
-    o.resources[0].stored.status.gate = GateState::Held;
-    o.resources[0].stored.status.settled = false;
+    let status = &mut o.resources[0].stored.status;
+    (status.gate, status.opened, status.settled) = (GateState::Held, false, false);
     assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Confirm));
+    // A gate that was open already is not copied to again: the server has taken writes.
+    let status = &mut o.resources[1].stored.status;
+    (status.gate, status.settled) = (GateState::Held, false);
+    assert_eq!(action(&o, &t), Action::Reopen);
     // In the middle of the prune the door is open, and the prune goes on.
     let mut o = served(90);
     o.resources[1].crd = Some(with_door(&crd("policyreports"), "t"));
@@ -440,7 +445,7 @@ prop_compose! {
     fn any_observed()(
         holders in prop::collection::vec(holder(), 1..3),
         gates in prop::collection::vec(
-            (gate(), any::<bool>(), any::<bool>(), any::<bool>()), 1..3),
+            (gate(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()), 1..3),
         mirrors in prop_oneof![Just(MirrorStage::Missing), Just(MirrorStage::Copying),
             Just(MirrorStage::Following)],
         (verified, available, pruned, since) in
@@ -450,9 +455,10 @@ prop_compose! {
         o.versions = holders.into_iter().map(version).collect();
         o.resources = gates
             .into_iter()
-            .map(|(gate, settled, has_crd, released)| {
+            .map(|(gate, settled, opened, has_crd, released)| {
                 let crd = has_crd.then(|| crd("policyreports"));
                 let mut resource = resource("policyreports", gate, settled, crd);
+                resource.stored.status.opened |= opened;
                 resource.stored.status.released = released && gate == GateState::Held && settled;
                 resource
             })
@@ -500,6 +506,12 @@ proptest! {
                 // Given back without writing back only where the server has taken no write.
                 Action::Undo if o.has_crds() => {
                     prop_assert!(!o.is_ahead_of_etcd());
+                }
+                // Nothing is copied to what has taken writes.
+                Action::Switch(SwitchFrom::Confirm | SwitchFrom::Patch) => {
+                    let copied = o.resources.iter().filter(|r| r.gate() != GateState::Open);
+                    prop_assert!(copied.clone().all(|r| r.gate() != GateState::Held
+                        || !r.stored.status.opened));
                 }
                 // An import may begin only where nobody is served by us.
                 Action::Mirror => prop_assert!(!o.any_ours() && !o.any_gate(GateState::Open)),

@@ -39,6 +39,10 @@ pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Re
         DATABASES if placed => return database::dispatch(api, ctx),
         _ => return Err(ApiError::PageNotFound),
     }
+    // Whoever decides by what is read here may have written at another server a moment ago.
+    if matches!(info.verb.as_str(), "get" | "list") {
+        api.caught_up().await?;
+    }
     match (info.subresource.as_str(), info.verb.as_str()) {
         ("", "list") => stored::list(api, ctx),
         ("", "get") => stored::get(api, ctx),

@@ -108,6 +108,7 @@ fn describe(resource: &Resource, served: &Served) -> StoredResource {
             },
             imported: record.imported,
             gate: record.gate.state,
+            opened: record.opened.is_some(),
             settled: record.gate.settled,
             released: record.gate.released,
             held_milliseconds: record.gate.held_since.map(age),

@@ -41,12 +41,15 @@ enum Start {
 /// 400 and 422 for the options, 503 while the gate is closed. What is wrong with the version is told
 /// by an `ERROR` event, as watches of the kube-apiserver do.
 pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> {
-    let waits = gate::makes_wait(&api.attachments, scope);
-    if !waits {
+    let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced);
+    let resumes = options.as_ref().is_ok_and(resumes);
+    let served = resumes && gate::serves_the_past(scope);
+    let waits = !served && gate::makes_wait(&api.attachments, scope);
+    if !served && !waits {
         gate::admit(&api.attachments, scope).await?;
     }
     let accepted = scope.ctx.accept(Offer::Watch)?;
-    let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
+    let options = options?;
     if let Transform::PartialObjectMetadataList(_) = accepted.transform {
         // No event is a list: as at a kube-apiserver the stream ends where the first would be.
         let content_type = accepted.content_type();
@@ -100,6 +103,11 @@ async fn once_admitted(
 /// Whether the same request may succeed soon.
 fn is_passing(error: &ApiError) -> bool {
     matches!(error.code(), 429 | 503)
+}
+
+/// Whether the client goes on from what it has seen.
+fn resumes(options: &ListOptions) -> bool {
+    matches!(start(options), Ok(Start::Version(Some(_))))
 }
 
 fn start(options: &ListOptions) -> Result<Start, ApiError> {

@@ -1,0 +1,38 @@
+//! What the control API says at several servers on one database.
+
+use crds::control::{GateState, StoredResource};
+use pgtest::{Postgres, PostgresOptions};
+
+use crate::harness::Server;
+use crate::support::replica::Place;
+
+const RESOURCE: &str = "policyreports.wgpolicyk8s.io";
+const URI: &str =
+    "/apis/control.reports-server.io/v1alpha1/storedresources/policyreports.wgpolicyk8s.io";
+
+/// The operator orders at one server and looks at another: what it decides by has to be there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_ordered_at_one_server_is_read_at_every_other() {
+    let postgres = Postgres::start(PostgresOptions::default()).await.unwrap();
+    let places = [Place::at(&postgres), Place::at(&postgres)];
+    let servers = [
+        Server::start_closed(|o| *o = places[0].options()).await,
+        Server::start_closed(|o| *o = places[1].options()).await,
+    ];
+    let mut opened = false;
+    for round in 0..60 {
+        let (here, there) = (&servers[round % 2], &servers[(round + 1) % 2]);
+        let state = [GateState::Held, GateState::Open][round % 2];
+        here.set_gate(RESOURCE, state).await;
+        opened |= state == GateState::Open;
+        let read = there.get(URI).await.expect(200).json();
+        let status = serde_json::from_value::<StoredResource>(read)
+            .unwrap()
+            .status;
+        assert_eq!(
+            (status.gate, status.opened),
+            (state, opened),
+            "round {round}"
+        );
+    }
+}
