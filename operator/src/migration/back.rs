@@ -233,7 +233,7 @@ impl Back<'_> {
         let token = format!("the way back at {}", Timestamp::now());
         let begun = Instant::now();
         let opened = door_io::open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &self.endpoints.all).await?;
+        door_io::await_open(cx, o, &self.endpoints.all, Some(&token)).await?;
         // Each version has a cache of its own. That of the door answers; those of the public ones
         // cannot be asked while our server is in charge, and are given as long again.
         tokio::time::sleep(begun.elapsed().clamp(CACHES.0, CACHES.1)).await;

@@ -71,7 +71,10 @@ pub fn open_patch(crd: &CustomResourceDefinition, token: &str) -> Option<Patch> 
         "description": format!("{DESCRIPTION}{token}"),
         "x-kubernetes-preserve-unknown-fields": true,
     }});
-    let version = json!({"name": VERSION, "served": true, "storage": false, "schema": schema});
+    let column = json!({"name": "Name", "type": "string", "jsonPath": ".metadata.name",
+        "description": format!("{DESCRIPTION}{token}")});
+    let version = json!({"name": VERSION, "served": true, "storage": false, "schema": schema,
+        "additionalPrinterColumns": [column]});
     let operation = match position(crd) {
         None => json!({"op": "add", "path": "/spec/versions/-", "value": version}),
         Some(_) if state(crd).is_open_for(token) => return None,
@@ -80,6 +83,18 @@ pub fn open_patch(crd: &CustomResourceDefinition, token: &str) -> Option<Patch> 
         }
     };
     Some(guarded(crd, vec![operation]))
+}
+
+/// Whether `table`, a list through the door, was answered by a handler that knows it as opened for
+/// `token`: an earlier opening answers too, until its kube-apiserver has heard of the new one.
+#[must_use]
+pub fn answers_for(table: &Value, token: &str) -> bool {
+    let wanted = format!("{DESCRIPTION}{token}");
+    let columns = table["columnDefinitions"].as_array();
+    columns
+        .into_iter()
+        .flatten()
+        .any(|column| column["description"] == wanted.as_str())
 }
 
 /// The patch that closes the door, and takes the annotation away that asked for it; `None` when
@@ -204,6 +219,16 @@ mod tests {
         assert!(state(&again).is_open_for("t2"));
         assert_eq!(again.spec.versions.len(), 2);
         assert!(!again.spec.versions[1].storage);
+    }
+
+    #[test]
+    fn the_columns_of_a_list_tell_for_what_the_door_was_opened() {
+        let opened = apply(&crd(&["v1"]), &open_patch(&crd(&["v1"]), "t2").unwrap());
+        let columns = serde_json::to_value(&opened.spec.versions[1]).unwrap();
+        let table = json!({"columnDefinitions": columns["additionalPrinterColumns"]});
+        assert!(answers_for(&table, "t2"));
+        assert!(!answers_for(&table, "t1"));
+        assert!(!answers_for(&json!({"kind": "Table"}), "t2"));
     }
 
     #[test]

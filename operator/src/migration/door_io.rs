@@ -202,12 +202,18 @@ pub async fn unguard(cx: &Cx) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`.
+/// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`; with a
+/// `token`, through the door that was opened for it and not through one from before.
 ///
 /// # Errors
 /// The last failure after three minutes; at once for one that waiting does not change, such as a door
 /// that somebody has closed.
-pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result<(), WireError> {
+pub async fn await_open(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &[Endpoint],
+    token: Option<&str>,
+) -> Result<(), WireError> {
     let mut each = Vec::new();
     for (resource, _) in o.crds() {
         let path = collection(&cx.target.group, VERSION, resource.plural());
@@ -215,7 +221,7 @@ pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result
         each.extend(
             endpoints
                 .iter()
-                .map(|endpoint| answers(endpoint, uri.clone()).boxed()),
+                .map(|endpoint| answers(endpoint, uri.clone(), token).boxed()),
         );
     }
     tokio::select! {
@@ -247,11 +253,17 @@ async fn await_closed(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     }
 }
 
-async fn answers(endpoint: &Endpoint, uri: String) -> Result<(), WireError> {
+async fn answers(endpoint: &Endpoint, uri: String, token: Option<&str>) -> Result<(), WireError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let error = match endpoint.wire.get_metadata(&uri).await {
-            Ok(_) => return Ok(()),
+        let error = match endpoint.wire.get_table(&uri).await {
+            Ok(reply) => {
+                let table: Value = reply.json()?;
+                if token.is_none_or(|token| door::answers_for(&table, token)) {
+                    return Ok(());
+                }
+                earlier_door(&uri)
+            }
             // 404: the new version is not in the handler yet.
             Err(e) if e.is_transient() || e.code() == Some(404) => e,
             Err(e) => return Err(e),
@@ -264,6 +276,18 @@ async fn answers(endpoint: &Endpoint, uri: String) -> Result<(), WireError> {
             return Err(error);
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// A door that was opened before is the one that answers.
+fn earlier_door(path: &str) -> WireError {
+    WireError::Status {
+        method: Method::GET,
+        path: path.to_owned(),
+        code: 404,
+        reason: "NotFound".to_owned(),
+        message: "the kube-apiserver does not know yet that the CRD was changed".to_owned(),
+        retry_after: None,
     }
 }
 

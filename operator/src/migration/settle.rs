@@ -53,7 +53,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), SettleError> {
             .map(|t| t.to_string())
             .unwrap_or_default();
         door_io::ensure_open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &endpoints.all).await?;
+        door_io::await_open(cx, o, &endpoints.all, None).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
             one(cx, resource, wire).await?;

@@ -176,6 +176,16 @@ impl Wire {
         self.finish(Method::GET, uri, request).await
     }
 
+    /// GET of a list as a table, whose columns the serving version names.
+    ///
+    /// # Errors
+    /// See [`WireError`].
+    pub async fn get_table(&self, uri: &str) -> Result<Reply, WireError> {
+        let accept = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let request = build(Method::GET, uri, None, accept)?;
+        self.finish(Method::GET, uri, request).await
+    }
+
     /// Any method with a JSON body of `content_type`.
     ///
     /// # Errors
