@@ -69,6 +69,10 @@ struct Inner {
     cache: HashMap<Key, Option<Stamp>>,
     versions: HashMap<Key, u64>,
     seen: HashSet<u64>,
+    /// Deletions that were acknowledged when it asked for a list.
+    gone: Option<HashMap<Key, u64>>,
+    /// Writes that the last list may have come before or after.
+    uncertain: HashSet<u64>,
     told: HashSet<u64>,
     given_up: HashSet<Key>,
 }
@@ -114,6 +118,22 @@ impl Observer {
         self.inner().started
     }
 
+    /// It asks for a list: of what is being deleted meanwhile, that may show nothing yet or nothing
+    /// any more.
+    pub fn asks(&self) {
+        let mut gone = HashMap::new();
+        self.ledger.each(|key, history| {
+            let known = history
+                .ops
+                .iter()
+                .filter(|op| matches!(op.what, What::Delete(_)) && op.fate == Fate::Acknowledged);
+            if let Some(seq) = known.map(|op| op.seq).max() {
+                gone.insert(key.clone(), seq);
+            }
+        });
+        self.inner().gone = Some(gone);
+    }
+
     /// An object of the initial state, or of that after it lost its place.
     pub fn listed(&self, seen: Seen) {
         self.inner().listed.push(seen);
@@ -142,6 +162,8 @@ impl Observer {
     /// What a list shows is not to be seen any more.
     fn pass_over(&self, inner: &mut Inner, listed: &HashMap<Key, Option<Stamp>>) {
         let mut passed = Vec::new();
+        let gone = inner.gone.take();
+        let mut uncertain = HashSet::new();
         self.ledger.each(|key, history| {
             if !self.sees(key, history.selected) {
                 return;
@@ -155,6 +177,12 @@ impl Observer {
                 || deletions.map(|op| op.seq).max().unwrap_or_default(),
                 |stamp| stamp.seq,
             );
+            let sure = match (shown, &gone) {
+                (None, Some(gone)) => gone.get(key).copied().unwrap_or_default(),
+                _ => upto,
+            };
+            let between = |op: &&Op| sure < op.seq && op.seq <= upto;
+            uncertain.extend(history.ops.iter().filter(between).map(|op| op.id));
             passed.extend(
                 history
                     .ops
@@ -164,6 +192,7 @@ impl Observer {
             );
         });
         inner.seen.extend(passed);
+        inner.uncertain = uncertain;
     }
 
     fn sees(&self, key: &Key, selected: bool) -> bool {
@@ -234,7 +263,7 @@ impl Observer {
             });
             return;
         }
-        if !inner.seen.insert(stamp.id) {
+        if !inner.seen.insert(stamp.id) && !inner.uncertain.remove(&stamp.id) {
             self.flaw(Flaw::Duplicated, || format!("{type_:?} {seen:?} again"));
             return;
         }
@@ -276,7 +305,7 @@ impl Observer {
             self.flaw(Flaw::Phantom, || format!("Deleted {seen:?} lives on"));
             return;
         };
-        if !inner.seen.insert(deletion.id) {
+        if !inner.seen.insert(deletion.id) && !inner.uncertain.remove(&deletion.id) {
             self.flaw(Flaw::Duplicated, || format!("Deleted {seen:?} again"));
         } else if known.is_none() {
             self.flaw(Flaw::OutOfOrder, || {

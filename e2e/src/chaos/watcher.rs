@@ -89,6 +89,7 @@ impl Watcher {
     }
 
     async fn list(&self) -> Next {
+        self.observer.asks();
         let kind = self.observer.nature.kind;
         let uri = format!("{}?limit=0{}", kind.path(None), self.selector());
         let list = match self.requester.call(Method::GET, &uri, None).await {
@@ -128,6 +129,9 @@ impl Watcher {
             self.selector()
         );
         let again = from.map_or(Next::Restart, Next::Resume);
+        if from.is_none() {
+            self.observer.asks();
+        }
         let sent = self
             .requester
             .send(&Method::GET, &uri, None, self.accept())

@@ -156,3 +156,33 @@ fn a_watcher_without_bookmarks_may_expire() {
     assert_eq!(ground.tally.all_flaws(), 0);
     assert_eq!(ground.tally.noted(Note::ExpiredWithoutBookmarks), 1);
 }
+
+#[test]
+fn a_list_may_come_before_or_after_what_is_deleted_meanwhile() {
+    let ground = Ground::new(Source::Watch);
+    ground.write("before", What::Create);
+    ground.write("before", What::Delete(1));
+    ground.observer.asks();
+    let meanwhile = ground.write("a", What::Create);
+    ground.write("a", What::Delete(1));
+    ground.observer.begun(6);
+    ground.see(EventType::Added, "a", 7, meanwhile);
+    ground.see(EventType::Deleted, "a", 8, meanwhile);
+    assert_eq!(ground.flaws(), [0; 4]);
+    // Once.
+    ground.see(EventType::Added, "a", 9, meanwhile);
+    assert_eq!(ground.flaws()[1], 1);
+    ground.observer.settle();
+    assert_eq!(ground.flaws()[0], 0);
+}
+
+#[test]
+fn what_was_deleted_before_a_list_does_not_come_after_it() {
+    let ground = Ground::new(Source::Watch);
+    let old = ground.write("a", What::Create);
+    ground.write("a", What::Delete(1));
+    ground.observer.asks();
+    ground.observer.begun(6);
+    ground.see(EventType::Added, "a", 7, old);
+    assert_eq!(ground.flaws()[1], 1);
+}
