@@ -66,6 +66,10 @@ pub const PRUNED: &str = "Pruned";
 /// Somebody writes a CRD again and again while etcd is to be reached through it; the message names
 /// the field manager and what it is to ignore.
 pub const CRD_REAPPLIED: &str = "CRDReapplied";
+/// A switch, a prune or a way back is through; the message sums the migration report up.
+pub const MIGRATION_REPORTED: &str = "MigrationReported";
+/// The migration report cannot be read or written; the migration goes on without it.
+pub const REPORT_NOT_WRITTEN: &str = "ReportNotWritten";
 /// The group goes back to its CRDs.
 pub const ROLLING_BACK: &str = "RollingBack";
 /// Etcd's copies are gone; a way back writes all reports again.

@@ -6,8 +6,8 @@
 mod migration;
 
 pub use migration::{
-    GroupMigrationStatus, MigrationPhase, MigrationStatus, ResourceMigrationStatus, RollbackStatus,
-    SideDoor,
+    GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
+    ResourceMigrationStatus, RollbackStatus, SideDoor,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

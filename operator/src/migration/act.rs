@@ -225,6 +225,8 @@ async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     }
     let why = breach.to_string();
     let note = format!("{}: given back to the CRDs: {why}", cx.target.group);
+    cx.journal
+        .note(|report| report.given_back = Some(why.clone()));
     cx.event(EventType::Warning, reasons::SOAK_FAILED, &note);
     let key = notes::reverted(&cx.target.group);
     cx.notes

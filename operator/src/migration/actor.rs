@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     act,
     cx::Cx,
-    door_io, endpoints,
+    door_io, endpoints, journal,
     live::Live,
     observe,
     observed::{Crd, Observed, Resource, Version},
@@ -52,6 +52,11 @@ impl Report {
             changes,
             owner,
         }
+    }
+
+    /// The status as it is now.
+    pub fn status(&self) -> GroupStatus {
+        self.status.borrow().clone()
     }
 
     /// Changes the status and wakes the controller if that made a difference.
@@ -106,6 +111,8 @@ pub(super) async fn run(
             Err(problem) => {
                 let pause = if problem.stalled { STALLED } else { backoff };
                 backoff = (backoff * 2).min(BACKOFF.1);
+                let step = cx.report.status().step;
+                cx.journal.retry(step, &problem.message);
                 cx.report.update(|status| status.fail(problem));
                 (pause, true)
             }
@@ -132,11 +139,13 @@ async fn turn(
     if !cx.target.server_ready {
         live.server_away = Some(Instant::now());
     }
+    journal::load(cx).await;
     let o = look(cx, live, entitled).await?;
     if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() {
         live.running.clear();
     }
     publish(cx, &o);
+    journal::save(cx).await;
     match plan::plan(&o, &cx.target) {
         Decision::Run(action) => {
             let result = if act::is_interruptible(action) {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use super::{
     actor::Report,
     control::Control,
     fault::{Faults, Side},
+    journal::Journal,
     notes::NoteBook,
     pages::Pacer,
     status::Phase,
@@ -44,6 +46,8 @@ pub struct Cx {
     pub notes: NoteBook,
     /// Pace of lists, imports and deletions.
     pub pacer: Arc<Pacer>,
+    /// The migration report.
+    pub journal: Journal,
     faults: Faults,
     /// The words of the newest event with each reason, and the recorder that published it.
     recorders: Mutex<HashMap<String, (String, Recorder)>>,
@@ -65,6 +69,7 @@ impl Cx {
             control: Control::new(wire.clone()),
             notes: NoteBook::new(client.clone(), &deps.namespace),
             pacer: pacer(&deps, &target),
+            journal: Journal::default(),
             faults: Faults::from_environment(),
             recorders: Mutex::default(),
             deps,
@@ -98,6 +103,8 @@ impl Cx {
         self.faults.at(Side::Before, step, &self.notes).await;
         tracing::info!(group, %step, "step started");
         self.deps.metrics.step_started(group, step);
+        self.journal
+            .note(|report| report.begin(step, Timestamp::now()));
         self.event(
             EventType::Normal,
             &format!("{step}Started"),
@@ -108,6 +115,7 @@ impl Cx {
         let took = begun.elapsed();
         match &result {
             Ok(_) => {
+                self.journal.end(step, took);
                 self.faults.at(Side::After, step, &self.notes).await;
                 tracing::info!(group, %step, ?took, "step finished");
                 self.deps.metrics.step_finished(group, step, took);
@@ -117,6 +125,8 @@ impl Cx {
             Err(error) => {
                 tracing::warn!(group, %step, ?took, %error, "step failed");
                 self.deps.metrics.step_failed(group, step);
+                self.journal
+                    .note(|report| report.fail(step, Timestamp::now()));
                 let note = format!("{group}: {error}");
                 self.event(EventType::Warning, &format!("{step}Failed"), &note);
             }

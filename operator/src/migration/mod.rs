@@ -18,6 +18,7 @@ mod door_io;
 mod endpoints;
 mod fault;
 mod feed;
+mod journal;
 mod live;
 mod metrics;
 mod mirror;
@@ -29,6 +30,7 @@ mod plan;
 mod preflight;
 mod prune;
 mod recover;
+mod report;
 mod revisions;
 pub(crate) mod rights;
 mod settle;
@@ -45,7 +47,8 @@ mod writeback;
 
 pub use metrics::Metrics;
 pub use status::{
-    ApiServiceStatus, Dropped, GroupStatus, Phase, Problem, Pruned, ResourceProgress, ServedBy,
+    ApiServiceStatus, Dropped, GroupStatus, Phase, Problem, Pruned, ReportSummary,
+    ResourceProgress, ServedBy,
 };
 pub use step::StepName;
 pub use stillness::Stillness;

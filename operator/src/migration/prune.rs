@@ -19,9 +19,11 @@ use super::{
     door::VERSION,
     door_io,
     endpoints::{self, EndpointsError},
+    journal,
     observed::{Observed, Resource},
     pages::{Identity, Key, Pages, identity},
     recover::batch,
+    report::Left,
     settle, soak,
     status::Pruned,
     wire::{Wire, WireError, collection, object},
@@ -65,6 +67,9 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
     let mut pruned = Pruned::default();
     let copies: u64 = o.resources.iter().map(|r| r.stored.status.imported).sum();
     if copies > 0 {
+        // Written before the first deletion, so that a prune that is killed is counted whole.
+        cx.journal.note(|report| report.prune_begins(copies));
+        journal::save(cx).await;
         let endpoints = endpoints::discover(&cx.deps.config).await?;
         if !o.door_open() {
             door_io::guard(cx).await?;
@@ -77,19 +82,60 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
         door_io::ensure_open(cx, o, &token).await?;
         door_io::await_open(cx, o, &endpoints.all, None).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
+        let mut progress = Progress {
+            remaining: copies,
+            left: Left::default(),
+            pruned: &mut pruned,
+        };
         for (resource, _) in o.crds() {
-            one(cx, resource, wire, &mut pruned).await?;
-            cx.report
-                .update(|status| status.pruned = Some(pruned.clone()));
+            one(cx, resource, wire, &mut progress).await?;
         }
+        let left = progress.left;
+        cx.journal
+            .note(|report| report.prune_ends(left, &pruned.left_names));
     }
-    pruned.bytes = share(o.notes.etcd_bytes, pruned.objects, copies);
+    let all = cx.journal.note(|report| report.counts.to_prune);
+    pruned.bytes = share(o.notes.etcd_bytes, pruned.objects, all.unwrap_or_default());
     let now = Timestamp::now().to_string();
     acts::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await?;
     door_io::close(cx, o).await?;
     cx.report
         .update(|status| status.pruned = Some(pruned.clone()));
     Ok(pruned)
+}
+
+/// How far a prune is.
+struct Progress<'a> {
+    /// Copies that the server still knows of.
+    remaining: u64,
+    /// What is left in etcd of the resources that are through.
+    left: Left,
+    /// For the status.
+    pruned: &'a mut Pruned,
+}
+
+impl Progress<'_> {
+    /// So many more are gone.
+    fn gone(&mut self, cx: &Cx, resource: &Resource, count: u64) {
+        self.remaining = self.remaining.saturating_sub(count);
+        let remaining = self.remaining;
+        self.pruned.objects = cx.journal.note(|report| report.prune_goes_on(remaining));
+        cx.deps
+            .metrics
+            .pruned(&cx.target.group, resource.plural(), count);
+        self.show(cx);
+    }
+
+    fn show(&self, cx: &Cx) {
+        let (pruned, remaining) = (self.pruned.clone(), self.remaining);
+        cx.report.update(|status| {
+            status.message = format!(
+                "deleting the verified copies in etcd: {} deleted, {remaining} to go",
+                pruned.objects
+            );
+            status.pruned = Some(pruned);
+        });
+    }
 }
 
 /// The bytes that `objects` of `all` stand for.
@@ -105,20 +151,15 @@ async fn one(
     cx: &Cx,
     resource: &Resource,
     wire: &Wire,
-    pruned: &mut Pruned,
+    progress: &mut Progress<'_>,
 ) -> Result<(), WireError> {
     let (mut copies, _) = cx
         .control
         .digest(resource.name(), DigestSet::Imported)
         .await?;
     let pinned = pinned(cx, resource, wire).await?;
-    copies.retain(|copy| {
-        let key = Key {
-            namespace: copy.namespace.clone(),
-            name: copy.name.clone(),
-        };
-        !pinned.contains(&key)
-    });
+    copies.retain(|copy| !pinned.contains(&key_of(copy)));
+    progress.show(cx);
     for part in copies.chunks(cx.target.settings.page_size.max(1) as usize) {
         let deletions: Vec<_> = part
             .iter()
@@ -138,17 +179,23 @@ async fn one(
             }
         }
         forget(cx, resource, &gone).await?;
-        pruned.objects += gone.len() as u64;
-        cx.deps
-            .metrics
-            .pruned(&cx.target.group, resource.plural(), gone.len() as u64);
-        cx.report
-            .update(|status| status.pruned = Some(pruned.clone()));
+        progress.gone(cx, resource, gone.len() as u64);
         if let Some(error) = failed {
             return Err(error);
         }
     }
-    left(cx, resource, wire, pruned).await
+    let rest = settle::identities(cx, resource, wire).await?;
+    let known: HashSet<Key> = copies.iter().map(key_of).collect();
+    name_left(resource, &rest, &pinned, &known, progress);
+    progress.show(cx);
+    Ok(())
+}
+
+fn key_of(copy: &DigestItem) -> Key {
+    Key {
+        namespace: copy.namespace.clone(),
+        name: copy.name.clone(),
+    }
 }
 
 async fn delete_paced<'a>(
@@ -231,30 +278,93 @@ async fn forget(cx: &Cx, resource: &Resource, gone: &[&DigestItem]) -> Result<()
     Ok(())
 }
 
-/// Names what is still in etcd: copies in another state or with finalizers, and objects that
-/// were never imported.
-async fn left(
-    cx: &Cx,
+/// Names what is still in etcd, and why: `pinned` have finalizers, `known` were copied.
+fn name_left(
     resource: &Resource,
-    wire: &Wire,
-    pruned: &mut Pruned,
-) -> Result<(), WireError> {
-    let rest = settle::identities(cx, resource, wire).await?;
-    pruned.left += rest.len() as u64;
-    let room = NAMED.saturating_sub(pruned.left_names.len());
-    pruned.left_names.extend(rest.iter().take(room).map(|i| {
-        format!(
-            "{}/{} (it was not copied, has changed since, or has finalizers)",
-            resource.plural(),
-            i.key
-        )
-    }));
-    Ok(())
+    rest: &[Identity],
+    pinned: &HashSet<Key>,
+    known: &HashSet<Key>,
+    progress: &mut Progress<'_>,
+) {
+    for one in rest {
+        let (count, why) = if pinned.contains(&one.key) {
+            (&mut progress.left.finalizers, "it has finalizers")
+        } else if known.contains(&one.key) {
+            (
+                &mut progress.left.changed,
+                "it has changed since it was copied",
+            )
+        } else {
+            (&mut progress.left.not_copied, "it was never copied")
+        };
+        *count += 1;
+        if progress.pruned.left_names.len() < NAMED {
+            let name = format!("{}/{} ({why})", resource.plural(), one.key);
+            progress.pruned.left_names.push(name);
+        }
+    }
+    progress.pruned.left += rest.len() as u64;
 }
 
 #[cfg(test)]
 mod tests {
-    use super::share;
+    use super::*;
+
+    fn identity(name: &str) -> Identity {
+        Identity {
+            key: key(name),
+            ..Identity::default()
+        }
+    }
+
+    fn key(name: &str) -> Key {
+        Key {
+            namespace: "n".to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_counted_by_its_reason_and_the_first_are_named() {
+        let mut pruned = Pruned::default();
+        let mut progress = Progress {
+            remaining: 0,
+            left: Left::default(),
+            pruned: &mut pruned,
+        };
+        let stored = crds::control::StoredResource {
+            api_version: String::new(),
+            kind: String::new(),
+            metadata: kube::api::ObjectMeta::default(),
+            status: crds::control::StoredResourceStatus {
+                resource: "reports".to_owned(),
+                ..crds::control::StoredResourceStatus::default()
+            },
+        };
+        let resource = Resource { stored, crd: None };
+        let rest: Vec<Identity> = ["pinned", "changed", "new"].map(identity).into();
+        let pinned = HashSet::from([key("pinned")]);
+        let known = HashSet::from([key("pinned"), key("changed")]);
+        name_left(&resource, &rest, &pinned, &known, &mut progress);
+        let many: Vec<Identity> = (0..50).map(|n| identity(&format!("x{n}"))).collect();
+        name_left(&resource, &many, &pinned, &known, &mut progress);
+        assert_eq!(
+            progress.left,
+            Left {
+                finalizers: 1,
+                changed: 1,
+                not_copied: 51
+            }
+        );
+        assert_eq!((pruned.left, pruned.left_names.len()), (53, NAMED));
+        assert_eq!(
+            pruned.left_names[..2],
+            [
+                "reports/n/pinned (it has finalizers)",
+                "reports/n/changed (it has changed since it was copied)"
+            ]
+        );
+    }
 
     #[test]
     fn bytes_are_shared_out_without_overflow() {

@@ -141,14 +141,17 @@ async fn import(
     let kept = missed.kept.iter().map(|one| one.key.clone());
     let dropped: Vec<Key> = kept_out.chain(kept).collect();
     announce(cx, resource, &missed, dropped.len());
-    drop_writes(cx, resource, &dropped);
+    let named = drop_writes(cx, resource, &dropped);
+    let found = missed.written.len() + missed.deleted.len() + missed.kept.len();
+    cx.journal
+        .note(|report| report.settle(found as u64, &named, dropped.len() as u64));
     Ok(())
 }
 
-/// Names writes to etcd that give way to the server's own, in status and event.
-fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) {
+/// Names writes to etcd that give way to the server's own, in status and event; gives the first.
+fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) -> Vec<String> {
     if dropped.is_empty() {
-        return;
+        return Vec::new();
     }
     let first = dropped.iter().take(NAMED);
     let first: Vec<String> = first
@@ -164,9 +167,13 @@ fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) {
     cx.report.update(|status| {
         status.dropped.count += dropped.len() as u64;
         let room = NAMED.saturating_sub(status.dropped.names.len());
-        status.dropped.names.extend(first.into_iter().take(room));
+        status
+            .dropped
+            .names
+            .extend(first.iter().take(room).cloned());
     });
     cx.event(EventType::Warning, reasons::WRITES_DROPPED, &note);
+    first
 }
 
 /// Stragglers are whole objects, so few go into one request.

@@ -158,6 +158,25 @@ pub struct Dropped {
     pub names: Vec<String>,
 }
 
+/// The migration report, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportSummary {
+    /// Name of the `ConfigMap` in the target namespace that has the whole.
+    pub config_map: String,
+    /// SHA-256 (hex) over everything that was compared.
+    pub checksum: Option<String>,
+    /// Late writes that were found in etcd after the switch.
+    pub stragglers: u64,
+    /// Objects written to etcd on the way back.
+    pub written_back: u64,
+    /// How often something was tried again.
+    pub retries: u64,
+    /// The newest reason for that, as `step: reason`.
+    pub last_retry: Option<String>,
+    /// The longest that requests were held, in milliseconds.
+    pub longest_hold_milliseconds: Option<u64>,
+}
+
 /// State of one API group; a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStatus {
@@ -187,6 +206,8 @@ pub struct GroupStatus {
     pub prune_due: Option<Timestamp>,
     /// Writes that others made to etcd while the server was in charge, and that were dropped.
     pub dropped: Dropped,
+    /// See [`ReportSummary`]; none before the first was written.
+    pub report: Option<ReportSummary>,
     /// Whether a CRD of the group has the additional version `legacy` now.
     pub door_open: bool,
     /// Whether the group's CRDs exist, so that it can be given back.

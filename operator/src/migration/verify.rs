@@ -64,7 +64,8 @@ pub struct Verified {
     pub objects: u64,
     /// Of these, those found equal in all three; the others had changed since the list.
     pub equal: u64,
-    /// SHA-256 (hex) over key, uid and checksum of the equal ones, in the order of their keys.
+    /// SHA-256 (hex) over key, uid, resourceVersion and checksum of the equal ones, in the order of
+    /// their keys.
     pub checksum: String,
 }
 
@@ -165,8 +166,13 @@ fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
     for (key, side) in &equal {
         // None of the parts can hold a slash.
         let Key { namespace, name } = key;
-        hasher.update(format!("{namespace}/{name}/{}/{}", side.uid, side.checksum));
-        hasher.update("\n");
+        let Side {
+            uid,
+            version,
+            checksum,
+            as_imported: _,
+        } = side;
+        hasher.update(format!("{namespace}/{name}/{uid}/{version}/{checksum}\n"));
     }
     Verified {
         objects: etcd.len() as u64,

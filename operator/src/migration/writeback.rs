@@ -325,6 +325,11 @@ impl<'a> Writer<'a> {
                 Err(_) => {}
             }
         }
+        let (written, deleted) = (account.written as u64, account.deleted as u64);
+        self.cx.journal.note(|report| {
+            report.counts.written_back += written;
+            report.counts.deleted_back += deleted;
+        });
         if marks {
             self.mark(&made).await?;
         }

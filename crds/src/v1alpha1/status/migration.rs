@@ -215,6 +215,36 @@ pub struct GroupMigrationStatus {
     /// Whether and how the group can go back to its CRDs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<RollbackStatus>,
+    /// The migration report, in short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<MigrationReportStatus>,
+}
+
+/// The report of a group's last run, forward and back, in short. The whole is in a `ConfigMap`.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationReportStatus {
+    /// Name of the `ConfigMap` in the target namespace with the whole report, as JSON.
+    #[schemars(length(max = 253))]
+    pub config_map: String,
+    /// Checksum over all reports that were compared, hexadecimal: their uid, resourceVersion and
+    /// content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub checksum: Option<String>,
+    /// Late writes and deletions that were found in etcd after the switch.
+    pub stragglers: i64,
+    /// Reports written to etcd on the way back.
+    pub written_back: i64,
+    /// How often something was tried again.
+    pub retries: i64,
+    /// The newest reason for that, as `step: reason`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub last_retry: Option<String>,
+    /// The longest that requests were held, in milliseconds of the server's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_hold_milliseconds: Option<i64>,
 }
 
 /// The operator's way to etcd beside the public version.
@@ -277,7 +307,7 @@ pub struct ResourceMigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub source_resource_version: Option<String>,
-    /// Checksum over the verified reports, hexadecimal.
+    /// Checksum over uid, resourceVersion and content of the verified reports, hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub set_checksum: Option<String>,

@@ -4,8 +4,8 @@ use crds::v1alpha1::{
     reasons,
     spec::{ApiOwner, ApiSpec},
     status::{
-        ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationStatus, ResourceMigrationStatus,
-        RollbackStatus, ServedBy, SideDoor,
+        ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
+        ResourceMigrationStatus, RollbackStatus, ServedBy, SideDoor,
     },
 };
 use jiff::Timestamp;
@@ -208,6 +208,32 @@ fn entry(
             reason: (!group.crds_present).then(|| reasons::CRD_MISSING.to_owned()),
             stale_since: group.switched_at.map(time),
         }),
+        report: group
+            .report
+            .as_ref()
+            .map(report)
+            .or_else(|| before.and_then(|before| before.report.clone())),
+    }
+}
+
+fn report(summary: &migration::ReportSummary) -> MigrationReportStatus {
+    let migration::ReportSummary {
+        config_map,
+        checksum,
+        stragglers,
+        written_back,
+        retries,
+        last_retry,
+        longest_hold_milliseconds,
+    } = summary;
+    MigrationReportStatus {
+        config_map: config_map.clone(),
+        checksum: checksum.clone(),
+        stragglers: count(*stragglers),
+        written_back: count(*written_back),
+        retries: count(*retries),
+        last_retry: last_retry.clone(),
+        longest_hold_milliseconds: longest_hold_milliseconds.map(count),
     }
 }
 
@@ -324,6 +350,27 @@ mod tests {
         // Another switch is another comparison.
         let anew = migration(Some(&before), &[group(Some(at(9)))], at(9));
         assert_eq!(found(&anew), (None, None, None));
+    }
+
+    #[test]
+    fn the_report_in_short_is_shown_and_kept_over_a_restart() {
+        let mut reported = group(None);
+        reported.report = Some(migration::ReportSummary {
+            config_map: "prod-migration-a.example".to_owned(),
+            retries: 2,
+            last_retry: Some("Mirror: 503".to_owned()),
+            longest_hold_milliseconds: Some(1200),
+            ..migration::ReportSummary::default()
+        });
+        let before = migration(None, &[reported], at(1));
+        let shown = before.groups[0].report.clone().unwrap();
+        assert_eq!(shown.config_map, "prod-migration-a.example");
+        assert_eq!(
+            (shown.retries, shown.longest_hold_milliseconds),
+            (2, Some(1200))
+        );
+        let after = migration(Some(&before), &[group(None)], at(2));
+        assert_eq!(after.groups[0].report, Some(shown));
     }
 
     #[test]
