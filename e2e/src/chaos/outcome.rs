@@ -49,17 +49,22 @@ pub struct Holds {
     pub forward: Option<u64>,
     /// On the way back.
     pub back: Option<u64>,
+    /// Either way, in rounds without faults.
+    pub undisturbed: Option<u64>,
 }
 
 impl Holds {
     /// One more was told of.
-    pub fn add(&mut self, direction: Direction, hold: Option<u64>) {
+    pub fn add(&mut self, direction: Direction, disturbed: bool, hold: Option<u64>) {
         let longest = match direction {
             Direction::Forward => &mut self.forward,
             Direction::Back => &mut self.back,
             Direction::Rest => return,
         };
         *longest = hold.max(*longest);
+        if !disturbed {
+            self.undisturbed = hold.max(self.undisturbed);
+        }
     }
 }
 
@@ -133,6 +138,7 @@ impl Outcome {
             "writes": self.writes,
             "longest_hold_forward_ms": self.holds.forward.unwrap_or(forward),
             "longest_hold_back_ms": self.holds.back.unwrap_or(back),
+            "longest_hold_in_undisturbed_rounds_ms": self.holds.undisturbed,
             "longest_wait_forward_ms": forward,
             "longest_wait_back_ms": back,
             "longest_wait_between_ms": rest,
@@ -226,8 +232,11 @@ mod tests {
             ..Outcome::default()
         };
         assert_eq!(outcome.to_json()["longest_hold_back_ms"], 6);
-        outcome.holds.add(Direction::Back, Some(3));
-        outcome.holds.add(Direction::Back, None);
-        assert_eq!(outcome.to_json()["longest_hold_back_ms"], 3);
+        outcome.holds.add(Direction::Back, false, Some(3));
+        outcome.holds.add(Direction::Back, true, Some(9));
+        outcome.holds.add(Direction::Back, false, None);
+        let json = outcome.to_json();
+        assert_eq!(json["longest_hold_back_ms"], 9);
+        assert_eq!(json["longest_hold_in_undisturbed_rounds_ms"], 3);
     }
 }

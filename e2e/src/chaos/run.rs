@@ -150,7 +150,8 @@ impl Run<'_> {
         self.outcome.faults.extend(struck?);
         switched?;
         let hold = self.harness.last_hold().await;
-        self.outcome.holds.add(direction, hold);
+        let disturbed = tally.moment().disturbed;
+        self.outcome.holds.add(direction, disturbed, hold);
         self.harness.going(Direction::Rest);
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::{
     live::{Live, LiveError},
     notes,
     observed::Observed,
-    plan::{self, Action},
+    plan::{self, Action, SwitchFrom},
     prune::{self, PruneError},
     revisions,
     settle::{self, SettleError},
@@ -125,7 +125,7 @@ impl ActError {
 /// See [`ActError`]. Every action may be carried out again.
 pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Result<(), ActError> {
     let step = action.step();
-    if takes_fence(action) {
+    if takes_fence(action, !live.running.is_empty()) {
         acts::take_fences(cx, o).await?;
     }
     let gates = |state| acts::set_gates(cx, &o.resources, state, None);
@@ -165,13 +165,18 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
     Ok(())
 }
 
-/// Whether an action moves gates or imports, so that whoever did before is to be refused from then
-/// on. Mirrors take one when they begin.
-fn takes_fence(action: Action) -> bool {
-    !matches!(
-        action,
-        Action::Mirror | Action::Verify | Action::Soak | Action::Refresh | Action::CloseDoor
-    )
+/// Whether an action takes a fencing token before it begins: it moves gates or imports, and whoever
+/// did so before is to be refused. Mirrors have taken one when they began. While they are `mirroring`,
+/// the switch that follows has it as well: with a new one, imports that are on their way would be
+/// refused, and what they carry fetched anew while requests are held.
+fn takes_fence(action: Action, mirroring: bool) -> bool {
+    match action {
+        Action::Switch(SwitchFrom::Hold) => !mirroring,
+        Action::Mirror | Action::Verify | Action::Soak | Action::Refresh | Action::CloseDoor => {
+            false
+        }
+        _ => true,
+    }
 }
 
 /// Whether an action may be given up half-way because something else is wanted by now.
@@ -252,4 +257,18 @@ async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     };
     cx.event(type_, reasons::PRUNED, &note);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_goes_on_with_the_token_that_its_mirrors_import_with() {
+        let hold = Action::Switch(SwitchFrom::Hold);
+        assert!(!takes_fence(hold, true));
+        assert!(takes_fence(hold, false));
+        assert!(takes_fence(Action::Switch(SwitchFrom::Confirm), true));
+        assert!(takes_fence(Action::Back, false));
+    }
 }

@@ -14,7 +14,7 @@
 //! Most is written while the server serves, so the hold is as long as the little that is left.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, HashMap},
     time::{Duration, Instant as Clock},
 };
 
@@ -33,7 +33,7 @@ use super::{
     door_io::{self, Opened},
     endpoints::{self, Endpoint, Endpoints, EndpointsError},
     feed::FeedError,
-    observed::Observed,
+    observed::{Observed, Resource},
     revisions,
     step::StepName,
     wire::{WireError, collection, query},
@@ -345,9 +345,13 @@ impl Back<'_> {
             ..GateSpec::default()
         };
         let gates = acts::move_gates(cx, &o.resources, &hold).await?;
-        let frozen = gates.iter().filter_map(version_of).max();
-        let frozen = frozen.unwrap_or_default();
-        tokio::try_join!(self.raise_revision(frozen), follow(writers, frozen))?;
+        let names = o.resources.iter().map(Resource::name);
+        let frozen: HashMap<&str, u64> = names
+            .zip(&gates)
+            .filter_map(|(name, gate)| Some((name, version_of(gate)?)))
+            .collect();
+        let newest = frozen.values().copied().max().unwrap_or_default();
+        tokio::try_join!(self.raise_revision(newest), follow(writers, &frozen))?;
         let each = writers.iter_mut().map(Writer::last_pass);
         total(try_join_all(each).await?)?;
         if resumed(writers) != doors.resumed {
@@ -399,9 +403,13 @@ fn resumed(writers: &[Writer<'_>]) -> u32 {
     writers.iter().map(Writer::resumed).sum()
 }
 
-/// Waits until all changes up to `version` are known.
-async fn follow(writers: &[Writer<'_>], version: u64) -> Result<(), BackError> {
-    let each = writers.iter().map(|writer| writer.until(version, FOLLOW));
+/// Waits until all changes of each resource are known, up to the version at which its own gate was
+/// closed to writes. What others have written since, its watch does not tell of.
+async fn follow(writers: &[Writer<'_>], frozen: &HashMap<&str, u64>) -> Result<(), BackError> {
+    let each = writers.iter().map(|writer| {
+        let version = frozen.get(writer.resource_name()).copied();
+        writer.until(version.unwrap_or_default(), FOLLOW)
+    });
     try_join_all(each).await?;
     Ok(())
 }
@@ -431,30 +439,41 @@ fn check(account: &Account) -> Result<(), BackError> {
 /// Every kube-apiserver answers from the CRDs: discovery and lists.
 async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), BackError> {
     let group = cx.target.group.as_str();
-    let mut paths = BTreeSet::new();
+    let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (resource, crd) in o.crds() {
         for version in crd.served() {
-            paths.insert(format!("/apis/{group}/{version}"));
             let list = collection(group, version, resource.plural());
-            paths.insert(query(&list, &[("limit", "1")]));
+            let of_version = lists.entry(format!("/apis/{group}/{version}")).or_default();
+            of_version.push(query(&list, &[("limit", "1")]));
         }
     }
-    let mut each = Vec::new();
-    for endpoint in &endpoints.all {
-        each.extend(
-            paths
-                .iter()
-                .map(|path| confirm_at(endpoint, path.clone()).boxed()),
-        );
-    }
+    let lists = &lists;
+    let each = endpoints.all.iter().flat_map(|endpoint| {
+        lists
+            .iter()
+            .map(move |(discovery, lists)| confirm_at(endpoint, discovery, lists).boxed())
+    });
     try_join_all(each).await.map(drop)
 }
 
-async fn confirm_at(endpoint: &Endpoint, path: String) -> Result<(), BackError> {
+/// One version at one kube-apiserver. Discovery first: a list that it still sends to our server
+/// waits there until the gate closes, which is after this.
+async fn confirm_at(
+    endpoint: &Endpoint,
+    discovery: &str,
+    lists: &[String],
+) -> Result<(), BackError> {
+    answers(endpoint, discovery).await?;
+    let each = lists.iter().map(|list| answers(endpoint, list).boxed());
+    try_join_all(each).await.map(drop)
+}
+
+/// Waits until a path is answered, and not by our server.
+async fn answers(endpoint: &Endpoint, path: &str) -> Result<(), BackError> {
     let wire = &endpoint.wire;
     let deadline = Instant::now() + CONFIRM;
     while Instant::now() < deadline {
-        if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(5), wire.get(&path)).await
+        if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(5), wire.get(path)).await
             && !reply.is_ours()
         {
             return Ok(());
@@ -462,7 +481,7 @@ async fn confirm_at(endpoint: &Endpoint, path: String) -> Result<(), BackError> 
         tokio::time::sleep(PAUSE).await;
     }
     Err(BackError::NotConfirmed {
-        path,
+        path: path.to_owned(),
         endpoint: endpoint.address.clone(),
     })
 }

@@ -180,6 +180,12 @@ impl<'a> Writer<'a> {
         Ok((writer, account))
     }
 
+    /// Name of the stored resource.
+    #[must_use]
+    pub fn resource_name(&self) -> &str {
+        self.resource.name()
+    }
+
     /// How many objects have changed since the last pass.
     #[must_use]
     pub fn waiting(&self) -> usize {
