@@ -22,6 +22,8 @@ mod journal;
 mod live;
 mod metrics;
 mod mirror;
+#[cfg(test)]
+mod model;
 mod notes;
 mod observe;
 mod observed;

@@ -413,4 +413,4 @@ fn crd_missing(names: &[&str]) -> Problem {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

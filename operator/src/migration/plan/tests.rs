@@ -22,7 +22,7 @@ use crate::{
 
 const GROUP: &str = "wgpolicyk8s.io";
 
-fn target() -> GroupTarget {
+pub(in crate::migration) fn target() -> GroupTarget {
     GroupTarget {
         group: GROUP.into(),
         owner: ApiOwner::Server,
@@ -54,17 +54,22 @@ fn crd_json(plural: &str) -> serde_json::Value {
         "status": {"conditions": [{"type": "Established", "status": "True"}]}})
 }
 
-fn crd(plural: &str) -> Crd {
+pub(in crate::migration) fn crd(plural: &str) -> Crd {
     Crd::new(serde_json::from_value(crd_json(plural)).unwrap())
 }
 
-fn with_door(crd: &Crd, token: &str) -> Crd {
+pub(in crate::migration) fn with_door(crd: &Crd, token: &str) -> Crd {
     let mut value = serde_json::to_value(&crd.object).unwrap();
     json_patch::patch(&mut value, &door::open_patch(&crd.object, token).unwrap()).unwrap();
     Crd::new(serde_json::from_value::<CustomResourceDefinition>(value).unwrap())
 }
 
-fn resource(plural: &str, gate: GateState, settled: bool, crd: Option<Crd>) -> Resource {
+pub(in crate::migration) fn resource(
+    plural: &str,
+    gate: GateState,
+    settled: bool,
+    crd: Option<Crd>,
+) -> Resource {
     let stored = StoredResource {
         api_version: String::new(),
         kind: String::new(),
@@ -86,7 +91,7 @@ fn resource(plural: &str, gate: GateState, settled: bool, crd: Option<Crd>) -> R
     Resource { stored, crd }
 }
 
-fn version(holder: Holder) -> Version {
+pub(in crate::migration) fn version(holder: Holder) -> Version {
     Version {
         name: "v1alpha2".into(),
         api_service: None,

@@ -1,0 +1,207 @@
+//! The migration as a model: real decisions, and clients, kube-apiservers, crashes and users in any
+//! order between the small steps that they lead to. Nothing that a client was told may be lost or
+//! told again, whatever the order, and the group gets to where it is wanted.
+
+mod cluster;
+mod operator;
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
+};
+
+use self::{
+    cluster::{APISERVERS, Cluster, Flaw, Key, Op},
+    operator::{Omission, Operator},
+};
+use super::{status::Phase, target::ApiOwner};
+
+/// Names that clients write to.
+const KEYS: Key = 3;
+/// Steps after which a group that has not come to rest never will.
+const PATIENCE: usize = 2_000;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    /// The operator takes a small step.
+    Operator,
+    /// Its mirror follows.
+    Mirror,
+    /// A client writes through a kube-apiserver.
+    Write(usize, Key, Op),
+    /// A kube-apiserver, or last our server, notices where the APIService leads.
+    Notice(usize),
+    /// Others write to etcd.
+    Noise(u64),
+    /// Reports of another group are written to our server.
+    Others(u64),
+    /// Watches on the CRD get a bookmark.
+    Bookmark,
+    /// The connection of a watcher breaks, or it comes back.
+    Leave(usize),
+    ComeBack(usize),
+    /// The operator dies.
+    Crash,
+    /// The user wants the other owner.
+    Flip,
+    /// Somebody applies the CRD without our version.
+    Reapply,
+}
+
+fn moves(disturbed: bool) -> impl Strategy<Value = Vec<Move>> {
+    let op = prop_oneof![Just(Op::Create), Just(Op::Update), Just(Op::Delete)];
+    let usual = prop_oneof![
+        24 => Just(Move::Operator),
+        4 => Just(Move::Mirror),
+        16 => (0..APISERVERS, 0..KEYS, op).prop_map(|(via, key, op)| Move::Write(via, key, op)),
+        6 => (0..=APISERVERS).prop_map(Move::Notice),
+        2 => (1..4_u64).prop_map(Move::Noise),
+        2 => (1..4_u64).prop_map(Move::Others),
+        1 => Just(Move::Bookmark),
+        3 => (0..2 * APISERVERS).prop_map(Move::Leave),
+        4 => (0..2 * APISERVERS).prop_map(Move::ComeBack),
+        1 => Just(Move::Flip),
+    ];
+    let fault = prop_oneof![Just(Move::Crash), Just(Move::Reapply)];
+    let one = if disturbed {
+        prop_oneof![30 => usual, 1 => fault].boxed()
+    } else {
+        usual.boxed()
+    };
+    prop::collection::vec(one, 1..250)
+}
+
+struct Model {
+    cluster: Cluster,
+    operator: Operator,
+    disturbed: bool,
+}
+
+impl Model {
+    fn new(omission: Option<Omission>) -> Self {
+        Self {
+            cluster: Cluster::new(),
+            operator: Operator::new(omission),
+            disturbed: false,
+        }
+    }
+
+    fn go(&mut self, next: Move) -> Result<(), Flaw> {
+        let cluster = &mut self.cluster;
+        match next {
+            Move::Operator => drop(self.operator.step(cluster)),
+            Move::Mirror => self.operator.mirror(cluster),
+            Move::Write(via, key, op) => cluster.write(via, key, op)?,
+            Move::Notice(who) => cluster.notice(who),
+            Move::Noise(count) => cluster.etcd.version += count,
+            Move::Others(count) => cluster.server.version += count,
+            Move::Bookmark => cluster.bookmark_crd(),
+            Move::Leave(n) => cluster.leave(n),
+            Move::ComeBack(n) => cluster.come_back(n),
+            Move::Crash => {
+                self.disturbed = true;
+                self.operator.crash();
+            }
+            Move::Flip => self.operator.flip(),
+            Move::Reapply => {
+                self.disturbed = true;
+                if cluster.door {
+                    cluster.change_crd(false);
+                }
+            }
+        }
+        self.cluster.pump()
+    }
+
+    /// Nothing happens any more but what the operator does: it comes to rest where it is wanted.
+    fn rest(&mut self) -> Result<(), Flaw> {
+        for _ in 0..PATIENCE {
+            (0..2 * APISERVERS).for_each(|n| self.cluster.come_back(n));
+            (0..=APISERVERS).for_each(|who| self.cluster.notice(who));
+            self.operator.mirror(&mut self.cluster);
+            self.cluster.pump()?;
+            let Some(phase) = self.operator.step(&mut self.cluster) else {
+                continue;
+            };
+            let wanted = match self.operator.owner {
+                ApiOwner::Server => Phase::Completed,
+                ApiOwner::Crd => Phase::RolledBack,
+            };
+            if phase != wanted {
+                return Err(format!("at rest in {phase:?}, not in {wanted:?}"));
+            }
+            self.cluster.pump()?;
+            return self.cluster.at_rest(self.disturbed);
+        }
+        Err(format!("no rest: {:?}", self.operator))
+    }
+}
+
+fn run(moves: &[Move], omission: Option<Omission>) -> Result<(), Flaw> {
+    let mut model = Model::new(omission);
+    for next in moves {
+        model.go(*next)?;
+    }
+    model.rest()
+}
+
+fn search(
+    (cases, rng): (u32, TestRng),
+    disturbed: bool,
+    omission: Option<Omission>,
+) -> Option<String> {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let found = runner.run(&moves(disturbed), |moves| {
+        run(&moves, omission).map_err(TestCaseError::fail)
+    });
+    match found {
+        Ok(()) => None,
+        Err(TestError::Fail(why, moves)) => Some(format!("{why}\n{moves:?}")),
+        Err(TestError::Abort(why)) => Some(why.to_string()),
+    }
+}
+
+/// Sequences that are tried, always the same ones; of a step that is left out as many as it takes.
+const CASES: u32 = 4_000;
+const OMISSION_CASES: u32 = 40_000;
+/// Tries so many others.
+const CASES_VARIABLE: &str = "MIGRATION_MODEL_CASES";
+
+fn cases() -> (u32, TestRng) {
+    let wanted = std::env::var(CASES_VARIABLE).ok();
+    match wanted.and_then(|text| text.parse().ok()) {
+        Some(cases) => (
+            cases,
+            TestRng::from_seed(RngAlgorithm::ChaCha, &rand::random::<[u8; 32]>()),
+        ),
+        None => (CASES, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+    }
+}
+
+#[test]
+fn undisturbed_no_client_notices_in_whatever_order_things_happen() {
+    assert_eq!(search(cases(), false, None), None);
+}
+
+#[test]
+fn after_crashes_and_changes_of_the_crd_nothing_is_lost_or_told_twice() {
+    assert_eq!(search(cases(), true, None), None);
+}
+
+#[rstest::rstest]
+#[case(Omission::Confirm, false)]
+#[case(Omission::Jump, false)]
+#[case(Omission::Cut, false)]
+#[case(Omission::Hold, false)]
+#[case(Omission::Floor, false)]
+#[case(Omission::Drain, false)]
+#[case(Omission::Marks, true)]
+fn a_step_that_is_left_out_is_noticed(#[case] omission: Omission, #[case] disturbed: bool) {
+    assert!(search((OMISSION_CASES, cases().1), disturbed, Some(omission)).is_some());
+}
