@@ -10,6 +10,7 @@ pub mod operator;
 pub mod patroni;
 pub mod processes;
 pub mod reports;
+pub mod round_trip;
 pub mod s3;
 pub mod serving;
 pub mod takeover;

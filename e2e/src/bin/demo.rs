@@ -7,9 +7,13 @@ use clap::{Parser, ValueEnum};
 use e2e::{
     cluster::ClusterOptions,
     reports::Input,
+    round_trip,
     takeover::{self, Database, TakeoverOptions},
 };
 use tracing_subscriber::EnvFilter;
+
+/// Seed of what clients do on the way back.
+const SEED: u64 = 1;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum InputChoice {
@@ -40,6 +44,9 @@ struct Args {
     /// Where the servers store the reports.
     #[arg(long, value_enum, default_value = "embedded")]
     database: DatabaseChoice,
+    /// Also give the reports back to etcd, with clients at work.
+    #[arg(long)]
+    round_trip: bool,
     /// Writes a second of the witness.
     #[arg(long, default_value_t = 30)]
     rate: u16,
@@ -103,8 +110,18 @@ async fn demo(args: Args) -> anyhow::Result<bool> {
     };
     let (line, outcome) = takeover::run(options, say).await?;
     println!("\n{outcome}");
+    let mut json = outcome.to_json();
+    let (mut line, mut clean) = (line, outcome.is_clean());
+    if args.round_trip {
+        say("giving the groups back to their CRDs");
+        let back;
+        (line, back) = round_trip::way_back(line, SEED, &say).await?;
+        println!("\n{back}");
+        json["way_back"] = back.to_json();
+        clean &= back.is_clean();
+    }
     if let Some(path) = args.json {
-        let text = serde_json::to_string_pretty(&outcome.to_json())? + "\n";
+        let text = serde_json::to_string_pretty(&json)? + "\n";
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.keep {
@@ -112,5 +129,5 @@ async fn demo(args: Args) -> anyhow::Result<bool> {
         println!("The cluster is left running: hack/cluster kubectl --name {name} get rsrv");
         println!("Remove it with: hack/cluster down --name {name}");
     }
-    Ok(outcome.is_clean())
+    Ok(clean)
 }

@@ -52,6 +52,18 @@ impl NodeDriver {
         Ok(driver)
     }
 
+    /// Of a line whose groups are served already, and whose copies in etcd are pruned.
+    #[must_use]
+    pub fn of_pruned(line: Takeover) -> Self {
+        Self { line }
+    }
+
+    /// The line.
+    #[must_use]
+    pub fn into_line(self) -> Takeover {
+        self.line
+    }
+
     async fn follow(&self, what: &str, wanted: &[MigrationPhase]) -> Result<(), ChaosError> {
         let reached = self.line.follow(what, LIMIT, |server| {
             is_ready(server) && all_groups(server, |phase| wanted.contains(&phase))

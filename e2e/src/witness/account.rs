@@ -230,6 +230,7 @@ mod tests {
                 uid: name.into(),
                 version,
                 checksum: "c".into(),
+                content: "c".into(),
             },
         }
     }

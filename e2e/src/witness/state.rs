@@ -19,7 +19,18 @@ pub struct ObjectState {
     pub version: u64,
     /// [`checksum`] of the whole object.
     pub checksum: String,
+    /// The same without what a store gives to an object that is created there anew.
+    pub content: String,
 }
+
+/// Members of the metadata that a store gives: a report that comes back to etcd gets them anew.
+const GIVEN: [&str; 5] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+];
 
 impl ObjectState {
     /// Of an object as a server gave it; a missing version reads as 0.
@@ -30,8 +41,17 @@ impl ObjectState {
             uid: meta["uid"].as_str().unwrap_or_default().to_owned(),
             version: version(object),
             checksum: checksum(object),
+            content: content(object),
         }
     }
+}
+
+fn content(object: &Value) -> String {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|name, _| !GIVEN.contains(&name.as_str()));
+    }
+    checksum(&object)
 }
 
 /// The resourceVersion of an object or list, 0 where there is none.

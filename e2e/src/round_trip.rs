@@ -1,0 +1,163 @@
+//! The way back of a line that has come to its end: reports go to etcd again, under load, and every
+//! one that nobody writes is compared with what it was before.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    chaos::{self, ChaosError, ChaosOptions, NodeDriver},
+    takeover::Takeover,
+    witness::State,
+};
+
+/// Faults that are named.
+const EXAMPLES: usize = 5;
+
+/// What the way back has come to.
+#[derive(Clone, Debug)]
+pub struct WayBack {
+    /// What clients noticed.
+    pub chaos: chaos::Outcome,
+    /// Reports that were compared.
+    pub compared: usize,
+    /// Reports that etcd has not.
+    pub lost: usize,
+    /// Reports whose content is another one in etcd.
+    pub changed: usize,
+    /// From the first write of a client to the end of the way back.
+    pub took: Duration,
+    /// The first of the lost and changed.
+    pub examples: Vec<String>,
+}
+
+/// Gives the groups of a line back, with clients at work.
+///
+/// # Errors
+/// When that does not come to its end.
+pub async fn way_back(
+    line: Takeover,
+    seed: u64,
+    say: &(dyn Fn(&str) + Send + Sync),
+) -> Result<(Takeover, WayBack), ChaosError> {
+    let before = State::read(&line.client).await?;
+    let options = ChaosOptions {
+        rounds: Some(1),
+        time: None,
+        seed,
+        faults: false,
+        ..ChaosOptions::default()
+    };
+    let started = Instant::now();
+    let driver = NodeDriver::of_pruned(line);
+    let chaos = chaos::run(&driver, &options, say).await?;
+    let took = started.elapsed();
+    let line = driver.into_line();
+    let after = State::read(&line.client).await?;
+    let (compared, lost, changed) = compare(&before, &after);
+    let names = |of: &[String], what: &'static str| {
+        let named = of.iter().take(EXAMPLES);
+        named.map(|key| format!("{key} {what}")).collect::<Vec<_>>()
+    };
+    let mut examples = names(&lost, "is not in etcd");
+    examples.extend(names(&changed, "is another one in etcd"));
+    let back = WayBack {
+        chaos,
+        compared,
+        lost: lost.len(),
+        changed: changed.len(),
+        took,
+        examples,
+    };
+    Ok((line, back))
+}
+
+/// How many reports there were, and which of them are gone or changed. Clients write to others.
+fn compare(before: &State, after: &State) -> (usize, Vec<String>, Vec<String>) {
+    let (mut compared, mut lost, mut changed) = (0, Vec::new(), Vec::new());
+    for (key, was) in &before.0 {
+        let (kind, (namespace, name)) = key;
+        compared += 1;
+        let named = || format!("{} {namespace}/{name}", kind.plural());
+        match after.0.get(key) {
+            None => lost.push(named()),
+            Some(is) if is.content != was.content => changed.push(named()),
+            Some(_) => {}
+        }
+    }
+    (compared, lost, changed)
+}
+
+impl WayBack {
+    /// Whether no client noticed anything and every report is as it was.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.chaos.is_clean() && self.compared > 0 && self.lost == 0 && self.changed == 0
+    }
+
+    /// The figures under the names that scripts rely on.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut json = self.chaos.to_json();
+        if let Some(json) = json.as_object_mut() {
+            json.insert("objects_compared".to_owned(), json!(self.compared));
+            json.insert("objects_lost".to_owned(), json!(self.lost));
+            json.insert("objects_changed".to_owned(), json!(self.changed));
+        }
+        json
+    }
+}
+
+impl fmt::Display for WayBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "The way back, {:.0} s:", self.took.as_secs_f64())?;
+        for (name, count) in [
+            ("objects compared", self.compared),
+            ("objects lost", self.lost),
+            ("objects changed", self.changed),
+        ] {
+            writeln!(f, "{name:<38}{count:>14}")?;
+        }
+        for example in &self.examples {
+            writeln!(f, "  {example}")?;
+        }
+        self.chaos.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{reports::ReportKind, witness::ObjectState};
+
+    fn state(objects: &[(&str, &str, &str)]) -> State {
+        let one = |(namespace, name, content): &(&str, &str, &str)| {
+            let key = (ReportKind::ALL[0], ((*namespace).into(), (*name).into()));
+            let mut object = ObjectState::of(&json!({}));
+            (*content).clone_into(&mut object.content);
+            (key, object)
+        };
+        State(objects.iter().map(one).collect())
+    }
+
+    #[test]
+    fn what_was_there_is_compared_by_content_and_what_has_come_since_is_not() {
+        let before = state(&[
+            ("team-1", "kept", "a"),
+            ("team-1", "lost", "a"),
+            ("team-2", "changed", "a"),
+        ]);
+        let after = state(&[
+            ("team-1", "kept", "a"),
+            ("team-2", "changed", "b"),
+            ("chaos-1", "new", "a"),
+        ]);
+        let (compared, lost, changed) = compare(&before, &after);
+        assert_eq!((compared, lost.len(), changed.len()), (3, 1, 1));
+        assert!(lost[0].ends_with("team-1/lost"), "{lost:?}");
+        assert!(changed[0].ends_with("team-2/changed"), "{changed:?}");
+    }
+}
