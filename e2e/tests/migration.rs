@@ -221,6 +221,29 @@ async fn an_operator_that_dies_after_any_step_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_changes_nothing_that_clients_see() {
+    let mut bench = Bench::start(&GROUPS[..1]).await;
+    let _server = bench.serve().unwrap();
+    bench.register().await.unwrap();
+    let api_service = format!("v1alpha2.{}", GROUPS[0]);
+    let crd = format!("policyreports.{}", GROUPS[0]);
+    let shown = async |bench: &Bench| {
+        let generation = "jsonpath={.metadata.uid} {.metadata.generation} {.spec.service}";
+        let service = ["get", "apiservice", &api_service, "-o", generation];
+        let crd = ["get", "crd", &crd, "-o", generation];
+        let service = bench.cluster.kubectl(service).await.unwrap();
+        format!("{service} {}", bench.cluster.kubectl(crd).await.unwrap())
+    };
+    let (before, contents) = (shown(&bench).await, bench.contents().await);
+    assert!(bench.migrate_once(None, &["--dry-run"]).await);
+    assert_eq!(shown(&bench).await, before);
+    assert_eq!(bench.contents().await, contents);
+    assert!(bench.migrate_once(None, &["--keep"]).await);
+    assert_ne!(shown(&bench).await, before);
+    assert_eq!(bench.contents().await, contents);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_the_server_lost_comes_back_at_the_version_etcd_gave_it() {
     let mut bench = Bench::start(&GROUPS[..1]).await;
     let mut server = bench.serve().unwrap();

@@ -6,7 +6,7 @@
 mod migration;
 
 pub use migration::{
-    GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
+    GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus, PlanStatus,
     ResourceMigrationStatus, RollbackStatus, SideDoor,
 };
 

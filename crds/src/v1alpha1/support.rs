@@ -14,7 +14,6 @@ pub const NOT_SUPPORTED: &str = "not supported in this version";
 
 /// Every path that [`unsupported_fields`] can name; the field reference marks them.
 pub const UNSUPPORTED_PATHS: &[&str] = &[
-    "spec.migration.dryRun",
     "spec.migration.concurrency",
     "spec.migration.verification",
     "spec.migration.drainWindow",
@@ -114,7 +113,7 @@ impl Found {
         let MigrationSpec {
             approval: _,
             approved_plan: _,
-            dry_run,
+            dry_run: _,
             concurrency,
             page_size: _,
             max_requests_per_second: _,
@@ -124,7 +123,6 @@ impl Found {
             on_failure: _,
             source: _,
         } = spec;
-        self.when("spec.migration.dryRun", asked(*dry_run));
         self.when("spec.migration.concurrency", concurrency.is_some());
         let sample = *verification == Some(Verification::Sample);
         self.value_when("spec.migration.verification", sample, Some("Sample"));
@@ -193,7 +191,7 @@ mod tests {
             "suspend": false,
             "apis": [{"group": "wgpolicyk8s.io", "owner": "Server"}],
             "migration": {"approval": "Manual", "approvedPlan": "sha256:0", "pageSize": 100,
-                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": false,
+                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": true,
                 "verification": "Full", "source": {"policy": "Prune", "after": "24h"}},
             "database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi"}}},
             "clusterIdentity": {"id": "a"},
@@ -211,7 +209,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"migration": {"dryRun": true}}), "spec.migration.dryRun: ")]
     #[case(json!({"migration": {"concurrency": 2}}), "spec.migration.concurrency: ")]
     #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
     #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
@@ -229,7 +226,7 @@ mod tests {
     fn all_of_them_are_named_at_once_and_are_in_the_list() {
         let spec = json!({
             "targetNamespace": "reports-server",
-            "migration": {"dryRun": true, "concurrency": 2, "verification": "Sample",
+            "migration": {"concurrency": 2, "verification": "Sample",
                 "drainWindow": "1m"},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},

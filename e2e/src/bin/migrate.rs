@@ -39,6 +39,9 @@ struct Args {
     /// Keep the copies in etcd.
     #[arg(long)]
     keep: bool,
+    /// Copy and verify only.
+    #[arg(long)]
+    dry_run: bool,
     /// Objects a page.
     #[arg(long, default_value_t = 250)]
     page_size: u32,
@@ -77,6 +80,8 @@ async fn main() -> anyhow::Result<()> {
     supervisor.ensure(&owner, targets.collect::<anyhow::Result<_>>()?);
     let goal = if args.back {
         Phase::RolledBack
+    } else if args.dry_run {
+        Phase::DryRun
     } else {
         Phase::Completed
     };
@@ -117,6 +122,7 @@ fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
         persistent: true,
         settings: Settings {
             page_size: args.page_size,
+            dry_run: args.dry_run,
             soak: Duration::from_secs(args.soak),
             source: if args.keep {
                 SourcePolicy::Keep

@@ -413,6 +413,7 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
 
 fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migration::Settings {
     use crds::v1alpha1::spec::{Approval, OnFailure, SourcePolicy};
+    let migration = spec.migration.as_ref();
     migration::Settings {
         page_size: effective.page_size,
         max_requests_per_second: Some(effective.max_requests_per_second),
@@ -420,10 +421,8 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
             Approval::Automatic => migration::Approval::Automatic,
             Approval::Manual => migration::Approval::Manual,
         },
-        approved_plan: spec
-            .migration
-            .as_ref()
-            .and_then(|m| m.approved_plan.clone()),
+        dry_run: migration.is_some_and(|m| m.dry_run == Some(true)),
+        approved_plan: migration.and_then(|m| m.approved_plan.clone()),
         soak: effective.soak,
         on_failure: match effective.on_failure {
             OnFailure::Revert => migration::OnFailure::Revert,

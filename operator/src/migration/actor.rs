@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crds::v1alpha1::reasons;
 use jiff::Timestamp;
+use kube::runtime::events::EventType;
 use serde_json::{Map, Value};
 use tokio::{
     sync::{Notify, watch},
@@ -13,7 +14,9 @@ use tokio::{
 use super::{
     act,
     cx::Cx,
-    door_io, endpoints, journal,
+    door_io, endpoints,
+    estimate::{self, Plan},
+    journal,
     live::Live,
     observe,
     observed::{Crd, Observed, Resource, Version},
@@ -202,6 +205,7 @@ async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Pro
     })?;
     o.mirrors = live.stage(&o);
     o.verified = live.is_verified(&o);
+    o.plan = plan_of(cx, live, &o);
     o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
     let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
     if asks && !*entitled {
@@ -218,6 +222,21 @@ async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Pro
         o.missing_rights = missing.iter().map(ToString::to_string).collect();
     }
     Ok(o)
+}
+
+/// What a switch would do, once the copy is verified.
+fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
+    if !o.verified || !o.has_crds() || o.any_ours() {
+        return None;
+    }
+    let GroupTarget {
+        settings,
+        persistent,
+        ..
+    } = &cx.target;
+    let copy = cx.journal.read(estimate::copy_took);
+    let hash = o.plan_hash(&cx.target);
+    Some(Plan::new(hash, live.size(), settings, *persistent, copy))
 }
 
 /// How often a door may be found closed until somebody is asked to see to it.
@@ -290,6 +309,7 @@ fn publish(cx: &Cx, o: &Observed) {
     };
     cx.report.update(|status| {
         status.api_services = api_services.collect();
+        status.plan.clone_from(&o.plan);
         status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
         status.switched_at = o.notes.switched_at;
         status.pruned_at = o.notes.pruned_at;
@@ -363,6 +383,14 @@ async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
         let key = super::notes::reverted(&cx.target.group);
         if let Err(error) = cx.notes.set(&key, None).await {
             tracing::warn!(group = cx.target.group, %error, "the note cannot be taken away");
+        }
+    }
+    if cx.report.status().phase != phase {
+        // The report tells the phase, and this one may stay for long.
+        cx.journal.note(|_| ());
+        if phase == Phase::DryRun {
+            let note = format!("{}: {message}", cx.target.group);
+            cx.event(EventType::Normal, reasons::DRY_RUN, &note);
         }
     }
     cx.report.update(|status| {

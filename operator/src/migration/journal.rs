@@ -88,6 +88,11 @@ impl Journal {
         change(&mut state.report)
     }
 
+    /// Reads something off the report.
+    pub fn read<T>(&self, read: impl FnOnce(&MigrationReport) -> T) -> T {
+        read(&self.lock().report)
+    }
+
     /// Notes the end of a step.
     pub fn end(&self, step: StepName, took: Duration) {
         let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

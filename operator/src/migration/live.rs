@@ -85,13 +85,13 @@ impl Live {
         })
     }
 
-    /// Size of everything that was listed, as JSON, in bytes.
+    /// How many objects were listed, and their size as JSON, in bytes.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.running
-            .values()
-            .map(|r| r.mirror.progress().bytes)
-            .sum()
+    pub fn size(&self) -> (u64, u64) {
+        let progress = self.running.values().map(|r| r.mirror.progress());
+        progress.fold((0, 0), |(objects, bytes), p| {
+            (objects + p.total.unwrap_or_default(), bytes + p.bytes)
+        })
     }
 
     /// Where each resource stands, for the status.

@@ -16,6 +16,7 @@ mod diff;
 mod door;
 mod door_io;
 mod endpoints;
+mod estimate;
 mod fault;
 mod feed;
 mod journal;
@@ -47,6 +48,7 @@ mod verify;
 mod wire;
 mod writeback;
 
+pub use estimate::Plan;
 pub use metrics::Metrics;
 pub use status::{
     ApiServiceStatus, Dropped, GroupStatus, Phase, Problem, Pruned, ReportSummary,

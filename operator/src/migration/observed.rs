@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     door::{self, CLOSE_ANNOTATION, Door, VERSION},
+    estimate::Plan,
     target::{GroupTarget, SourcePolicy},
 };
 use crate::apiservice::Holder;
@@ -192,6 +193,8 @@ pub struct Observed {
     pub mirrors: MirrorStage,
     /// Whether this process has verified everything since its mirrors began.
     pub verified: bool,
+    /// What a switch would do, once everything is verified.
+    pub plan: Option<Plan>,
     /// The server was not ready a moment ago: clients that it cut off are still coming back.
     pub server_just_started: bool,
     /// Now.

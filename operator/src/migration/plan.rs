@@ -4,6 +4,7 @@ use crds::{control::GateState, v1alpha1::reasons};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
+    estimate::Plan,
     observed::{MirrorStage, Observed},
     preflight,
     status::{Phase, Problem},
@@ -143,6 +144,9 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
     }
     let partly = o.any_ours();
     if !o.has_crds() {
+        if target.settings.dry_run && !partly {
+            return dry_run("no CRD serves the group, so there is nothing to copy");
+        }
         return Decision::Run(Action::Register);
     }
     if o.is_ahead_of_etcd() {
@@ -170,10 +174,25 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
     if !o.verified {
         return Decision::Run(Action::Verify);
     }
+    if target.settings.dry_run {
+        let described = o.plan.as_ref().map(Plan::describe);
+        return dry_run(&described.unwrap_or_default());
+    }
     if let Some(problem) = approval(o, target) {
         return wait(StepName::Approve, problem);
     }
     Decision::Run(Action::Switch(SwitchFrom::Hold))
+}
+
+/// Everything that changes nothing is done.
+fn dry_run(found: &str) -> Decision {
+    Decision::Idle {
+        phase: Phase::DryRun,
+        message: format!(
+            "dry run: {found}; nothing is switched while spec.migration.dryRun is true"
+        ),
+        wake: None,
+    }
 }
 
 /// Every version is ours.
@@ -234,15 +253,20 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
         && o.notes.pruned_at.is_none()
     {
         let due = after(since, keep);
-        if o.now >= due {
+        let is_due = o.now >= due;
+        if is_due && !target.settings.dry_run {
             return Decision::Run(Action::Prune);
         }
         if !o.door_open() {
-            let message = format!("served by the server; the copies in etcd are kept until {due}");
+            let until = if is_due {
+                "while spec.migration.dryRun is true".to_owned()
+            } else {
+                format!("until {due}")
+            };
             return Decision::Idle {
                 phase: Phase::Serving,
-                message,
-                wake: Some(due),
+                message: format!("served by the server; the copies in etcd are kept {until}"),
+                wake: (!is_due).then_some(due),
             };
         }
     }

@@ -179,6 +179,13 @@ impl MigrationReport {
         record.milliseconds = Some(milliseconds);
     }
 
+    /// How long a step took when it last came to its end, in milliseconds.
+    #[must_use]
+    pub fn took(&self, step: StepName) -> Option<u64> {
+        let of = |record: &&StepRecord| record.step == step.as_str();
+        self.steps.iter().find(of)?.milliseconds
+    }
+
     /// A step has failed.
     pub fn fail(&mut self, step: StepName, at: Timestamp) {
         self.record(step, at).failures += 1;

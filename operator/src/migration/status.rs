@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{step::StepName, verify::Verified};
+use super::{estimate::Plan, step::StepName, verify::Verified};
 
 /// Short, stable word for `status.migration.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,6 +17,8 @@ pub enum Phase {
     Copying,
     /// Comparing both sides object by object.
     Verifying,
+    /// Everything is verified, and nothing is to be switched.
+    DryRun,
     /// Waiting for the user's approval of the plan.
     AwaitingApproval,
     /// Between holding the first request and closing the side door.
@@ -44,6 +46,7 @@ impl Phase {
             Self::Preflight => "Preflight",
             Self::Copying => "Copying",
             Self::Verifying => "Verifying",
+            Self::DryRun => "DryRun",
             Self::AwaitingApproval => "AwaitingApproval",
             Self::Switching => "Switching",
             Self::Soaking => "Soaking",
@@ -194,6 +197,8 @@ pub struct GroupStatus {
     pub resources: Vec<ResourceProgress>,
     /// What [`super::Approval::Manual`] asks the user to approve, `sha256:...`.
     pub plan_hash: Option<String>,
+    /// What a switch would do, while everything is verified and nothing switched.
+    pub plan: Option<Plan>,
     /// When our server was put in charge.
     pub switched_at: Option<Timestamp>,
     /// When the copies in etcd were deleted.

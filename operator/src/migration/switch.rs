@@ -121,7 +121,7 @@ pub async fn run(
     if from != SwitchFrom::Confirm {
         let mut notes = BTreeMap::from([(SWITCHED_AT.to_owned(), token.clone())]);
         if from == SwitchFrom::Hold {
-            notes.insert(ETCD_BYTES.to_owned(), live.bytes().to_string());
+            notes.insert(ETCD_BYTES.to_owned(), live.size().1.to_string());
         }
         cx.step(StepName::SwitchPatch, acts::take_over(cx, o, &notes))
             .await?;

@@ -92,6 +92,8 @@ pub struct Settings {
     pub max_requests_per_second: Option<u32>,
     /// See [`Approval`].
     pub approval: Approval,
+    /// Nothing is switched and nothing deleted from etcd.
+    pub dry_run: bool,
     /// The plan hash that the user approved.
     pub approved_plan: Option<String>,
     /// How long a switched group is observed before it counts as done.
@@ -112,6 +114,7 @@ impl Default for Settings {
             page_size: 250,
             max_requests_per_second: None,
             approval: Approval::Automatic,
+            dry_run: false,
             approved_plan: None,
             soak: DEFAULT_SOAK,
             on_failure: OnFailure::Revert,

@@ -23,7 +23,10 @@ pub struct MigrationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71), regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub approved_plan: Option<String>,
-    /// Plan, copy and verify, but never switch.
+    /// While true, a group is copied, verified and followed, and its plan is shown in
+    /// `status.migration.groups[].plan`, but nothing is switched and nothing deleted from etcd.
+    /// False goes on from there. A group that the server serves already goes on being served, and a
+    /// way back is not kept from anything. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
     /// Requests to the kube-apiserver at the same time.

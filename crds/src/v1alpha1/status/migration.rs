@@ -43,8 +43,8 @@ pub struct MigrationStatus {
 }
 
 /// Where a group stands. The forward path is
-/// `Pending → Preflight → Mirroring → Verifying → (AwaitingApproval) → Switching → Soaking →
-/// Retaining → Pruning → Completed`, the way back `RollingBack → RolledBack`. The names are stable.
+/// `Pending → Preflight → Mirroring → Verifying → (DryRun) → (AwaitingApproval) → Switching →
+/// Soaking → Retaining → Pruning → Completed`, the way back `RollingBack → RolledBack`. The names are stable.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum MigrationPhase {
@@ -57,6 +57,8 @@ pub enum MigrationPhase {
     Mirroring,
     /// Comparing the copy with etcd.
     Verifying,
+    /// The copy is verified and followed; nothing is switched while `migration.dryRun` is true.
+    DryRun,
     /// The copy is verified and followed; waiting for `migration.approvedPlan`.
     AwaitingApproval,
     /// The APIService is handed over; `step` tells how far.
@@ -88,6 +90,7 @@ impl MigrationPhase {
             Self::Preflight => "Preflight",
             Self::Mirroring => "Mirroring",
             Self::Verifying => "Verifying",
+            Self::DryRun => "DryRun",
             Self::AwaitingApproval => "AwaitingApproval",
             Self::Switching => "Switching",
             Self::Soaking => "Soaking",
@@ -131,14 +134,15 @@ impl MigrationPhase {
             Self::Preflight => 3,
             Self::Mirroring => 4,
             Self::Verifying => 5,
-            Self::AwaitingApproval => 6,
-            Self::Switching => 7,
-            Self::Soaking => 8,
-            Self::Pruning => 9,
-            Self::Retaining => 10,
-            Self::Completed => 11,
-            Self::RolledBack => 12,
-            Self::Idle => 13,
+            Self::DryRun => 6,
+            Self::AwaitingApproval => 7,
+            Self::Switching => 8,
+            Self::Soaking => 9,
+            Self::Pruning => 10,
+            Self::Retaining => 11,
+            Self::Completed => 12,
+            Self::RolledBack => 13,
+            Self::Idle => 14,
         }
     }
 }
@@ -166,6 +170,9 @@ pub struct GroupMigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub message: Option<String>,
+    /// What a switch would do; present while the copy is verified and not switched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanStatus>,
     /// Reports in etcd when they were listed, over all resources of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
@@ -218,6 +225,28 @@ pub struct GroupMigrationStatus {
     /// The migration report, in short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<MigrationReportStatus>,
+}
+
+/// What a switch of a group would do, and how long it would take.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanStatus {
+    /// The value for `migration.approvedPlan` with `approval: Manual`.
+    #[schemars(length(max = 71))]
+    pub hash: String,
+    /// Reports in etcd when they were listed.
+    pub reports: i64,
+    /// Their size as JSON, in bytes.
+    pub bytes: i64,
+    /// How long the copy and the comparison took, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_seconds: Option<i64>,
+    /// Estimate for the switch, in seconds. Requests wait for 1 to 2 s of it, whatever the number of
+    /// reports.
+    pub switch_seconds: i64,
+    /// Estimate for deleting the copies from etcd, in seconds, where they are to be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune_seconds: Option<i64>,
 }
 
 /// The report of a group's last run, forward and back, in short. The whole is in a `ConfigMap`.

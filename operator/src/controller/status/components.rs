@@ -263,6 +263,19 @@ pub fn registered(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
         .filter(|api| !is_where_wanted(api, groups))
         .map(|api| api.group.as_str())
         .collect();
+    let dry = |group: &&GroupStatus| phase(group) == MigrationPhase::DryRun;
+    let dry: Vec<&str> = groups
+        .iter()
+        .filter(dry)
+        .map(|g| g.group.as_str())
+        .collect();
+    if !open.is_empty() && open.iter().all(|group| dry.contains(group)) {
+        let message = format!(
+            "nothing is switched, as migration.dryRun asks: {}",
+            open.join(", ")
+        );
+        return Finding::no(reasons::DRY_RUN, message);
+    }
     if open.is_empty() {
         return Finding::yes(
             reasons::AS_EXPECTED,
@@ -308,6 +321,11 @@ pub fn data_migrated(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
             }
         }
     }
+    if groups.iter().any(|g| phase(g) == MigrationPhase::DryRun) {
+        let message = "every report was copied and verified; not all is switched, as \
+                       migration.dryRun asks";
+        return Finding::yes(reasons::DRY_RUN, message);
+    }
     if without_crd.is_empty() {
         return Finding::yes(reasons::VERIFIED, "every report was copied and verified");
     }
@@ -319,7 +337,13 @@ fn has_verified_copy(phase: MigrationPhase) -> bool {
     use MigrationPhase as P;
     matches!(
         phase,
-        P::AwaitingApproval | P::Switching | P::Soaking | P::Retaining | P::Pruning | P::Completed
+        P::DryRun
+            | P::AwaitingApproval
+            | P::Switching
+            | P::Soaking
+            | P::Retaining
+            | P::Pruning
+            | P::Completed
     )
 }
 

@@ -5,7 +5,7 @@ use crds::v1alpha1::{
     spec::{ApiOwner, ApiSpec},
     status::{
         ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
-        ResourceMigrationStatus, RollbackStatus, ServedBy, SideDoor,
+        PlanStatus, ResourceMigrationStatus, RollbackStatus, ServedBy, SideDoor,
     },
 };
 use jiff::Timestamp;
@@ -23,6 +23,7 @@ pub fn phase(group: &GroupStatus) -> MigrationPhase {
         Phase::Preflight => MigrationPhase::Preflight,
         Phase::Copying => MigrationPhase::Mirroring,
         Phase::Verifying => MigrationPhase::Verifying,
+        Phase::DryRun => MigrationPhase::DryRun,
         Phase::AwaitingApproval => MigrationPhase::AwaitingApproval,
         Phase::Switching => MigrationPhase::Switching,
         Phase::Soaking => MigrationPhase::Soaking,
@@ -163,6 +164,7 @@ fn entry(
         phase,
         step: group.step.map(|step| step.as_str().to_owned()),
         message: (!message.is_empty()).then(|| bounded(message)),
+        plan: group.plan.as_ref().map(plan),
         total: sum(|resource| resource.total),
         copied: sum(|resource| Some(copied(resource))),
         verified: sum(|resource| Some(resource.verified)),
@@ -213,6 +215,25 @@ fn entry(
             .as_ref()
             .map(report)
             .or_else(|| before.and_then(|before| before.report.clone())),
+    }
+}
+
+fn plan(plan: &migration::Plan) -> PlanStatus {
+    let migration::Plan {
+        hash,
+        reports,
+        bytes,
+        copy_seconds,
+        switch_seconds,
+        prune_seconds,
+    } = plan;
+    PlanStatus {
+        hash: hash.clone(),
+        reports: count(*reports),
+        bytes: count(*bytes),
+        copy_seconds: copy_seconds.map(count),
+        switch_seconds: count(*switch_seconds),
+        prune_seconds: prune_seconds.map(count),
     }
 }
 

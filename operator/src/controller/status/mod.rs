@@ -17,7 +17,7 @@ use crds::{
         defaults::Effective,
         reasons,
         spec::TlsMode,
-        status::{ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
+        status::{MigrationPhase, ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
     },
 };
 use jiff::Timestamp;
@@ -315,10 +315,11 @@ fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]
             return Finding::no(reasons::PROGRESSING, format!("{}: Pending", api.group));
         };
         let phase = migration::phase(group);
-        if phase.is_settled() && group.problem.is_none() {
+        let rests = phase.is_settled() || phase == MigrationPhase::DryRun;
+        if rests && group.problem.is_none() {
             continue;
         }
-        if phase == crds::v1alpha1::status::MigrationPhase::AwaitingApproval {
+        if phase == MigrationPhase::AwaitingApproval {
             return Finding::no(
                 reasons::AWAITING_APPROVAL,
                 format!(
@@ -336,6 +337,11 @@ fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]
             reasons::PROGRESSING,
             format!("{}: {phase}: {message}", api.group),
         );
+    }
+    let dry = |group: &&GroupStatus| migration::phase(group) == MigrationPhase::DryRun;
+    if let Some(group) = groups.iter().find(dry) {
+        let message = format!("{}: {}", group.group, group.message);
+        return Finding::yes(reasons::DRY_RUN, message);
     }
     if !conditions.is_true(types::API_SERVICES_REGISTERED) {
         let registered = conditions.get(types::API_SERVICES_REGISTERED);

@@ -17,7 +17,7 @@ use crate::{
         fixtures::{self, validated},
         validate::Refusal,
     },
-    migration::{ApiServiceStatus, GroupStatus, Phase, Problem, ServedBy},
+    migration::{ApiServiceStatus, GroupStatus, Phase, Plan, Problem, ServedBy},
 };
 
 const GROUP: &str = "a.example";
@@ -252,6 +252,33 @@ fn everything_served_is_ready_and_counted() {
     let migration = status.migration.unwrap();
     assert_eq!(migration.phase.unwrap().as_str(), "Completed");
     assert!(migration.completed_at.is_some());
+}
+
+#[test]
+fn a_dry_run_that_is_through_is_ready_and_shows_its_plan() {
+    let object = fixtures::object(spec());
+    let mut dry = group(Phase::DryRun, ServedBy::Crd);
+    dry.plan = Some(Plan {
+        hash: "sha256:0".into(),
+        reports: 18_000,
+        bytes: 44_000_000,
+        copy_seconds: Some(12),
+        switch_seconds: 16,
+        prune_seconds: None,
+    });
+    let status = status_of(&object, &applied(true, true, true), &[dry]);
+    let dry_run = |is| Some((is, reasons::DRY_RUN));
+    assert_eq!(condition(&status, types::READY), dry_run("True"));
+    assert_eq!(condition(&status, types::DATA_MIGRATED), dry_run("True"));
+    assert_eq!(
+        condition(&status, types::API_SERVICES_REGISTERED),
+        dry_run("False")
+    );
+    assert_eq!(kstatus(&status, 3), "Current");
+    assert_eq!(status.served.as_deref(), Some("0/1"));
+    let plan = status.migration.unwrap().groups[0].plan.clone().unwrap();
+    assert_eq!((plan.reports, plan.copy_seconds), (18_000, Some(12)));
+    assert_eq!((plan.switch_seconds, plan.prune_seconds), (16, None));
 }
 
 #[test]

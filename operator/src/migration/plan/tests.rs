@@ -282,6 +282,57 @@ fn manual_approval_waits_for_the_hash_of_this_plan() {
 }
 
 #[test]
+fn a_dry_run_stops_before_anything_is_switched_and_goes_on_from_there() {
+    let mut t = target();
+    t.settings.dry_run = true;
+    let mut o = observed(Holder::Crd, GateState::Closed, false);
+    assert_eq!(action(&o, &t), Action::Mirror);
+    o.mirrors = MirrorStage::Following;
+    assert_eq!(action(&o, &t), Action::Verify);
+    o.verified = true;
+    o.plan = Some(Plan {
+        reports: 18_000,
+        ..Plan::default()
+    });
+    let Decision::Idle { phase, message, .. } = plan(&o, &t) else {
+        panic!("{:?}", plan(&o, &t));
+    };
+    assert_eq!(phase, Phase::DryRun);
+    assert!(message.contains("18000 reports") && message.contains("spec.migration.dryRun"));
+    t.settings.dry_run = false;
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
+}
+
+#[test]
+fn a_dry_run_neither_registers_nor_prunes_but_ends_what_has_begun() {
+    let mut t = target();
+    t.settings.dry_run = true;
+    let mut o = observed(Holder::Absent, GateState::Closed, false);
+    o.resources.iter_mut().for_each(|r| r.crd = None);
+    assert!(matches!(
+        plan(&o, &t),
+        Decision::Idle {
+            phase: Phase::DryRun,
+            ..
+        }
+    ));
+    let Decision::Idle { phase, message, .. } = plan(&served(61), &t) else {
+        panic!("{:?}", plan(&served(61), &t));
+    };
+    assert_eq!(phase, Phase::Serving);
+    assert!(message.contains("kept while spec.migration.dryRun is true"));
+    // Interrupted in the prune: the CRDs are left as their owner shipped them.
+    let mut o = served(61);
+    o.resources[1].crd = Some(with_door(&crd("policyreports"), "t"));
+    assert_eq!(action(&o, &t), Action::CloseDoor);
+    // Clients wait in a switch that has begun.
+    let o = observed(Holder::Ours, GateState::Held, false);
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Confirm));
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&served(61), &t), Action::Back);
+}
+
+#[test]
 fn nothing_is_pruned_where_the_database_is_not_persistent_or_the_copies_are_kept() {
     let mut t = target();
     t.persistent = false;
@@ -480,24 +531,28 @@ prop_compose! {
 proptest! {
     /// Nothing is deleted from etcd, and nothing is switched, unless everything it rests on holds.
     #[test]
-    fn dangerous_actions_have_their_grounds(o in any_observed(), crd_owner in any::<bool>()) {
+    fn dangerous_actions_have_their_grounds(
+        o in any_observed(), crd_owner in any::<bool>(), dry_run in any::<bool>()
+    ) {
         let mut t = target();
+        t.settings.dry_run = dry_run;
         if crd_owner {
             t.owner = ApiOwner::Crd;
         }
         if let Decision::Run(action) = plan(&o, &t) {
             match action {
                 Action::Prune => {
-                    prop_assert!(!crd_owner && o.all_ours() && o.gates_are(GateState::Open));
+                    prop_assert!(!dry_run && !crd_owner && o.all_ours() && o.gates_are(GateState::Open));
                     prop_assert!(o.resources.iter().all(|r| r.stored.status.settled));
                     prop_assert!(o.now >= after(o.notes.switched_at.unwrap(), Duration::from_mins(1)));
                     prop_assert!(o.notes.pruned_at.is_none());
                 }
                 Action::Switch(SwitchFrom::Hold) => {
-                    prop_assert!(!o.any_ours() && o.verified && o.control_available);
+                    prop_assert!(!dry_run && !o.any_ours() && o.verified && o.control_available);
                     prop_assert_eq!(o.mirrors, MirrorStage::Following);
                     prop_assert!(!o.any_gate(GateState::Open));
                 }
+                Action::Register => prop_assert!(!dry_run || o.any_ours()),
                 // Gates are closed only where our server answers for nothing.
                 Action::CloseGates => {
                     prop_assert!(!o.any_ours() && !o.is_ahead_of_etcd());
