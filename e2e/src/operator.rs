@@ -3,9 +3,10 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 use reports_server_operator::{
     controller::{self, ServiceAccountRef},
+    events::Publisher,
     metrics::Metrics,
     migration::{Deps, Stillness, Supervisor},
 };
@@ -32,7 +33,7 @@ impl Operator {
     ) -> Result<Self, Error> {
         let client = cluster.client().await?;
         let reporter = Reporter::from("operator-in-test");
-        let recorder = Recorder::new(client.clone(), reporter.clone());
+        let publisher = Publisher::new(client.clone(), reporter.clone());
         let metrics = Metrics::new();
         let supervisor = Supervisor::new(Deps {
             client: client.clone(),
@@ -50,7 +51,7 @@ impl Operator {
             },
             server_image: "registry.example/reports-server:test".to_owned(),
             postgres_image: "registry.example/postgres:17".to_owned(),
-            recorder,
+            publisher,
             metrics: metrics.clone(),
             supervisor,
             resolve,

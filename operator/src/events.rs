@@ -1,5 +1,10 @@
 //! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use crds::v1alpha1::{
     conditions::{
         DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED, READY, STALLED,
@@ -7,7 +12,10 @@ use crds::v1alpha1::{
     reasons,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
-use kube::runtime::events::{Event, EventType, Recorder};
+use kube::{
+    Client,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
 use tracing::warn;
 
 use crate::{
@@ -17,6 +25,8 @@ use crate::{
 
 /// Most characters in a note (`events.k8s.io/v1`).
 const MAX_NOTE: usize = 1024;
+/// Series that are remembered at once.
+const MAX_SERIES: usize = 512;
 /// Action of an event that follows from a reconciliation.
 const RECONCILE: &str = "Reconcile";
 
@@ -150,11 +160,69 @@ pub fn event(type_: EventType, reason: &str, note: &str) -> Event {
     }
 }
 
+/// Publishes events. A recorder of kube makes a series of events that differ in nothing but the
+/// note, and keeps the words of the first. So only what says the same goes to the same recorder.
+#[derive(Clone)]
+pub struct Publisher {
+    client: Client,
+    reporter: Reporter,
+    said: Arc<Mutex<HashMap<Series, Said>>>,
+}
+
+/// What makes a series: uid of the object, action, reason, and name of what else it is about.
+type Series = (Option<String>, String, String, Option<String>);
+/// The note of the newest event of a series, and who published it.
+type Said = (Option<String>, Recorder);
+
+impl Publisher {
+    /// A publisher in the name of `reporter`.
+    #[must_use]
+    pub fn new(client: Client, reporter: Reporter) -> Self {
+        Self {
+            client,
+            reporter,
+            said: Arc::default(),
+        }
+    }
+
+    /// Publishes one event about an object.
+    ///
+    /// # Errors
+    /// If the kube-apiserver refuses it.
+    pub async fn publish(&self, event: &Event, about: &ObjectReference) -> kube::Result<()> {
+        self.recorder(event, about).publish(event, about).await
+    }
+
+    /// The recorder of what said the same the last time, or a new one.
+    fn recorder(&self, event: &Event, about: &ObjectReference) -> Recorder {
+        let secondary = event.secondary.as_ref();
+        let series = (
+            about.uid.clone(),
+            event.action.clone(),
+            event.reason.clone(),
+            secondary.and_then(|secondary| secondary.name.clone()),
+        );
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((note, recorder)) = said.get(&series)
+            && *note == event.note
+        {
+            return recorder.clone();
+        }
+        if said.len() >= MAX_SERIES {
+            // What is forgotten begins a new series, and nothing else.
+            said.clear();
+        }
+        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        said.insert(series, (event.note.clone(), recorder.clone()));
+        recorder
+    }
+}
+
 /// Publishes events. An event that cannot be written is logged and nothing more: what it says is
 /// in the conditions too.
-pub async fn publish(recorder: &Recorder, about: &ObjectReference, events: Vec<Event>) {
+pub async fn publish(publisher: &Publisher, about: &ObjectReference, events: Vec<Event>) {
     for event in events {
-        if let Err(error) = recorder.publish(&event, about).await {
+        if let Err(error) = publisher.publish(&event, about).await {
             warn!(%error, reason = event.reason, "an event could not be published");
         }
     }
@@ -165,6 +233,39 @@ mod tests {
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
     use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_series_is_only_what_says_the_same() {
+        let (client, mut server) = testing::pair();
+        let publisher = Publisher::new(client, Reporter::from("operator"));
+        let about = ObjectReference {
+            uid: Some("u".to_owned()),
+            name: Some("prod".to_owned()),
+            ..ObjectReference::default()
+        };
+        let told = tokio::spawn(async move {
+            for note in ["a: Mirroring", "a: Mirroring", "b: Preflight"] {
+                let event = event(EventType::Normal, "Progressing", note);
+                publisher.publish(&event, &about).await.unwrap();
+            }
+        });
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let request = server.next().await;
+            let note = request.body["note"].as_str().unwrap_or_default().to_owned();
+            seen.push((request.method.clone(), note));
+            let body = request.body.clone();
+            request.answer(200, &body);
+        }
+        told.await.unwrap();
+        let expected = [
+            ("POST", "a: Mirroring"),
+            ("PATCH", "a: Mirroring"),
+            ("POST", "b: Preflight"),
+        ];
+        assert_eq!(seen, expected.map(|(m, n)| (m.to_owned(), n.to_owned())));
+    }
 
     fn condition(type_: &str, status: &str, reason: &str) -> Condition {
         Condition {

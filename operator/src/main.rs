@@ -7,11 +7,12 @@ use clap::{Parser, Subcommand};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::events::{Recorder, Reporter},
+    runtime::events::Reporter,
 };
 use reports_server_operator::{
     controller::{self, ServiceAccountRef},
     database::managed,
+    events::Publisher,
     http,
     leader::{self, Candidate},
     metrics::Metrics,
@@ -213,7 +214,7 @@ impl Operator {
             controller: names::REPORTING_CONTROLLER.to_owned(),
             instance: Some(identity),
         };
-        let recorder = Recorder::new(self.client.clone(), reporter.clone());
+        let publisher = Publisher::new(self.client.clone(), reporter.clone());
         let supervisor = Supervisor::new(Deps {
             client: self.client.clone(),
             config: self.config,
@@ -230,7 +231,7 @@ impl Operator {
             },
             server_image: self.options.server_image,
             postgres_image: self.options.postgres_image,
-            recorder,
+            publisher,
             metrics: self.metrics,
             supervisor,
             resolve: self

@@ -82,7 +82,7 @@ pub async fn carry_out(
     let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
     sweep(object, spec, &kept, ctx).await?;
     let about = object.object_ref(&());
-    events::publish(&ctx.recorder, &about, events::certificates(&certs.moves)).await;
+    events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
     // The finalizer comes before the first group is touched, and goes after the last is back.
     let targets = targets(spec, &applied, &certs.material.bundle());
     let held = targets

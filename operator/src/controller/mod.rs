@@ -36,11 +36,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
     Client, Resource, ResourceExt,
     core::DeserializeGuard,
-    runtime::{
-        controller::Action,
-        events::{EventType, Recorder},
-        reflector::Store,
-    },
+    runtime::{controller::Action, events::EventType, reflector::Store},
 };
 use tokio::sync::{OnceCell, watch};
 use tracing::warn;
@@ -74,7 +70,7 @@ pub struct Context {
     operator: ServiceAccountRef,
     server_image: String,
     postgres_image: String,
-    recorder: Recorder,
+    publisher: events::Publisher,
     metrics: Metrics,
     supervisor: Supervisor,
     objects: Store<DeserializeGuard<ReportsServer>>,
@@ -203,7 +199,7 @@ async fn report(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Res
         Written::Changed => {
             let before = object.status.as_ref().map(|status| &status.conditions[..]);
             let changes = events::transitions(before.unwrap_or_default(), &status.conditions);
-            events::publish(&ctx.recorder, &object.object_ref(&()), changes).await;
+            events::publish(&ctx.publisher, &object.object_ref(&()), changes).await;
         }
         Written::Unchanged => {}
     }
@@ -259,13 +255,13 @@ fn error_policy(
     ctx.metrics.failed(error.category());
     warn!(name, category = error.category(), %error, "reconciliation failed");
     if let Error::Unreadable { .. } = error {
-        let (recorder, about) = (ctx.recorder.clone(), object.object_ref(&()));
+        let (publisher, about) = (ctx.publisher.clone(), object.object_ref(&()));
         let event = events::event(
             EventType::Warning,
             reasons::INVALID_SPEC,
             &error.to_string(),
         );
-        tokio::spawn(async move { events::publish(&recorder, &about, vec![event]).await });
+        tokio::spawn(async move { events::publish(&publisher, &about, vec![event]).await });
         return Action::await_change();
     }
     Action::requeue(error.retry_after())

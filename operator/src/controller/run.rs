@@ -17,9 +17,7 @@ use kube::{
     Api, Client, ResourceExt,
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
-        Controller, Predicate, PredicateConfig, WatchStreamExt, controller,
-        events::Recorder,
-        predicates,
+        Controller, Predicate, PredicateConfig, WatchStreamExt, controller, predicates,
         reflector::{self, ObjectRef, Store},
         watcher,
     },
@@ -34,7 +32,7 @@ use super::{
     Context, ServiceAccountRef, error_policy, reconcile,
     watches::{Trigger, Watches},
 };
-use crate::{database::check::Checks, metrics::Metrics, migration::Supervisor};
+use crate::{database::check::Checks, events::Publisher, metrics::Metrics, migration::Supervisor};
 
 /// Changes of children that may wait for a reconciliation.
 const TRIGGERS: usize = 64;
@@ -52,7 +50,7 @@ pub struct Settings {
     /// The image of PostgreSQL where a specification names none.
     pub postgres_image: String,
     /// Publishes events.
-    pub recorder: Recorder,
+    pub publisher: Publisher,
     /// Metrics of the process.
     pub metrics: Metrics,
     /// Runs the migrations.
@@ -69,7 +67,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         operator,
         server_image,
         postgres_image,
-        recorder,
+        publisher,
         metrics,
         supervisor,
         resolve,
@@ -85,7 +83,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         operator,
         server_image,
         postgres_image,
-        recorder,
+        publisher,
         metrics,
         objects: objects.clone(),
         cached: once_ready(api_services.clone()),

@@ -151,6 +151,7 @@ async fn turn(
     journal::save(cx).await;
     match plan::plan(&o, &cx.target) {
         Decision::Run(action) => {
+            cx.report.update(|status| status.attempt(action));
             let result = if act::is_interruptible(action) {
                 tokio::select! {
                     result = act::act(cx, &o, live, action) => result,
@@ -176,10 +177,7 @@ async fn turn(
         } => {
             cx.show(step, phase);
             let pause = if problem.stalled { STALLED } else { WAIT };
-            cx.report.update(|status| {
-                status.message.clone_from(&problem.message);
-                status.problem = Some(problem);
-            });
+            cx.report.update(|status| status.wait(problem));
             Ok(pause)
         }
         Decision::Idle {
@@ -396,6 +394,7 @@ async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
     cx.report.update(|status| {
         status.phase = phase;
         status.step = None;
+        status.succeed();
         status.message = message;
         status.problem = problem;
     });

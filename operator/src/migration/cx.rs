@@ -1,14 +1,10 @@
 //! What every step has at hand, and the frame that each step runs in.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;
 
 use super::{
@@ -25,6 +21,7 @@ use super::{
     target::{GroupTarget, Owner},
     wire::Wire,
 };
+use crate::events::Publisher;
 
 /// The context of one group's task.
 pub struct Cx {
@@ -49,8 +46,7 @@ pub struct Cx {
     /// The migration report.
     pub journal: Journal,
     faults: Faults,
-    /// The words of the newest event with each reason, and the recorder that published it.
-    recorders: Mutex<HashMap<String, (String, Recorder)>>,
+    publisher: Publisher,
 }
 
 impl Cx {
@@ -71,7 +67,7 @@ impl Cx {
             pacer: pacer(&deps, &target),
             journal: Journal::default(),
             faults: Faults::from_environment(),
-            recorders: Mutex::default(),
+            publisher: Publisher::new(deps.client.clone(), deps.reporter.clone()),
             deps,
             owner,
             target,
@@ -145,31 +141,13 @@ impl Cx {
         self.report.update(|status| status.begin(step, phase));
     }
 
-    /// A recorder makes a series of events that differ in nothing but the note, and keeps the words
-    /// of the first. So only what says the same goes to the same recorder.
-    fn recorder(&self, reason: &str, note: &str) -> Recorder {
-        let mut recorders = self
-            .recorders
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some((said, recorder)) = recorders.get(reason)
-            && said == note
-        {
-            return recorder.clone();
-        }
-        let recorder = Recorder::new(self.deps.client.clone(), self.deps.reporter.clone());
-        recorders.insert(reason.to_owned(), (note.to_owned(), recorder.clone()));
-        recorder
-    }
-
     /// Publishes an event in the background: a step never waits for one.
     pub fn event(&self, type_: EventType, reason: &str, note: &str) {
-        let recorder = self.recorder(reason, note);
+        let publisher = self.publisher.clone();
         let reason = reason.to_owned();
         let reference = self.owner.reference();
         let note: String = note.chars().take(MAX_NOTE).collect();
-        // A recorder takes two events that differ in nothing but the note for one that happened
-        // twice; what happens to one group is not what happens to another.
+        // What happens to one group is not a series with what happens to another.
         let group = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("APIGroup".to_owned()),
@@ -184,8 +162,8 @@ impl Cx {
                 action: ACTION.to_owned(),
                 secondary: Some(group),
             };
-            let published = recorder.publish(&event, &reference);
-            match tokio::time::timeout(EVENT_TIMEOUT, published).await {
+            let told = publisher.publish(&event, &reference);
+            match tokio::time::timeout(EVENT_TIMEOUT, told).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(%error, reason = event.reason, "event not published");

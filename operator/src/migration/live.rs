@@ -159,15 +159,21 @@ impl Live {
             .map(|r| r.mirror.subscribe())
             .collect();
         let mut shown = None::<Instant>;
+        let mut copied = 0;
         loop {
             let states: Vec<Progress> = all
                 .iter_mut()
                 .map(|p| p.borrow_and_update().clone())
                 .collect();
             if shown.is_none_or(|at| at.elapsed() > SHOW) {
-                cx.report
-                    .update(|status| status.resources = self.progress());
-                shown = Some(Instant::now());
+                let now = states.iter().map(|p| p.copied).sum();
+                cx.report.update(|status| {
+                    if now > copied {
+                        status.goes_on();
+                    }
+                    status.resources = self.progress();
+                });
+                (copied, shown) = (now, Some(Instant::now()));
             }
             for (running, progress) in self.running.values().zip(&states) {
                 if progress.finished {

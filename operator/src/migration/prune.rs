@@ -123,12 +123,16 @@ impl Progress<'_> {
         cx.deps
             .metrics
             .pruned(&cx.target.group, resource.plural(), count);
-        self.show(cx);
+        self.show(cx, count);
     }
 
-    fn show(&self, cx: &Cx) {
+    /// Shows how far it is; `gone` copies were just deleted.
+    fn show(&self, cx: &Cx, gone: u64) {
         let (pruned, remaining) = (self.pruned.clone(), self.remaining);
         cx.report.update(|status| {
+            if gone > 0 {
+                status.goes_on();
+            }
             status.message = format!(
                 "deleting the verified copies in etcd: {} deleted, {remaining} to go",
                 pruned.objects
@@ -159,7 +163,7 @@ async fn one(
         .await?;
     let pinned = pinned(cx, resource, wire).await?;
     copies.retain(|copy| !pinned.contains(&key_of(copy)));
-    progress.show(cx);
+    progress.show(cx, 0);
     for part in copies.chunks(cx.target.settings.page_size.max(1) as usize) {
         let deletions: Vec<_> = part
             .iter()
@@ -187,7 +191,7 @@ async fn one(
     let rest = settle::identities(cx, resource, wire).await?;
     let known: HashSet<Key> = copies.iter().map(key_of).collect();
     name_left(resource, &rest, &pinned, &known, progress);
-    progress.show(cx);
+    progress.show(cx, 0);
     Ok(())
 }
 

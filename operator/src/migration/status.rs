@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{estimate::Plan, step::StepName, verify::Verified};
+use super::{estimate::Plan, plan::Action, step::StepName, verify::Verified};
 
 /// Short, stable word for `status.migration.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -221,28 +221,127 @@ pub struct GroupStatus {
     pub problem: Option<Problem>,
     /// The step in which that happened.
     pub failed_step: Option<StepName>,
+    /// The action in which that happened.
+    pub failed_action: Option<Action>,
+    /// The action under way.
+    pub action: Option<Action>,
 }
 
 impl GroupStatus {
     /// Something keeps the present step from its end.
     pub fn fail(&mut self, problem: Problem) {
         self.failed_step = self.step;
+        self.failed_action = self.action.take();
         self.problem = Some(problem);
     }
 
-    /// Nothing is in the way.
+    /// Something outside has to happen first.
+    pub fn wait(&mut self, problem: Problem) {
+        self.succeed();
+        self.message.clone_from(&problem.message);
+        self.problem = Some(problem);
+    }
+
+    /// Nothing is in the way, and nothing is under way.
     pub fn succeed(&mut self) {
+        self.goes_on();
+        self.action = None;
+    }
+
+    /// What is under way goes on: whatever was in its way is not any more.
+    pub fn goes_on(&mut self) {
         self.failed_step = None;
+        self.failed_action = None;
         self.problem = None;
+    }
+
+    /// An action begins. What was wrong is shown on only while the same is tried again.
+    pub fn attempt(&mut self, action: Action) {
+        if self.failed_action != Some(action) {
+            self.goes_on();
+        }
+        self.action = Some(action);
     }
 
     /// A step begins. What was wrong with an earlier one is not wrong any more.
     pub fn begin(&mut self, step: StepName, phase: Phase) {
         if self.failed_step.is_some_and(|failed| failed < step) {
-            self.succeed();
+            self.goes_on();
         }
         self.step = Some(step);
         self.phase = phase;
         step.describe().clone_into(&mut self.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(message: &str) -> Problem {
+        Problem {
+            reason: "Progressing",
+            message: message.to_owned(),
+            stalled: false,
+        }
+    }
+
+    fn shown(status: &GroupStatus) -> Option<&str> {
+        status.problem.as_ref().map(|p| p.message.as_str())
+    }
+
+    #[test]
+    fn what_was_waited_for_is_not_shown_while_reports_are_copied() {
+        let mut status = GroupStatus::default();
+        status.begin(StepName::Preflight, Phase::Preflight);
+        status.wait(problem("waiting for the server's Deployment to be ready"));
+        assert!(shown(&status).is_some());
+        status.attempt(Action::Mirror);
+        status.begin(StepName::Mirror, Phase::Copying);
+        assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn an_error_of_the_way_back_is_not_shown_on_the_way_forward() {
+        let mut status = GroupStatus::default();
+        status.attempt(Action::Back);
+        status.begin(StepName::BackHold, Phase::RollingBack);
+        status.fail(problem("requests were held for 5 s"));
+        // Tried again: what was wrong is shown until that step is behind it.
+        status.attempt(Action::Back);
+        status.begin(StepName::BackOpenDoor, Phase::RollingBack);
+        assert_eq!(shown(&status), Some("requests were held for 5 s"));
+        let mut again = status.clone();
+        again.begin(StepName::BackRelease, Phase::RollingBack);
+        assert_eq!(shown(&again), None);
+        status.attempt(Action::Mirror);
+        status.begin(StepName::Mirror, Phase::Copying);
+        assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn a_look_that_failed_is_not_shown_while_a_step_is_carried_out() {
+        let mut status = GroupStatus::default();
+        status.attempt(Action::Prune);
+        status.begin(StepName::Prune, Phase::Pruning);
+        status.succeed();
+        status.fail(problem("cannot read APIServices"));
+        status.attempt(Action::Prune);
+        status.begin(StepName::Prune, Phase::Pruning);
+        assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn a_step_that_gets_on_forgets_what_was_in_its_way() {
+        let mut status = GroupStatus::default();
+        status.attempt(Action::Prune);
+        status.fail(problem("503"));
+        status.attempt(Action::Prune);
+        assert_eq!(shown(&status), Some("503"));
+        status.goes_on();
+        assert_eq!(shown(&status), None);
+        status.fail(problem("504"));
+        status.attempt(Action::Prune);
+        assert_eq!(shown(&status), Some("504"));
     }
 }

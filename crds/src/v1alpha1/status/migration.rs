@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationStatus {
-    /// Phase of the group that is least advanced; see `groups`.
+    /// Phase of the group to look at first: one that is stalled, else the least advanced. `message`
+    /// tells of the same one; see `groups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<MigrationPhase>,
     /// Hash of the plan that waits for approval or is carried out: `sha256:` and 64 hexadecimal
@@ -119,14 +120,10 @@ impl MigrationPhase {
         )
     }
 
-    /// The phase that stands for several groups: the one a person should look at first. A failure
-    /// comes before a way back, that before the way forward, and there the least advanced.
+    /// The order in which a person should look at groups, 0 first. A failure comes before a way back,
+    /// that before the way forward, and there the least advanced.
     #[must_use]
-    pub fn summary(phases: impl IntoIterator<Item = Self>) -> Option<Self> {
-        phases.into_iter().min_by_key(|phase| phase.rank())
-    }
-
-    fn rank(self) -> u8 {
+    pub fn rank(self) -> u8 {
         match self {
             Self::Failed => 0,
             Self::RollingBack => 1,
@@ -347,34 +344,28 @@ mod tests {
     use super::MigrationPhase as Phase;
 
     #[test]
-    fn summary_shows_the_group_to_look_at_first() {
-        assert_eq!(Phase::summary([]), None);
-        assert_eq!(
-            Phase::summary([Phase::Completed, Phase::Idle]),
-            Some(Phase::Completed)
-        );
-        assert_eq!(
-            Phase::summary([Phase::Completed, Phase::Mirroring]),
-            Some(Phase::Mirroring)
-        );
-        assert_eq!(
-            Phase::summary([Phase::Retaining, Phase::Pruning]),
-            Some(Phase::Pruning)
-        );
-        assert_eq!(
-            Phase::summary([Phase::Pending, Phase::RollingBack]),
-            Some(Phase::RollingBack)
-        );
-        assert_eq!(
-            Phase::summary([Phase::RollingBack, Phase::Failed]),
-            Some(Phase::Failed)
-        );
+    fn a_failure_comes_first_then_a_way_back_then_the_least_advanced() {
+        let order = [
+            Phase::Failed,
+            Phase::RollingBack,
+            Phase::Pending,
+            Phase::Mirroring,
+            Phase::Verifying,
+            Phase::DryRun,
+            Phase::AwaitingApproval,
+            Phase::Pruning,
+            Phase::Retaining,
+            Phase::Completed,
+            Phase::Idle,
+        ];
+        assert!(order.is_sorted_by_key(|phase| phase.rank()));
     }
 
     #[test]
     fn names_are_those_of_the_serialized_form() {
         for phase in [
             Phase::Pending,
+            Phase::DryRun,
             Phase::AwaitingApproval,
             Phase::RolledBack,
             Phase::Idle,

@@ -35,6 +35,30 @@ pub fn phase(group: &GroupStatus) -> MigrationPhase {
     }
 }
 
+/// The group that a person should look at first: one that trying again cannot help, then one that is
+/// on its way or in trouble, then any; among them the least advanced.
+pub fn leading(groups: &[GroupStatus]) -> Option<&GroupStatus> {
+    let urgency = |group: &GroupStatus| match &group.problem {
+        Some(problem) if problem.stalled => 0,
+        None if rests(phase(group)) => 2,
+        Some(_) | None => 1,
+    };
+    groups
+        .iter()
+        .min_by_key(|group| (urgency(group), phase(group).rank()))
+}
+
+/// Whether a group is where the specification wants it.
+pub fn rests(phase: MigrationPhase) -> bool {
+    phase.is_settled() || phase == MigrationPhase::DryRun
+}
+
+/// One sentence about a group.
+pub fn words(group: &GroupStatus) -> &str {
+    let problem = group.problem.as_ref();
+    problem.map_or(&group.message, |problem| &problem.message)
+}
+
 /// API groups that the server serves, of those it is asked to: `2/3`.
 pub fn served(apis: &[ApiSpec], groups: &[GroupStatus]) -> String {
     let wanted: Vec<&ApiSpec> = apis
@@ -108,18 +132,14 @@ pub fn migration(
     let plan_hash = asked
         .and_then(|group| group.plan_hash.clone())
         .or_else(|| groups.iter().find_map(|group| group.plan_hash.clone()));
-    let summary = MigrationPhase::summary(entries.iter().map(|entry| entry.phase));
-    let leading = entries.iter().find(|entry| Some(entry.phase) == summary);
+    let leading = leading(groups);
     let all_done = entries.iter().all(|entry| entry.completed_at.is_some());
     MigrationStatus {
-        phase: summary,
+        phase: leading.map(phase),
         plan_hash,
-        message: leading.and_then(|entry| {
-            entry
-                .message
-                .as_ref()
-                .map(|message| bounded(&format!("{}: {message}", entry.group)))
-        }),
+        message: leading
+            .filter(|group| !words(group).is_empty())
+            .map(|group| bounded(&format!("{}: {}", group.group, words(group)))),
         started_at: earliest(entries.iter().filter_map(|entry| entry.started_at.clone())),
         switched_at: latest(entries.iter().filter_map(|entry| entry.switched_at.clone())),
         completed_at: latest(
@@ -155,10 +175,7 @@ fn entry(
         let parts: Vec<u64> = group.resources.iter().filter_map(of).collect();
         (!parts.is_empty()).then(|| count(parts.iter().sum()))
     };
-    let message = group
-        .problem
-        .as_ref()
-        .map_or(&group.message, |problem| &problem.message);
+    let message = words(group);
     GroupMigrationStatus {
         group: group.group.clone(),
         phase,

@@ -16,7 +16,7 @@ use crds::{
         ReportsServer, ReportsServerStatus, conditions as types,
         defaults::Effective,
         reasons,
-        spec::TlsMode,
+        spec::{ApiSpec, TlsMode},
         status::{MigrationPhase, ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
     },
 };
@@ -252,7 +252,7 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             message,
             forbidden: true,
         } => Some((reasons::FORBIDDEN, message.clone())),
-        _ => groups.iter().find_map(|group| {
+        _ => migration::leading(groups).and_then(|group| {
             let problem = group.problem.as_ref().filter(|problem| problem.stalled)?;
             Some((
                 problem.reason,
@@ -262,12 +262,11 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
     }
 }
 
-/// The first problem of a group, stalled or not.
+/// What is in the way of the group to look at first, stalled or not.
 fn problem(groups: &[GroupStatus]) -> Option<String> {
-    groups.iter().find_map(|group| {
-        let problem = group.problem.as_ref()?;
-        Some(format!("{}: {}", group.group, problem.message))
-    })
+    let group = migration::leading(groups)?;
+    let problem = group.problem.as_ref()?;
+    Some(format!("{}: {}", group.group, problem.message))
 }
 
 /// A step that is tried again says nothing about what is served, so a `Ready` that is true stays.
@@ -310,38 +309,29 @@ fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]
             return Finding::no(reasons::DEPENDENCY_NOT_READY, message);
         }
     }
-    for api in &object.spec.apis {
-        let Some(group) = groups.iter().find(|group| group.group == api.group) else {
-            return Finding::no(reasons::PROGRESSING, format!("{}: Pending", api.group));
-        };
+    let missing = |api: &&ApiSpec| !groups.iter().any(|group| group.group == api.group);
+    if let Some(api) = object.spec.apis.iter().find(missing) {
+        return Finding::no(reasons::PROGRESSING, format!("{}: Pending", api.group));
+    }
+    // The group that status.migration.phase tells of.
+    if let Some(group) = migration::leading(groups) {
         let phase = migration::phase(group);
-        let rests = phase.is_settled() || phase == MigrationPhase::DryRun;
-        if rests && group.problem.is_none() {
-            continue;
-        }
+        let (name, words) = (&group.group, migration::words(group));
         if phase == MigrationPhase::AwaitingApproval {
             return Finding::no(
                 reasons::AWAITING_APPROVAL,
                 format!(
-                    "{}: copied and verified; set spec.migration.approvedPlan to \
-                     status.migration.planHash to switch",
-                    api.group
+                    "{name}: copied and verified; set spec.migration.approvedPlan to \
+                     status.migration.planHash to switch"
                 ),
             );
         }
-        let message = group
-            .problem
-            .as_ref()
-            .map_or(&group.message, |problem| &problem.message);
-        return Finding::no(
-            reasons::PROGRESSING,
-            format!("{}: {phase}: {message}", api.group),
-        );
-    }
-    let dry = |group: &&GroupStatus| migration::phase(group) == MigrationPhase::DryRun;
-    if let Some(group) = groups.iter().find(dry) {
-        let message = format!("{}: {}", group.group, group.message);
-        return Finding::yes(reasons::DRY_RUN, message);
+        if group.problem.is_some() || !migration::rests(phase) {
+            return Finding::no(reasons::PROGRESSING, format!("{name}: {phase}: {words}"));
+        }
+        if phase == MigrationPhase::DryRun {
+            return Finding::yes(reasons::DRY_RUN, format!("{name}: {words}"));
+        }
     }
     if !conditions.is_true(types::API_SERVICES_REGISTERED) {
         let registered = conditions.get(types::API_SERVICES_REGISTERED);

@@ -281,6 +281,51 @@ fn a_dry_run_that_is_through_is_ready_and_shows_its_plan() {
     assert_eq!((plan.switch_seconds, plan.prune_seconds), (16, None));
 }
 
+fn named(name: &str, phase: Phase, message: &str) -> GroupStatus {
+    GroupStatus {
+        group: name.into(),
+        message: message.into(),
+        ..group(phase, ServedBy::Crd)
+    }
+}
+
+#[test]
+fn phase_and_message_tell_of_the_same_group() {
+    let apis = ["a.example", "b.example", "c.example"]
+        .map(|group| json!({"group": group, "owner": "Server"}));
+    let object = fixtures::object(json!({"apis": apis}));
+    let told = |groups: &[GroupStatus]| {
+        let status = status_of(&object, &applied(true, true, true), groups);
+        let ready = status.conditions.iter().find(|c| c.type_ == types::READY);
+        let migration = status.migration.unwrap();
+        let phase = migration.phase.unwrap().as_str().to_owned();
+        (
+            phase,
+            migration.message.unwrap(),
+            ready.unwrap().message.clone(),
+        )
+    };
+    let mut groups = [
+        named("a.example", Phase::Verifying, "comparing"),
+        named("b.example", Phase::Copying, "copying"),
+        named("c.example", Phase::Completed, "served"),
+    ];
+    let (phase, message, ready) = told(&groups);
+    assert_eq!(
+        (phase.as_str(), message.as_str()),
+        ("Mirroring", "b.example: copying")
+    );
+    assert_eq!(ready, "b.example: Mirroring: copying");
+    // What nobody but a person can mend comes first, wherever its group stands.
+    groups[2].problem = Some(problem(true));
+    let (phase, message, ready) = told(&groups);
+    assert_eq!(
+        (phase.as_str(), message.as_str()),
+        ("Completed", "c.example: somebody else")
+    );
+    assert_eq!(ready, "c.example: somebody else");
+}
+
 #[test]
 fn a_group_that_only_a_person_can_help_stalls() {
     let object = fixtures::object(spec());
