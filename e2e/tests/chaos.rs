@@ -1,5 +1,5 @@
 //! The operator switches the groups to the server and back, again and again, under load and faults:
-//! two rounds with a fixed seed, half an hour with `E2E_FULL`. Of two rounds only what no client may
+//! two rounds with a fixed seed, half an hour on each database with `E2E_FULL`. Of two rounds only what no client may
 //! ever suffer fails the test; of a whole run, everything that a client notices.
 
 #![allow(
@@ -41,8 +41,13 @@ const NEVER: [Flaw; 4] = [
 
 #[rstest]
 #[case::embedded(Database::Embedded)]
+#[case::managed(Database::Managed)]
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_go_there_and_back_unnoticed(#[case] database: Database) {
+    if !full() && !matches!(database, Database::Embedded) {
+        println!("only with E2E_FULL=1");
+        return;
+    }
     let mut options = options(Input::detect(), REPORTS);
     options.cluster.apiservers = 2;
     options.database = database;
