@@ -13,6 +13,7 @@ pub mod config;
 pub mod definition;
 pub mod discovery;
 pub mod document;
+pub mod holds;
 pub mod http;
 pub mod model;
 pub mod mutation;

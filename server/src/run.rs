@@ -19,6 +19,7 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::definition::ResourceDefinition;
+use crate::holds;
 use crate::http::{Check, Health, Limits, Pipeline, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
@@ -157,6 +158,7 @@ async fn serve(
         () = shutdown.requested.cancelled() => return Ok(()),
     }
     background.spawn(sweep(store.clone(), cluster.namespaces.clone(), metrics));
+    background.spawn(holds::end_orphaned(store.clone(), holds::LIMIT));
     let health = health(shutdown, &cluster, certificates);
     let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
     let age = config.connection_age();

@@ -58,8 +58,8 @@ const MARGIN: u64 = 200;
 /// How long the server's changes are waited for.
 const FOLLOW: Duration = Duration::from_secs(10);
 /// How long requests are held at most. After it they are served again, and the way back is tried
-/// again later.
-const HOLD: Duration = Duration::from_secs(5);
+/// again later. The server ends a hold that nobody ends after 5 s.
+const HOLD: Duration = Duration::from_secs(4);
 /// Least and longest time that the caches of the public versions are given beyond that of the door.
 const CACHES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 /// How long the CRDs are waited for at every kube-apiserver.

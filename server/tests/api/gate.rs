@@ -228,3 +228,60 @@ async fn gates_of_other_resources_are_their_own() {
     cluster["kind"] = json!("ClusterPolicyReport");
     server.post(CLUSTER_REPORTS, &cluster).await.expect(201);
 }
+
+/// Who held the requests is dead, or sleeps.
+#[tokio::test]
+async fn a_hold_on_the_way_back_that_nobody_ends_is_ended() {
+    let limit = Duration::from_millis(200);
+    let server = Server::start().await;
+    let fence = json!({"apiVersion": "control.reports-server.io/v1alpha1", "kind": "Fence"});
+    let fence_uri = format!("{CONTROL}/{RESOURCE}/fence");
+    let taken = server.post(&fence_uri, &fence).await.expect(201).json();
+    let token = taken["status"]["token"].as_u64();
+    let hold = |released| GateSpec {
+        state: GateState::Held,
+        released,
+        fence: token,
+        ..GateSpec::default()
+    };
+    server.set_gate_spec(RESOURCE, hold(None)).await;
+    let write = server
+        .request("POST", REPORTS)
+        .json(&report("held"))
+        .user("somebody");
+    let _ending = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(
+        reports_server::holds::end_orphaned(server.store.clone(), limit),
+    ));
+    // It waits, and is served.
+    write.send().await.expect(201);
+    // The sleeper wakes up: it may not say that etcd has everything.
+    let late = json!({"apiVersion": "control.reports-server.io/v1alpha1", "kind": "Gate",
+        "spec": {"state": "Held", "released": true, "fence": token}});
+    let refused = server
+        .put(&format!("{CONTROL}/{RESOURCE}/gate"), &late)
+        .await;
+    refused.expect(409);
+    server.created("served").await;
+}
+
+/// The CRD may serve it by now.
+#[tokio::test]
+async fn a_hold_is_left_alone_where_etcd_has_everything_or_nothing_was_ever_served() {
+    let limit = Duration::from_millis(100);
+    let (released, copied) = tokio::join!(Server::start(), Server::start_closed(|_| {}));
+    let spec = |released| GateSpec {
+        state: GateState::Held,
+        released,
+        ..GateSpec::default()
+    };
+    released.set_gate_spec(RESOURCE, spec(None)).await;
+    released.set_gate_spec(RESOURCE, spec(Some(true))).await;
+    copied.set_gate_spec(RESOURCE, spec(None)).await;
+    for server in [&released, &copied] {
+        let ending = reports_server::holds::end_orphaned(server.store.clone(), limit);
+        let ended = tokio::time::timeout(limit * 5, ending).await;
+        assert!(ended.is_err(), "it goes on for ever");
+        let gate = server.get(&format!("{CONTROL}/{RESOURCE}/gate")).await;
+        assert_eq!(gate.expect(200).json()["spec"]["state"], "Held");
+    }
+}
