@@ -18,6 +18,8 @@ use crate::{
 /// Namespace and name of the Service.
 const NAMESPACE: &str = "reports-server";
 const PORT: u16 = 8443;
+/// How the line begins with which a migration tells the most memory that it had resident.
+pub const PEAK_MEMORY: &str = "peak memory";
 /// Longest time of one migration.
 pub const LIMIT: Duration = Duration::from_mins(3);
 
@@ -233,6 +235,17 @@ impl Migration {
         // The last line that a migration prints is its status.
         let done = log.lines().any(|line| line.starts_with('['));
         Ok(Ended { done, how, log })
+    }
+}
+
+impl Ended {
+    /// The most memory that the migration had resident, in KiB; `None` where it did not come to its
+    /// end.
+    #[must_use]
+    pub fn peak_memory(&self) -> Option<u64> {
+        let lines = &mut self.log.lines();
+        let told = lines.find_map(|line| line.strip_prefix(PEAK_MEMORY))?;
+        told.trim().strip_suffix(" KiB")?.parse().ok()
     }
 }
 

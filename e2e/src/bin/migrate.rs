@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use clap::Parser;
+use e2e::processes::PEAK_MEMORY;
 use futures::StreamExt;
 use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
@@ -95,11 +96,23 @@ async fn main() -> anyhow::Result<()> {
             }
         }
         if all.iter().all(|status| status.phase == goal) {
+            if let Some(kib) = peak_memory() {
+                println!("{PEAK_MEMORY} {kib} KiB");
+            }
             println!("{all:?}");
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// The most resident memory that this process has had, in KiB.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
