@@ -15,6 +15,8 @@ use super::spec::{
 
 /// Reports in a page of a list, and in a batch of an import.
 pub const PAGE_SIZE: u32 = 250;
+/// Deletions of a prune, and writes of a way back, at the same time.
+pub const CONCURRENCY: u32 = 16;
 /// Requests of a migration to the kube-apiserver in a second.
 pub const MAX_REQUESTS_PER_SECOND: u32 = 50;
 /// How long the API is watched after the switch.
@@ -43,6 +45,9 @@ pub const CERT_VALIDITY: Duration = Duration::from_hours(90 * 24);
 pub struct Effective {
     /// `migration.approval`
     pub approval: Approval,
+    /// `migration.concurrency`
+    #[schemars(with = "i32")]
+    pub concurrency: u32,
     /// `migration.pageSize`
     #[schemars(with = "i32")]
     pub page_size: u32,
@@ -136,6 +141,7 @@ impl Effective {
         };
         Self {
             approval: migration.approval.unwrap_or_default(),
+            concurrency: positive(migration.concurrency, CONCURRENCY),
             page_size: positive(migration.page_size, PAGE_SIZE),
             max_requests_per_second: positive(
                 migration.max_requests_per_second,
@@ -250,12 +256,12 @@ mod tests {
     #[test]
     fn given_values_win() {
         let effective = effective(json!({
-            "migration": {"soak": "1m30s", "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
+            "migration": {"soak": "1m30s", "concurrency": 2, "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
             "server": {"logging": {"level": "Debug"}},
             "tls": {"operator": {"certValidity": "30h", "renewBefore": "500ms"}},
         }));
         assert_eq!(effective.soak, Duration::from_secs(90));
-        assert_eq!(effective.page_size, 500);
+        assert_eq!((effective.page_size, effective.concurrency), (500, 2));
         assert_eq!(effective.source_policy, SourcePolicy::Keep);
         assert_eq!(effective.source_after, Duration::ZERO);
         assert_eq!(effective.log_level.as_flag(), "debug");

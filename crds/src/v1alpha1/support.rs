@@ -14,7 +14,6 @@ pub const NOT_SUPPORTED: &str = "not supported in this version";
 
 /// Every path that [`unsupported_fields`] can name; the field reference marks them.
 pub const UNSUPPORTED_PATHS: &[&str] = &[
-    "spec.migration.concurrency",
     "spec.migration.verification",
     "spec.migration.drainWindow",
     "spec.tls.mode",
@@ -114,7 +113,7 @@ impl Found {
             approval: _,
             approved_plan: _,
             dry_run: _,
-            concurrency,
+            concurrency: _,
             page_size: _,
             max_requests_per_second: _,
             verification,
@@ -123,7 +122,6 @@ impl Found {
             on_failure: _,
             source: _,
         } = spec;
-        self.when("spec.migration.concurrency", concurrency.is_some());
         let sample = *verification == Some(Verification::Sample);
         self.value_when("spec.migration.verification", sample, Some("Sample"));
         self.when("spec.migration.drainWindow", drain_window.is_some());
@@ -191,7 +189,7 @@ mod tests {
             "suspend": false,
             "apis": [{"group": "wgpolicyk8s.io", "owner": "Server"}],
             "migration": {"approval": "Manual", "approvedPlan": "sha256:0", "pageSize": 100,
-                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": true,
+                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": true, "concurrency": 2,
                 "verification": "Full", "source": {"policy": "Prune", "after": "24h"}},
             "database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi"}}},
             "clusterIdentity": {"id": "a"},
@@ -209,7 +207,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"migration": {"concurrency": 2}}), "spec.migration.concurrency: ")]
     #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
     #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
@@ -226,7 +223,7 @@ mod tests {
     fn all_of_them_are_named_at_once_and_are_in_the_list() {
         let spec = json!({
             "targetNamespace": "reports-server",
-            "migration": {"concurrency": 2, "verification": "Sample",
+            "migration": { "verification": "Sample",
                 "drainWindow": "1m"},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},

@@ -95,6 +95,7 @@ pub async fn targets(
         settings: Settings {
             page_size: effective.page_size,
             max_requests_per_second: Some(effective.max_requests_per_second),
+            concurrency: effective.concurrency,
             ..Settings::default()
         },
     };

@@ -417,6 +417,7 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
     migration::Settings {
         page_size: effective.page_size,
         max_requests_per_second: Some(effective.max_requests_per_second),
+        concurrency: effective.concurrency,
         approval: match effective.approval {
             Approval::Automatic => migration::Approval::Automatic,
             Approval::Manual => migration::Approval::Manual,

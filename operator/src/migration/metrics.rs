@@ -17,6 +17,12 @@ struct StepLabels {
     step: &'static str,
 }
 
+/// Label of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    group: String,
+}
+
 /// Labels of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResourceLabels {
@@ -32,6 +38,7 @@ pub struct Metrics {
     hold_seconds: Family<ResourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     copied: Family<ResourceLabels, Counter>,
     pruned: Family<ResourceLabels, Counter>,
+    prune_concurrency: Family<GroupLabels, Gauge>,
 }
 
 impl Metrics {
@@ -45,6 +52,7 @@ impl Metrics {
             hold_seconds: Family::default(),
             copied: Family::default(),
             pruned: Family::default(),
+            prune_concurrency: Family::default(),
         };
         registry.register(
             "migration_steps_started",
@@ -76,6 +84,11 @@ impl Metrics {
             "Copies deleted from etcd, by API group and resource",
             metrics.pruned.clone(),
         );
+        registry.register(
+            "migration_prune_concurrency",
+            "Deletions that may be under way at once in a prune, by API group",
+            metrics.prune_concurrency.clone(),
+        );
         metrics
     }
 
@@ -103,6 +116,13 @@ impl Metrics {
         self.copied
             .get_or_create(&resource_labels(group, resource))
             .inc_by(items);
+    }
+
+    pub(super) fn prune_concurrency(&self, group: &str, limit: u32) {
+        let group = group.to_owned();
+        self.prune_concurrency
+            .get_or_create(&GroupLabels { group })
+            .set(i64::from(limit));
     }
 
     pub(super) fn pruned(&self, group: &str, resource: &str, objects: u64) {

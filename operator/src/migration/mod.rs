@@ -44,6 +44,7 @@ mod stillness;
 mod supervisor;
 mod switch;
 mod target;
+mod throttle;
 mod verify;
 mod wire;
 mod writeback;

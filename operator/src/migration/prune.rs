@@ -26,12 +26,11 @@ use super::{
     report::Left,
     settle, soak,
     status::Pruned,
+    throttle::Throttle,
     wire::{Wire, WireError, collection, object},
 };
 use crate::apiservice::PRUNED_AT;
 
-/// Deletions under way at the same time.
-const CONCURRENCY: usize = 16;
 /// How long one request is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
@@ -164,13 +163,14 @@ async fn one(
     let pinned = pinned(cx, resource, wire).await?;
     copies.retain(|copy| !pinned.contains(&key_of(copy)));
     progress.show(cx, 0);
+    let throttle = Throttle::new(cx.target.settings.concurrency);
     for part in copies.chunks(cx.target.settings.page_size.max(1) as usize) {
         let deletions: Vec<_> = part
             .iter()
-            .map(|copy| delete_paced(cx, resource, wire, copy).boxed())
+            .map(|copy| delete_paced(cx, resource, (wire, &throttle), copy).boxed())
             .collect();
         let outcomes: Vec<_> = stream::iter(deletions)
-            .buffer_unordered(CONCURRENCY)
+            .buffer_unordered(cx.target.settings.concurrency.max(1) as usize)
             .collect()
             .await;
         let mut gone = Vec::new();
@@ -182,6 +182,9 @@ async fn one(
                 Err(error) => failed = Some(error),
             }
         }
+        cx.deps
+            .metrics
+            .prune_concurrency(&cx.target.group, throttle.limit());
         forget(cx, resource, &gone).await?;
         progress.gone(cx, resource, gone.len() as u64);
         if let Some(error) = failed {
@@ -205,11 +208,11 @@ fn key_of(copy: &DigestItem) -> Key {
 async fn delete_paced<'a>(
     cx: &Cx,
     resource: &Resource,
-    wire: &Wire,
+    (wire, throttle): (&Wire, &Throttle),
     copy: &'a DigestItem,
 ) -> Result<(&'a DigestItem, Outcome), WireError> {
     cx.pacer.turn().await;
-    delete(cx, resource, wire, copy)
+    delete(cx, resource, (wire, throttle), copy)
         .await
         .map(|outcome| (copy, outcome))
 }
@@ -236,7 +239,7 @@ async fn pinned(cx: &Cx, resource: &Resource, wire: &Wire) -> Result<HashSet<Key
 async fn delete(
     cx: &Cx,
     resource: &Resource,
-    wire: &Wire,
+    (wire, throttle): (&Wire, &Throttle),
     copy: &DigestItem,
 ) -> Result<Outcome, WireError> {
     let (namespace, name) = (&copy.namespace, &copy.name);
@@ -250,7 +253,8 @@ async fn delete(
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
         "propagationPolicy": "Background",
         "preconditions": {"uid": copy.uid, "resourceVersion": copy.resource_version}});
-    match retry(PATIENCE, || acts::delete(wire, &path, &options)).await {
+    let call = || throttle.through(acts::delete(wire, &path, &options));
+    match retry(PATIENCE, call).await {
         Ok(()) => Ok(Outcome::Gone),
         Err(e) if e.code() == Some(404) => Ok(Outcome::Gone),
         Err(e) if e.code() == Some(409) => Ok(Outcome::Left),

@@ -90,6 +90,8 @@ pub struct Settings {
     pub page_size: u32,
     /// Bound on list pages, imports and deletions a second; none when absent.
     pub max_requests_per_second: Option<u32>,
+    /// Deletions in a prune, and writes on the way back, at once; 1 to 64.
+    pub concurrency: u32,
     /// See [`Approval`].
     pub approval: Approval,
     /// Nothing is switched and nothing deleted from etcd.
@@ -113,6 +115,7 @@ impl Default for Settings {
         Self {
             page_size: 250,
             max_requests_per_second: None,
+            concurrency: 16,
             approval: Approval::Automatic,
             dry_run: false,
             approved_plan: None,

@@ -30,8 +30,6 @@ use super::{
     wire::{Wire, WireError, collection, object, query},
 };
 
-/// Writes under way at the same time.
-const CONCURRENCY: usize = 16;
 /// How long one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How often a write is repeated because etcd's copy has changed under it.
@@ -314,7 +312,7 @@ impl<'a> Writer<'a> {
             .boxed()
         });
         let all: Vec<_> = stream::iter(all)
-            .buffer_unordered(CONCURRENCY)
+            .buffer_unordered(self.cx.target.settings.concurrency.max(1) as usize)
             .collect()
             .await;
         let mut made = Vec::new();

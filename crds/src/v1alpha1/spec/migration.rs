@@ -29,7 +29,8 @@ pub struct MigrationSpec {
     /// way back is not kept from anything. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
-    /// Requests to the kube-apiserver at the same time.
+    /// Most deletions of a prune, and most writes of a way back, at the same time. A prune stays
+    /// below it while the kube-apiserver refuses requests or answers slowly. Default: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: Option<i32>,
