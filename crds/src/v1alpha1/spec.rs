@@ -25,7 +25,7 @@ pub use tls::{
     CertManagerSpec, IssuerReference, OperatorTlsSpec, ProvidedTlsSpec, TlsMode, TlsSpec,
 };
 
-use kube::{CustomResource, KubeSchema, core::Duration};
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -123,10 +123,6 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<MonitoringSpec>,
 
-    /// What the operator does on its own when the server fails.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub healing: Option<HealingSpec>,
-
     /// Whether the operator adapts resources to the load it sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningSpec>,
@@ -211,32 +207,6 @@ pub struct MonitoringSpec {
     /// Whether a `ConfigMap` with a Grafana dashboard is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grafana_dashboard: Option<bool>,
-}
-
-/// What the operator does on its own when the server fails.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HealingSpec {
-    /// Giving the APIs back to the CRDs while the server cannot answer.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        rename = "fallbackToCRD"
-    )]
-    pub fallback_to_crd: Option<FallbackSpec>,
-}
-
-/// Giving the APIs back to the CRDs while the server cannot answer.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FallbackSpec {
-    /// Whether the fallback is used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// How long the server must have failed, such as `10m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::schema::duration")]
-    pub after: Option<Duration>,
 }
 
 /// Whether the operator adapts resources to the load it sees.

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::spec::{
-    HealingSpec, MigrationSpec, MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec, Verification,
+    MigrationSpec, MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec, Verification,
 };
 
 /// What a refused field is told.
@@ -23,7 +23,6 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.monitoring.serviceMonitor",
     "spec.monitoring.prometheusRule",
     "spec.monitoring.grafanaDashboard",
-    "spec.healing.fallbackToCRD.enabled",
     "spec.tuning.enabled",
 ];
 
@@ -59,7 +58,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         tls,
         network_policy,
         monitoring,
-        healing,
         tuning,
         deletion_policy: _,
     } = spec;
@@ -74,9 +72,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
     found.when("spec.networkPolicy.enabled", asked(network_policy));
     if let Some(monitoring) = monitoring {
         found.monitoring(monitoring);
-    }
-    if let Some(healing) = healing {
-        found.healing(healing);
     }
     let tuning_enabled = tuning.as_ref().and_then(|tuning| tuning.enabled);
     found.when("spec.tuning.enabled", asked(tuning_enabled));
@@ -157,14 +152,6 @@ impl Found {
             asked(*grafana_dashboard),
         );
     }
-
-    fn healing(&mut self, spec: &HealingSpec) {
-        let HealingSpec { fallback_to_crd } = spec;
-        let enabled = fallback_to_crd
-            .as_ref()
-            .and_then(|fallback| fallback.enabled);
-        self.when("spec.healing.fallbackToCRD.enabled", asked(enabled));
-    }
 }
 
 #[cfg(test)]
@@ -200,7 +187,7 @@ mod tests {
             "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
             "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
             "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
-            "healing": {"fallbackToCRD": {"enabled": false}}, "tuning": {"enabled": false},
+            "tuning": {"enabled": false},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
         }));
         assert_eq!(found, Vec::<String>::new());
@@ -213,7 +200,6 @@ mod tests {
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
     #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
     #[case(json!({"monitoring": {"prometheusRule": true}}), "spec.monitoring.prometheusRule: ")]
-    #[case(json!({"healing": {"fallbackToCRD": {"enabled": true}}}), "spec.healing.fallbackToCRD.enabled: ")]
     #[case(json!({"tuning": {"enabled": true}}), "spec.tuning.enabled: ")]
     fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
         assert_eq!(refused(spec), [format!("{start}{NOT_SUPPORTED}")]);
@@ -230,7 +216,6 @@ mod tests {
             "networkPolicy": {"enabled": true},
             "monitoring": {"serviceMonitor": true, "prometheusRule": true,
                 "grafanaDashboard": true},
-            "healing": {"fallbackToCRD": {"enabled": true}},
             "tuning": {"enabled": true},
         });
         let spec = serde_json::from_value(spec).unwrap();
