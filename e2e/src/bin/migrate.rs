@@ -149,11 +149,13 @@ fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
 
 fn describe(status: &GroupStatus) -> String {
     let step = status.step.map_or("-", |s| s.as_str());
-    let problem = status.problem.as_ref().map_or("", |p| p.reason);
-    format!(
-        "{} {} {step} {problem} {}",
-        status.group,
-        status.phase.as_str(),
-        status.message
-    )
+    let (reason, message) = match &status.problem {
+        Some(problem) if problem.stalled => {
+            (format!("{} (stalled)", problem.reason), &problem.message)
+        }
+        Some(problem) => (problem.reason.to_owned(), &problem.message),
+        None => (String::new(), &status.message),
+    };
+    let phase = status.phase.as_str();
+    format!("{} {phase} {step} {reason} {message}", status.group)
 }

@@ -1,0 +1,214 @@
+//! Others at work on what a migration needs: a GitOps tool that applies the CRDs again and again, and
+//! somebody who deletes the APIService. On a control plane with two kube-apiservers.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use e2e::{
+    processes::{LIMIT, Migration, Processes},
+    reports::{Owner, ReportKind},
+    takeover::GROUPS,
+    witness::State,
+};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    runtime::wait::await_condition,
+};
+use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+
+const REPORTS: usize = 100;
+/// How often the CRDs are applied, and who does.
+const APPLIED_EVERY: Duration = Duration::from_secs(2);
+const GITOPS: &str = "gitops";
+/// How long an APIService may be away.
+const RETAKEN_WITHIN: Duration = Duration::from_secs(2);
+const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
+const PAUSE: Duration = Duration::from_millis(50);
+
+async fn start() -> (Processes, impl Sized) {
+    let processes = Processes::start(&GROUPS[..1], REPORTS, false)
+        .await
+        .unwrap();
+    let server = processes.serve().unwrap();
+    processes.register().await.unwrap();
+    (processes, server)
+}
+
+fn log(migration: &Migration) -> String {
+    std::fs::read_to_string(migration.process.log()).unwrap_or_default()
+}
+
+async fn says(migration: &Migration, words: &[&str]) -> String {
+    let found = async {
+        loop {
+            let log = log(migration);
+            let line = log
+                .lines()
+                .find(|line| words.iter().all(|word| line.contains(word)));
+            if let Some(line) = line {
+                return line.to_owned();
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let found = tokio::time::timeout(LIMIT, found).await;
+    found.unwrap_or_else(|_| panic!("no {words:?} in {}", log(migration)))
+}
+
+/// Puts the versions of the group's CRDs to what they are now, every now and then.
+async fn apply_again_and_again(client: &Client) -> AbortOnDropHandle<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut shipped = Vec::new();
+    for name in ["policyreports", "clusterpolicyreports"] {
+        let crd = crds.get(&format!("{name}.{}", GROUPS[0])).await.unwrap();
+        shipped.push((crd.metadata.name.unwrap(), json!(crd.spec.versions)));
+    }
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let params = PatchParams {
+            field_manager: Some(GITOPS.to_owned()),
+            ..PatchParams::default()
+        };
+        loop {
+            for (name, versions) in &shipped {
+                let patch = Patch::Merge(json!({"spec": {"versions": versions}}));
+                crds.patch(name, &params, &patch).await.unwrap();
+            }
+            tokio::time::sleep(APPLIED_EVERY).await;
+        }
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn crds_that_are_applied_in_a_loop_are_named_and_nothing_is_lost() {
+    let (processes, _server) = start().await;
+    let there = processes.migrate("there", None, &["--keep"]).unwrap();
+    let there = there.ended(LIMIT).await.unwrap();
+    assert!(there.done, "{}", there.log);
+    let client = processes.cluster.client().await.unwrap();
+    let before = State::read(&client).await.unwrap();
+
+    let applied = apply_again_and_again(&client).await;
+    let back = processes.migrate("back", None, &["--back"]).unwrap();
+    let line = says(&back, &["CRDReapplied (stalled)", GITOPS]).await;
+    for word in ["/spec/versions", "ignoreDifferences"] {
+        assert!(line.contains(word), "{line}");
+    }
+    // Meanwhile the server serves.
+    let now = State::read(&client).await.unwrap();
+    assert_eq!(now.0, before.0);
+    drop(applied);
+    let back = back.ended(LIMIT).await.unwrap();
+    assert!(back.done, "{}", back.log);
+    let after = State::read(&client).await.unwrap();
+    let contents = |state: &State| {
+        let objects = state.0.iter();
+        let content = objects.map(|(key, object)| (key.clone(), object.content.clone()));
+        content.collect::<Vec<_>>()
+    };
+    assert_eq!(contents(&after), contents(&before));
+}
+
+fn is_ours(service: Option<&APIService>) -> bool {
+    let spec = service.and_then(|service| service.spec.as_ref());
+    spec.is_some_and(|spec| spec.service.is_some())
+}
+
+/// Creates reports one after the other; gives the names of those that were acknowledged.
+async fn create_until(
+    reports: &Api<DynamicObject>,
+    template: &Value,
+    end: &tokio::sync::watch::Receiver<bool>,
+) -> BTreeSet<String> {
+    let mut acknowledged = BTreeSet::new();
+    for number in 0.. {
+        if *end.borrow() {
+            break;
+        }
+        let name = format!("written-{number}");
+        let mut report = template.clone();
+        report["metadata"]["name"] = json!(name);
+        let report = serde_json::from_value(report).unwrap();
+        let created = reports.create(&PostParams::default(), &report).await;
+        if created.is_ok() {
+            acknowledged.insert(name);
+        }
+    }
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_is_lost() {
+    let (processes, _server) = start().await;
+    let serving = processes
+        .migrate("serving", None, &["--keep", "--soak", "600"])
+        .unwrap();
+    says(&serving, &["Soak"]).await;
+    let client = processes.cluster.client().await.unwrap();
+    let services: Api<APIService> = Api::all(client.clone());
+    let kind = ReportKind::PolicyReport;
+    let reports = Api::namespaced_with(client.clone(), "team-00", &kind.api_resource());
+    let owner = Owner {
+        namespace: "team-00".to_owned(),
+        uid: String::new(),
+    };
+    let mut template = processes.corpus.report(kind, 0, &owner);
+    template["metadata"] = json!({"namespace": "team-00"});
+    let (end, ended) = tokio::sync::watch::channel(false);
+    let writing = create_until(&reports, &template, &ended);
+    let meddling = async {
+        let gone = Instant::now();
+        let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
+        deleted.unwrap();
+        let ours = await_condition(services.clone(), API_SERVICE, is_ours);
+        tokio::time::timeout(LIMIT, ours).await.unwrap().unwrap();
+        let away = gone.elapsed();
+        // What was written to etcd meanwhile has come to the server when the group is settled.
+        let settled = await_settled(&client);
+        tokio::time::timeout(LIMIT, settled).await.unwrap();
+        end.send_replace(true);
+        away
+    };
+    let (acknowledged, away) = tokio::join!(writing, meddling);
+    println!("away for {away:?}, {} acknowledged", acknowledged.len());
+    assert!(away <= RETAKEN_WITHIN, "{away:?}");
+    assert!(!acknowledged.is_empty());
+    let state = State::read(&client).await.unwrap();
+    let there: BTreeSet<&String> = state.0.keys().map(|(_, (_, name))| name).collect();
+    let lost: Vec<_> = acknowledged
+        .iter()
+        .filter(|name| !there.contains(name))
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+async fn await_settled(client: &Client) {
+    let stored = "/apis/control.reports-server.io/v1alpha1/storedresources";
+    loop {
+        let request = http::Request::get(stored).body(Vec::new()).unwrap();
+        let list: Value = client.request(request).await.unwrap();
+        let mut all = list["items"].as_array().unwrap().iter();
+        let settled = all.all(|one| {
+            let status = &one["status"];
+            status["settled"] == true && status["gate"] == "Open"
+        });
+        if settled {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
