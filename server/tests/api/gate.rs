@@ -236,8 +236,8 @@ async fn a_hold_on_the_way_back_that_nobody_ends_is_ended() {
     let server = Server::start().await;
     let fence = json!({"apiVersion": "control.reports-server.io/v1alpha1", "kind": "Fence"});
     let fence_uri = format!("{CONTROL}/{RESOURCE}/fence");
-    let taken = server.post(&fence_uri, &fence).await.expect(201).json();
-    let token = taken["status"]["token"].as_u64();
+    let answer = server.post(&fence_uri, &fence).await.expect(201).json();
+    let token = answer["status"]["token"].as_u64();
     let hold = |released| GateSpec {
         state: GateState::Held,
         released,
