@@ -32,8 +32,9 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 const REPORTS: usize = 100;
-/// How often the CRDs are applied, and who does.
-const APPLIED_EVERY: Duration = Duration::from_secs(2);
+/// How often the CRDs are applied, and who does. The door takes a second to open and the rest of the
+/// way back is done in less than half of one, so a longer pause lets it through now and then.
+const APPLIED_EVERY: Duration = Duration::from_millis(250);
 const GITOPS: &str = "gitops";
 /// How long an APIService may be away.
 const RETAKEN_WITHIN: Duration = Duration::from_secs(2);
