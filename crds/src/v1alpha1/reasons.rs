@@ -57,6 +57,9 @@ pub const SWITCHED: &str = "Switched";
 pub const STRAGGLER: &str = "Straggler";
 /// Writes that reached etcd while the server was in charge gave way to the server's own.
 pub const WRITES_DROPPED: &str = "WritesDropped";
+/// The group was taken over from another server, whose versions are not ours; the message says what
+/// has to be restarted.
+pub const VERSIONS_RESTARTED: &str = "VersionsRestarted";
 /// The soak found the API unwell.
 pub const SOAK_FAILED: &str = "SoakFailed";
 /// The copies in etcd are being deleted.

@@ -13,8 +13,8 @@ use futures::StreamExt;
 use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
 use reports_server_operator::migration::{
-    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, ServiceRef, Settings,
-    SourcePolicy, Stillness, Supervisor,
+    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor, ServiceRef,
+    Settings, SourcePolicy, Stillness, Supervisor,
 };
 
 #[derive(Parser)]
@@ -22,6 +22,10 @@ struct Args {
     /// API groups.
     #[arg(long, required = true)]
     group: Vec<String>,
+    /// Service of another server to take the groups over from: NAMESPACE/NAME. Its `ServiceAccount`
+    /// has the same name.
+    #[arg(long)]
+    from: Option<String>,
     /// Give the groups back to their CRDs.
     #[arg(long)]
     back: bool,
@@ -115,6 +119,17 @@ fn peak_memory() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
+fn predecessor(service: &str) -> anyhow::Result<Predecessor> {
+    let (namespace, name) = service
+        .split_once('/')
+        .context("--from is not NAMESPACE/NAME")?;
+    Ok(Predecessor {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        user: format!("system:serviceaccount:{namespace}:{name}"),
+    })
+}
+
 fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
     let after = Duration::ZERO;
     Ok(GroupTarget {
@@ -124,6 +139,7 @@ fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
         } else {
             ApiOwner::Server
         },
+        predecessor: args.from.as_deref().map(predecessor).transpose()?,
         service: ServiceRef {
             namespace: args.namespace.clone(),
             name: args.service.clone(),

@@ -275,6 +275,7 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
     checks::namespace(&spec.target_namespace, facts.namespace)?;
 
     let names = Names::new(&name);
+    checks::sources(spec, &names)?;
     checks::pods(spec, &names)?;
     let confirmed = object
         .annotations()

@@ -17,6 +17,7 @@ use super::{
     notes,
     observed::Observed,
     plan::{self, Action, SwitchFrom},
+    predecessor,
     prune::{self, PruneError},
     revisions,
     settle::{self, SettleError},
@@ -145,11 +146,18 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
         Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
         Action::Reopen => {
-            let were_open = o.resources.iter().filter(|r| r.is_to_reopen());
+            // What a predecessor had was there before the first gate was opened.
+            let prepared = o.notes.can_return;
+            let were_open = o.resources.iter().filter(|r| prepared || r.is_to_reopen());
             let opened = acts::set_gates(cx, were_open, GateState::Open, None);
             cx.step(step, opened).boxed().await?;
         }
         Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
+        Action::Settle if o.notes.taken_from.is_some() => {
+            cx.step(step, predecessor::switch::settle(cx, o, live))
+                .boxed()
+                .await?;
+        }
         Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,

@@ -7,6 +7,7 @@
 mod act;
 mod actor;
 mod acts;
+mod admission;
 mod attention;
 mod back;
 mod control;
@@ -30,6 +31,7 @@ mod observe;
 mod observed;
 mod pages;
 mod plan;
+mod predecessor;
 mod preflight;
 mod prune;
 mod recover;
@@ -59,6 +61,6 @@ pub use step::StepName;
 pub use stillness::Stillness;
 pub use supervisor::{Deps, Supervisor};
 pub use target::{
-    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, ServiceRef, Settings,
-    SourcePolicy,
+    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, Predecessor, ServiceRef,
+    Settings, SourcePolicy,
 };

@@ -22,6 +22,7 @@ use super::{
     mirror::{self, WatchState},
     observed::Observed,
     plan::SwitchFrom,
+    predecessor::{self, CopyError, guard},
     recover::{self, RecoverError},
     revisions,
     status::Dropped,
@@ -66,6 +67,9 @@ pub enum SwitchError {
     /// What the mirrors lost could not be fetched.
     #[error(transparent)]
     Recover(#[from] RecoverError),
+    /// The copy of what a predecessor has.
+    #[error(transparent)]
+    Copy(Box<CopyError>),
     /// A mirror is not following right now.
     #[error("the watch on {0} is being resumed; the switch waits for it")]
     NotFollowing(String),
@@ -84,6 +88,12 @@ pub enum SwitchError {
     },
 }
 
+impl From<CopyError> for SwitchError {
+    fn from(error: CopyError) -> Self {
+        Self::Copy(Box::new(error))
+    }
+}
+
 /// Carries the switch out from where it stands.
 ///
 /// # Errors
@@ -94,6 +104,9 @@ pub async fn run(
     live: &mut Live,
     from: SwitchFrom,
 ) -> Result<(), SwitchError> {
+    if o.predecessor.is_some() {
+        return predecessor::switch::run(cx, o, live).await;
+    }
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     door_io::guard(cx).await?;
     let _still = cx.still().await;
@@ -158,7 +171,10 @@ pub async fn run(
 }
 
 /// Makes the end of every mirror's watch final; all of them, or none.
-fn seal(live: &Live) -> Result<(), SwitchError> {
+///
+/// # Errors
+/// [`SwitchError::NotFollowing`].
+pub fn seal(live: &Live) -> Result<(), SwitchError> {
     live.running
         .values()
         .for_each(|running| running.mirror.seal(true));
@@ -208,7 +224,10 @@ async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError
 }
 
 /// 4c: every kube-apiserver answers from our server, for every version.
-async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
+///
+/// # Errors
+/// [`SwitchError::NotConfirmed`] after some time.
+pub async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
     let each = o.versions.iter().map(|v| {
         async move {
             let path = format!("/apis/{}/{}", cx.target.group, v.name);
@@ -369,13 +388,18 @@ async fn open(
     Ok(())
 }
 
-/// Gives the APIServices back although they are switched, because nothing was opened: etcd still
-/// has everything.
+/// Gives the APIServices back although they are switched, because nothing was opened: etcd, or the
+/// predecessor, still has everything.
 ///
 /// # Errors
 /// See [`WireError`].
 pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    acts::release(cx, o).await?;
+    if o.predecessor.is_some() || o.notes.can_return {
+        acts::return_to_predecessor(cx, o).await?;
+        guard::lift(cx).await?;
+    } else {
+        acts::release(cx, o).await?;
+    }
     acts::set_gates(cx, &o.resources, GateState::Closed, None).await
 }
 

@@ -51,6 +51,25 @@ pub struct ServiceRef {
     pub port: u16,
 }
 
+/// An aggregated API server that a group may be taken over from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predecessor {
+    /// Namespace of its Service.
+    pub namespace: String,
+    /// Name of its Service.
+    pub name: String,
+    /// The user that it is to the kube-apiserver. It may not lead the APIServices back to itself.
+    pub user: String,
+}
+
+impl Predecessor {
+    /// Its Service as `namespace/name`.
+    #[must_use]
+    pub fn service(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 /// Whether a verified copy is switched at once or waits for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
@@ -136,6 +155,8 @@ pub struct GroupTarget {
     /// Who shall serve it. For a deletion with `apis: Restore` this is [`ApiOwner::Crd`], kept
     /// until the status says [`super::Phase::RolledBack`].
     pub owner: ApiOwner,
+    /// The server that may answer for the group now, where that is not the CRD.
+    pub predecessor: Option<Predecessor>,
     /// The Service of our server.
     pub service: ServiceRef,
     /// CA bundle (PEM) that the kube-aggregator verifies our server with.

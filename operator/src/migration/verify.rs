@@ -159,7 +159,9 @@ async fn list_once(source: &Source) -> Result<(Snapshot, u64), WireError> {
     }
 }
 
-fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
+/// What a comparison of two equal sides comes to.
+#[must_use]
+pub fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
     let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);
     let equal: BTreeMap<&Key, &Side> = etcd.iter().filter(same).collect();
     let mut hasher = Sha256::new();

@@ -123,6 +123,24 @@ pub(super) fn groups(spec: &ReportsServerSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A group is taken over from another server than its own.
+pub(super) fn sources(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {
+    for (index, api) in spec.apis.iter().enumerate() {
+        let Some(from) = api.from.as_ref().map(|from| &from.server) else {
+            continue;
+        };
+        if from.namespace == spec.target_namespace && from.name == names.server() {
+            let message = format!(
+                "spec.apis[{index}].from.server: {}/{} is the Service of this ReportsServer; name \
+                 the one that the APIServices of {} point to now",
+                from.namespace, from.name, api.group
+            );
+            return refuse(reasons::INVALID_SPEC, message);
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn lifetimes(effective: &Effective) -> Result<(), Refusal> {
     let (ca, leaf) = (effective.ca_validity, effective.cert_validity);
     if ca < leaf * 2 {
