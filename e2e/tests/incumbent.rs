@@ -20,7 +20,7 @@ use e2e::{
     takeover::{GROUPS, load},
     witness::strict_client,
 };
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
     Api, Client,
@@ -331,12 +331,9 @@ async fn restart(ground: &mut Ground, stored: &Objects) {
     incumbent.says("checking APIServices").await.unwrap();
     nothing(&ground.objects().await.differences(stored, false));
     // It may not start where it is refused its APIServices.
-    let gone_on = incumbent.says("Serving securely").fuse();
-    let ended = incumbent.ended().fuse();
-    futures::pin_mut!(gone_on, ended);
-    futures::select! {
-        said = gone_on => said.unwrap(),
-        ended = ended => ended.unwrap(),
+    tokio::select! {
+        said = incumbent.says("Serving securely") => said.unwrap(),
+        ended = incumbent.ended() => ended.unwrap(),
     }
     assert!(
         ground.is_ours().await,

@@ -15,7 +15,7 @@ pub use crate::cluster::incumbent as parts;
 pub use ledger::{Account, Ledger};
 pub use manifests::Manifests;
 pub use objects::{Key, Objects, kinds, list};
-pub use server::{Incumbent, api_services, leads_to};
+pub use server::{Incumbent, api_services, leads_to, serving};
 pub use writers::Writers;
 
 /// Name of its Service, its `ServiceAccount`, its roles, and of their namespace.
@@ -48,6 +48,14 @@ pub enum IncumbentError {
         doing: &'static str,
         /// What the kube-apiserver or the connection said.
         source: kube::Error,
+    },
+    /// An APIService cannot be followed.
+    #[error("APIService {name}: {source}")]
+    Wait {
+        /// Its name.
+        name: String,
+        /// What the kube-apiserver or the connection said.
+        source: kube::runtime::wait::Error,
     },
     /// A state was not reached.
     #[error("{what} was not reached within {limit:?}; the incumbent's log ends with:\n{log}")]

@@ -137,25 +137,12 @@ impl Incumbent {
             .unwrap_or_default()
     }
 
-    /// Waits until the APIServices lead to it and every kube-apiserver answers from it.
+    /// As [`serving`].
     ///
     /// # Errors
-    /// When that takes too long.
+    /// When that takes too long; its log says why.
     pub async fn available(&self, cluster: &Cluster) -> Result<(), IncumbentError> {
-        let client = cluster.client().await?;
-        let services: Api<APIService> = Api::all(client);
-        for name in api_services() {
-            let leads = await_condition(services.clone(), &name, |service: Option<&APIService>| {
-                service.is_some_and(|service| leads_to(service, NAME) && is_available(service))
-            });
-            let reached = self.within(&format!("APIService {name}"), leads).await?;
-            reached.map_err(|error| IncumbentError::Manifests(error.to_string()))?;
-        }
-        for index in 0..cluster.apiservers() {
-            let client = cluster.client_of(index).await?;
-            self.within("an answer to a list", answers(&client)).await?;
-        }
-        Ok(())
+        self.within("an answer from it", serves(cluster)).await?
     }
 
     /// Waits until it has ended by itself.
@@ -241,6 +228,38 @@ impl Incumbent {
         }
         Ok(versions)
     }
+}
+
+/// Waits until the APIServices lead to the incumbent and every kube-apiserver answers from it.
+///
+/// # Errors
+/// When that takes too long.
+pub async fn serving(cluster: &Cluster) -> Result<(), IncumbentError> {
+    let served = tokio::time::timeout(LIMIT, serves(cluster)).await;
+    served.unwrap_or_else(|_| {
+        Err(IncumbentError::NotReached {
+            what: "an answer from it".to_owned(),
+            limit: LIMIT,
+            log: String::new(),
+        })
+    })
+}
+
+async fn serves(cluster: &Cluster) -> Result<(), IncumbentError> {
+    let services: Api<APIService> = Api::all(cluster.client().await?);
+    for name in api_services() {
+        let leads = await_condition(services.clone(), &name, |service: Option<&APIService>| {
+            service.is_some_and(|service| leads_to(service, NAME) && is_available(service))
+        });
+        leads.await.map_err(|source| IncumbentError::Wait {
+            name: name.clone(),
+            source,
+        })?;
+    }
+    for index in 0..cluster.apiservers() {
+        answers(&cluster.client_of(index).await?).await;
+    }
+    Ok(())
 }
 
 /// The names of the APIServices of [`GROUPS`](crate::takeover::GROUPS).
