@@ -20,6 +20,8 @@ use crate::reports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
 /// Made-up reports of the witness are numbered from here, away from those that were loaded.
 const FIRST_INDEX: usize = 10_000_000;
 const INDEXES_PER_WRITER: usize = 1_000_000;
+/// How often an update that met a conflict is sent.
+const TRIES: u32 = 3;
 /// Writes of one ephemeral report's life: POST, PUT, DELETE.
 const EPHEMERAL_WRITES: f64 = 3.0;
 
@@ -148,7 +150,7 @@ impl Writer {
             Origin::Kubernetes => &[StatusCode::OK][..],
             Origin::Incumbent => &[StatusCode::OK, StatusCode::CONFLICT],
         };
-        loop {
+        for _ in 0..TRIES {
             let ok = [StatusCode::OK];
             let Some((_, read)) = self.requester.call(Method::GET, &path, None, &ok).await else {
                 return;
@@ -165,6 +167,8 @@ impl Writer {
                 None => return self.requester.ledger.doubt(kind, name),
             }
         }
+        let ledger = &self.requester.ledger;
+        ledger.fail(format!("PUT {path}: nothing but conflicts"));
     }
 
     /// An update was answered.
