@@ -11,7 +11,10 @@ use super::{
     endpoints::{self, EndpointsError},
     mirror::{Mirror, Progress, Source},
     observed::{Crd, MirrorStage, Observed, Resource},
+    rights::Right,
+    settle::Told,
     status::ResourceProgress,
+    target::Verification,
     verify::{self, Verified, VerifyError},
 };
 
@@ -44,6 +47,14 @@ pub struct Running {
     pub verified: Option<Verified>,
 }
 
+impl Running {
+    fn is_verified(&self, asked: Verification) -> bool {
+        self.verified
+            .as_ref()
+            .is_some_and(|verified| verified.as_asked >= asked)
+    }
+}
+
 /// All mirrors of a group, by name of the stored resource.
 #[derive(Default)]
 pub struct Live {
@@ -53,6 +64,10 @@ pub struct Live {
     pub server_away: Option<Instant>,
     /// How often in a row the side door was found closed by somebody else.
     pub closed_doors: u32,
+    /// Late writes to etcd that were told of already.
+    pub told: Told,
+    /// Rights that the operator is known to have.
+    pub held: Vec<Right>,
 }
 
 impl Live {
@@ -75,13 +90,13 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Whether every resource was verified since its mirror began.
+    /// Whether every resource was verified since its mirror began, as thoroughly as `asked`.
     #[must_use]
-    pub fn is_verified(&self, o: &Observed) -> bool {
+    pub fn is_verified(&self, o: &Observed, asked: Verification) -> bool {
         o.crds().all(|(resource, _)| {
             self.running
                 .get(resource.name())
-                .is_some_and(|r| r.verified.is_some())
+                .is_some_and(|running| running.is_verified(asked))
         })
     }
 
@@ -199,8 +214,12 @@ impl Live {
     /// # Errors
     /// See [`VerifyError`].
     pub async fn verify(&mut self, cx: &Cx) -> Result<(), VerifyError> {
-        for running in self.running.values_mut().filter(|r| r.verified.is_none()) {
-            let result = verify::verify(&running.source, &running.mirror).await;
+        let asked = cx.target.settings.verification;
+        for running in self.running.values_mut() {
+            if running.is_verified(asked) {
+                continue;
+            }
+            let result = verify::verify(&running.source, &running.mirror, asked).await;
             let plural = &running.source.plural;
             if let Err(VerifyError::Differs { count, .. }) = &result {
                 let failed = Some(*count as u64);
