@@ -16,7 +16,10 @@ pub use database::{
     StorageSpec,
 };
 pub use images::{ImageSpec, ImagesSpec, PullPolicy};
-pub use migration::{Approval, MigrationSpec, OnFailure, SourcePolicy, SourceSpec, Verification};
+pub use migration::{
+    Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
+    Verification, WorkloadKind,
+};
 pub use server::{
     AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
     ServiceAccountSpec,

@@ -13,10 +13,11 @@ use super::{
     cx::Cx,
     door_io,
     endpoints::{self, EndpointsError},
+    feed::FeedError,
     live::{Live, LiveError},
     notes,
     observed::Observed,
-    plan::{self, Action, SwitchFrom},
+    plan::{Action, SwitchFrom},
     predecessor,
     prune::{self, PruneError},
     revisions,
@@ -25,7 +26,7 @@ use super::{
     status::Problem,
     step::StepName,
     switch::{self, SwitchError},
-    target::OnFailure,
+    target::{GroupTarget, OnFailure},
     verify::VerifyError,
     wire::WireError,
 };
@@ -81,6 +82,15 @@ impl ActError {
             Self::Back(BackError::Wire(e)) => e.is_transient(),
             _ => false,
         }
+    }
+
+    /// Whether clients' watches on the server were cut in the course of a way back.
+    #[must_use]
+    pub fn cuts_watches(&self) -> bool {
+        matches!(
+            self,
+            Self::Back(BackError::Cut | BackError::Feed(FeedError::Lost { .. }))
+        )
     }
 
     /// Whether it may come of a side door that somebody has closed.
@@ -158,7 +168,10 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
                 .boxed()
                 .await?;
         }
-        Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
+        Action::Settle => {
+            let settled = settle::run(cx, o, &mut live.told);
+            cx.step(step, settled).boxed().await?;
+        }
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
@@ -189,11 +202,12 @@ fn takes_fence(action: Action, mirroring: bool) -> bool {
 
 /// Whether an action may be given up half-way because something else is wanted by now.
 #[must_use]
-pub fn is_interruptible(action: Action) -> bool {
-    matches!(
-        action,
-        Action::Mirror | Action::Verify | Action::Soak | Action::Prune
-    )
+pub fn is_interruptible(action: Action, o: &Observed, target: &GroupTarget) -> bool {
+    match action {
+        Action::Mirror | Action::Verify | Action::Soak | Action::Prune => true,
+        Action::Settle => settle::until(o, target).is_some(),
+        _ => false,
+    }
 }
 
 /// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may
@@ -229,7 +243,7 @@ async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
 
 async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let since = o.notes.switched_at.unwrap_or(o.now);
-    let until = plan::after(since, cx.target.settings.soak);
+    let until = soak::end(since, &cx.target.settings);
     let Err(breach) = cx.step(StepName::Soak, soak::run(cx, o, until)).await else {
         return Ok(());
     };

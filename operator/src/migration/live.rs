@@ -12,7 +12,10 @@ use super::{
     mirror::{Mirror, Progress, Source},
     observed::{Crd, MirrorStage, Observed, Resource},
     predecessor::{self, Copier},
+    rights::Right,
+    settle::Told,
     status::ResourceProgress,
+    target::Verification,
     verify::{self, Verified, VerifyError},
 };
 
@@ -47,6 +50,14 @@ pub struct Running {
     pub verified: Option<Verified>,
 }
 
+impl Running {
+    fn is_verified(&self, asked: Verification) -> bool {
+        self.verified
+            .as_ref()
+            .is_some_and(|verified| verified.as_asked >= asked)
+    }
+}
+
 /// All mirrors of a group, by name of the stored resource.
 #[derive(Default)]
 pub struct Live {
@@ -56,6 +67,10 @@ pub struct Live {
     pub server_away: Option<Instant>,
     /// How often in a row the side door was found closed by somebody else.
     pub closed_doors: u32,
+    /// Late writes to etcd that were told of already.
+    pub told: Told,
+    /// Rights that the operator is known to have.
+    pub held: Vec<Right>,
 }
 
 impl Live {
@@ -79,13 +94,13 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Whether every resource was verified since its mirror began.
+    /// Whether every resource was verified since its mirror began, as thoroughly as `asked`.
     #[must_use]
-    pub fn is_verified(&self, o: &Observed) -> bool {
+    pub fn is_verified(&self, o: &Observed, asked: Verification) -> bool {
         o.sources().into_iter().all(|(resource, _)| {
             self.running
                 .get(resource.name())
-                .is_some_and(|r| r.verified.is_some())
+                .is_some_and(|running| running.is_verified(asked))
         })
     }
 
@@ -197,10 +212,14 @@ impl Live {
     /// # Errors
     /// See [`VerifyError`].
     pub async fn verify(&mut self, cx: &Cx) -> Result<(), VerifyError> {
-        for running in self.running.values_mut().filter(|r| r.verified.is_none()) {
+        let asked = cx.target.settings.verification;
+        for running in self.running.values_mut() {
+            if running.is_verified(asked) {
+                continue;
+            }
             let result = match &running.copier {
                 Some(copier) => copier.verify().await,
-                None => verify::verify(&running.source, &running.mirror).await,
+                None => verify::verify(&running.source, &running.mirror, asked).await,
             };
             let plural = &running.source.plural;
             if let Err(VerifyError::Differs { count, .. }) = &result {

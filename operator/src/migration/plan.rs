@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     estimate::Plan,
     observed::{MirrorStage, Observed},
-    preflight,
+    preflight, soak,
     status::{Phase, Problem},
     step::StepName,
     target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
@@ -245,7 +245,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(Action::Settle);
     }
     let since = o.notes.switched_at.unwrap_or(o.now);
-    if o.now < after(since, target.settings.soak) {
+    if o.now < soak::end(since, &target.settings) {
         let action = if o.door_open() {
             Action::CloseDoor
         } else {

@@ -24,6 +24,7 @@ use super::{
     plan::SwitchFrom,
     predecessor::{self, CopyError, guard},
     recover::{self, RecoverError},
+    restart::{self, Side},
     revisions,
     status::Dropped,
     step::StepName,
@@ -152,6 +153,9 @@ pub async fn run(
             drain(cx, o, live, probes, &token, drain_limit(begun.elapsed())),
         )
         .await?;
+    if let Some(why) = drained.watches_lost() {
+        restart::lost(cx, Side::Server, &why).await;
+    }
     if drained.lost {
         recover::recover(cx, o, &endpoints).await?;
     }
@@ -299,6 +303,19 @@ struct Drained {
     margin: u64,
 }
 
+impl Drained {
+    /// Why watches may not go on as if nothing had happened, if so.
+    fn watches_lost(&self) -> Option<String> {
+        let late = (self.margin == LATE_MARGIN)
+            .then_some("not all watches on the CRDs had ended when the server began to answer");
+        let recovered = self
+            .lost
+            .then_some("the switch was interrupted, and what the server lacked was read from etcd");
+        let why: Vec<&str> = late.into_iter().chain(recovered).collect();
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+}
+
 /// How long a drain is waited for, in a hold that has lasted for `held`.
 fn drain_limit(held: Duration) -> Duration {
     DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
@@ -413,6 +430,21 @@ mod tests {
         assert_eq!(drain_limit(seconds(1)), seconds(24));
         assert_eq!(drain_limit(seconds(20)), seconds(10));
         assert_eq!(drain_limit(seconds(40)), seconds(10));
+    }
+
+    #[test]
+    fn watches_are_lost_by_a_late_drain_and_by_a_mirror_that_was_not_whole() {
+        let drained = |lost, margin| Drained { lost, margin };
+        assert_eq!(drained(false, 0).watches_lost(), None);
+        assert_eq!(drained(false, UNSEEN_MARGIN).watches_lost(), None);
+        let late = drained(false, LATE_MARGIN).watches_lost().unwrap();
+        assert!(late.starts_with("not all watches"), "{late}");
+        let both = drained(true, LATE_MARGIN).watches_lost().unwrap();
+        assert!(
+            both.contains("interrupted") && both.starts_with(&late),
+            "{both}"
+        );
+        assert!(drained(true, 0).watches_lost().is_some());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a `ReportsServer` asks for, rule by rule: each says what is wrong and what to do about it.
 
+use std::time::Duration;
+
 use crds::{
     control, names as crd_names,
     v1alpha1::{
@@ -13,6 +15,9 @@ use crds::{
 
 use super::{Claim, NamespaceState, Refusal, refuse, template};
 use crate::names::Names;
+
+/// Longest time for which late writes are looked for.
+const MAX_DRAIN_WINDOW: Duration = Duration::from_hours(1);
 
 /// The CRD's rules say the same; a cluster may hold objects from before them.
 pub(super) fn name(name: &str) -> Result<(), Refusal> {
@@ -163,6 +168,19 @@ pub(super) fn lifetimes(effective: &Effective) -> Result<(), Refusal> {
         );
     }
     Ok(())
+}
+
+/// The CRD's rule says the same; a cluster may hold objects from before it.
+pub(super) fn drain_window(effective: &Effective) -> Result<(), Refusal> {
+    if effective.drain_window <= MAX_DRAIN_WINDOW {
+        return Ok(());
+    }
+    refuse(
+        reasons::INVALID_SPEC,
+        "spec.migration.drainWindow: must not be longer than 1h, because the CRDs keep an additional \
+         version for so long"
+            .to_owned(),
+    )
 }
 
 /// The oldest `ReportsServer` wins, by name where two are equally old. The control API is one for

@@ -171,7 +171,8 @@ impl Operator {
         }
         match plan::plan(&self.look(cluster), &self.target()) {
             Decision::Run(action) => {
-                self.memory.interruptible = act::is_interruptible(action);
+                let o = self.look(cluster);
+                self.memory.interruptible = act::is_interruptible(action, &o, &self.target());
                 self.memory.script = self.script(action).into();
                 self.memory.copies.clear();
                 self.memory.goal = 0;

@@ -181,6 +181,29 @@ fn the_way_forward_step_by_step() {
 }
 
 #[test]
+fn the_soak_begins_when_late_writes_are_not_looked_for_any_more() {
+    let mut t = target();
+    t.settings.drain_window = Duration::from_secs(40);
+    assert_eq!(action(&served(45), &t), Action::Soak);
+    assert!(matches!(plan(&served(51), &t), Decision::Idle { .. }));
+    // The window does not keep a group from going back.
+    let mut o = served(1);
+    o.resources[0].stored.status.settled = false;
+    assert!(crate::migration::act::is_interruptible(
+        Action::Settle,
+        &o,
+        &t
+    ));
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&o, &t), Action::Settle);
+    assert!(!crate::migration::act::is_interruptible(
+        Action::Settle,
+        &o,
+        &t
+    ));
+}
+
+#[test]
 fn an_operator_that_died_in_the_switch_goes_on_where_the_cluster_stands() {
     let t = target();
     // After 4a: nobody is served by us, the copy is taken up again.
@@ -675,7 +698,7 @@ fn a_switch_from_a_predecessor_that_died_is_taken_back_until_a_gate_is_open() {
         resource.stored.status.settled = true;
     }
     assert_eq!(action(&o, &t), Action::Soak);
-    o.now = o.now + SignedDuration::from_hours(48);
+    o.now += SignedDuration::from_hours(48);
     o.notes.can_return = false;
     let Decision::Idle { phase, message, .. } = plan(&o, &t) else {
         panic!("nothing of etcd is pruned that was not copied from there");

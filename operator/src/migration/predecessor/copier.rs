@@ -23,6 +23,7 @@ use super::{
         },
         pages::{self, Key},
         revisions,
+        target::Verification,
         verify::{self, Verified, VerifyError},
         wire::WireError,
     },
@@ -563,7 +564,7 @@ impl<'a> Copy<'a> {
         let ours: diff::Snapshot = ours.collect();
         let differing = diff::compare(&ours, &server, u64::MAX);
         if differing.is_empty() {
-            return Ok(Ok(verify::count(&ours, &server)));
+            return Ok(Ok(verify::count(&ours, &server, Verification::Full)));
         }
         let named = diff::name_first(differing.iter(), Difference::describe);
         Ok(Err(VerifyError::Differs {

@@ -24,6 +24,7 @@ use super::{
         endpoints::{self, Endpoints},
         live::Live,
         observed::Observed,
+        restart::{self, Side},
         revisions,
         step::StepName,
         switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened},
@@ -38,6 +39,9 @@ use crate::apiservice::SWITCHED_AT;
 
 /// How long a request to the predecessor may be under way at a kube-apiserver, by its own default.
 const UNDER_WAY: Duration = Duration::from_mins(1);
+
+/// Why watches do not go on.
+const LOST: &str = "the group was taken over from a server whose versions are not ours";
 
 /// Takes the group over.
 ///
@@ -65,6 +69,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
         live.running.clear();
         return Err(error);
     }
+    restart::lost(cx, Side::Server, LOST).await;
     // Once one of them may be open, the way leads forward only.
     let open = acts::set_gates(cx, &o.resources, GateState::Open, None);
     cx.step(StepName::SwitchOpen, open).await?;
@@ -134,8 +139,8 @@ fn restarted(group: &str, predecessor: &Predecessor) -> String {
     format!(
         "{group}: taken over from {namespace}/{name}. Its versions are not ours, so a watch that \
          is resumed gets 410 once; watches that are open there tell nothing new until that server \
-         is stopped: `kubectl -n {namespace} scale deployment {name} --replicas=0`. Restart what \
-         cannot bear a 410, such as Kyverno's controllers (docs/from-reports-server.md)"
+         is stopped: `kubectl -n {namespace} scale deployment {name} --replicas=0` \
+         (docs/from-reports-server.md)"
     )
 }
 
