@@ -148,7 +148,8 @@ impl Writer {
         let path = format!("{}/{name}", kind.path(Some(&self.owner.namespace)));
         let expected = match self.origin {
             Origin::Kubernetes => &[StatusCode::OK][..],
-            Origin::Incumbent => &[StatusCode::OK, StatusCode::CONFLICT],
+            // It answers an update as if it had created something.
+            Origin::Incumbent => &[StatusCode::OK, StatusCode::CREATED, StatusCode::CONFLICT],
         };
         for _ in 0..TRIES {
             let ok = [StatusCode::OK];
