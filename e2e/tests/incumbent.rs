@@ -263,7 +263,6 @@ async fn the_incumbent_has_what_it_acknowledged(#[case] crds: bool) {
 #[case::beside_crds(true)]
 #[case::without_crds(false)]
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "the operator does not take over from a server yet"]
 async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
     let Some(mut ground) = Ground::start(crds).await else {
         return;

@@ -197,6 +197,12 @@ async fn a_late_write_within_the_window_is_taken_over_whoever_looks() {
     let seen = Instant::now();
     write_late(&processes, &client, "late-1").await;
     comes(&client, "late-1").await;
+    let told = async {
+        while report(&client).await["counts"]["stragglers"] != 1 {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, told).await.unwrap();
     first.process.kill().await.unwrap();
     write_late(&processes, &client, "late-2").await;
     let second = processes.migrate("second", None, &args).unwrap();
@@ -215,7 +221,19 @@ async fn a_late_write_within_the_window_is_taken_over_whoever_looks() {
         None,
         "the door is open"
     );
-    assert!(ended.log.contains("stragglers: 2"), "{}", ended.log);
+    let guard = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let guard = format!("{guard}/reports-server-side-door.{}", GROUPS[0]);
+    assert_eq!(get(&client, &guard).await, None, "the door is guarded");
+    let report = report(&client).await;
+    assert_eq!(report["counts"]["stragglers"], 2, "{report}");
+}
+
+/// The migration report.
+async fn report(client: &Client) -> Value {
+    let reports: Api<ConfigMap> = Api::namespaced(client.clone(), "reports-server");
+    let name = format!("migrate-migration-{}", GROUPS[0]);
+    let report = reports.get(&name).await.unwrap().data.unwrap();
+    serde_json::from_str(&report["report.json"]).unwrap()
 }
 
 async fn deployment(client: &Client) -> Api<Deployment> {
@@ -254,10 +272,7 @@ async fn a_workload_is_restarted_once_for_a_switch_that_was_interrupted() {
     let (at, generation) = restarted(&deployments).await;
     assert!(at.is_some());
     assert_eq!(generation, 2);
-    let reports: Api<ConfigMap> = Api::namespaced(client.clone(), "reports-server");
-    let name = format!("migrate-migration-{}", GROUPS[0]);
-    let report = reports.get(&name).await.unwrap().data.unwrap();
-    let report: Value = serde_json::from_str(&report["report.json"]).unwrap();
+    let report = report(&client).await;
     let results: Vec<_> = report["restarts"]
         .as_array()
         .unwrap()

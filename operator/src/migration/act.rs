@@ -26,7 +26,7 @@ use super::{
     status::Problem,
     step::StepName,
     switch::{self, SwitchError},
-    target::{GroupTarget, OnFailure},
+    target::OnFailure,
     verify::VerifyError,
     wire::WireError,
 };
@@ -168,6 +168,9 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
                 .boxed()
                 .await?;
         }
+        Action::Settle if o.next_look.is_some() => {
+            settle::again(cx, o, &mut live.told).boxed().await?;
+        }
         Action::Settle => {
             let settled = settle::run(cx, o, &mut live.told);
             cx.step(step, settled).boxed().await?;
@@ -202,12 +205,11 @@ fn takes_fence(action: Action, mirroring: bool) -> bool {
 
 /// Whether an action may be given up half-way because something else is wanted by now.
 #[must_use]
-pub fn is_interruptible(action: Action, o: &Observed, target: &GroupTarget) -> bool {
-    match action {
-        Action::Mirror | Action::Verify | Action::Soak | Action::Prune => true,
-        Action::Settle => settle::until(o, target).is_some(),
-        _ => false,
-    }
+pub fn is_interruptible(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Mirror | Action::Verify | Action::Soak | Action::Prune
+    )
 }
 
 /// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may

@@ -152,7 +152,7 @@ async fn turn(
     match plan::plan(&o, &cx.target) {
         Decision::Run(action) => {
             cx.report.update(|status| status.attempt(action));
-            let result = if act::is_interruptible(action, &o, &cx.target) {
+            let result = if act::is_interruptible(action) {
                 tokio::select! {
                     result = act::act(cx, &o, live, action) => result,
                     () = changed(wanted.clone(), &cx.target) => Ok(()),
@@ -203,6 +203,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     })?;
     o.mirrors = live.stage(&o);
     o.verified = live.is_verified(&o, cx.target.settings.verification);
+    o.next_look = live.told.next(o.notes.switched_at);
     o.plan = plan_of(cx, live, &o);
     o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
     let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();

@@ -200,6 +200,8 @@ pub struct Observed {
     pub mirrors: MirrorStage,
     /// Whether this process has verified everything since its mirrors began.
     pub verified: bool,
+    /// When late writes to etcd are to be looked for again, where this process has looked.
+    pub next_look: Option<Timestamp>,
     /// What a switch would do, once everything is verified.
     pub plan: Option<Plan>,
     /// The server was not ready a moment ago: clients that it cut off are still coming back.

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     estimate::Plan,
     observed::{MirrorStage, Observed},
-    preflight, soak,
+    preflight, settle, soak,
     status::{Phase, Problem},
     step::StepName,
     target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
@@ -242,7 +242,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(Action::Refresh);
     }
     if o.resources.iter().any(|r| !r.stored.status.settled) {
-        return Decision::Run(Action::Settle);
+        return settle(o, target);
     }
     let since = o.notes.switched_at.unwrap_or(o.now);
     if o.now < soak::end(since, &target.settings) {
@@ -254,6 +254,21 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(action);
     }
     prune(o, target, since)
+}
+
+/// Late writes are looked for, and between two looks there is nothing to do.
+fn settle(o: &Observed, target: &GroupTarget) -> Decision {
+    let waits = settle::until(o, target).zip(o.next_look);
+    match waits.filter(|(_, next)| o.now < *next) {
+        Some((until, next)) => Decision::Idle {
+            phase: Phase::Soaking,
+            message: format!(
+                "served by the server; late writes to etcd are looked for until {until}"
+            ),
+            wake: Some(next),
+        },
+        None => Decision::Run(Action::Settle),
+    }
 }
 
 /// Soaked: what becomes of the copies in etcd.

@@ -260,8 +260,7 @@ impl MigrationReport {
     }
 
     /// The restart of a workload; the newest of each is kept.
-    pub fn restart(&mut self, mut restart: Restart) {
-        restart.message = bounded(&restart.message);
+    pub fn restart(&mut self, restart: Restart) {
         self.restarts
             .retain(|known| known.workload != restart.workload);
         self.restarts.push(restart);
@@ -384,6 +383,12 @@ impl MigrationReport {
         self.any(&ends, |record| record.ended.is_some())
             || self.any(&[StepName::BackHold], |record| record.failures > 0)
     }
+}
+
+/// The start of a text, of as many bytes as a reason has characters.
+#[must_use]
+pub fn start(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
 fn bounded(text: &str) -> String {

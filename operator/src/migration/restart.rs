@@ -29,6 +29,7 @@ use super::{
     cx::Cx,
     journal,
     observed::Observed,
+    report,
     status::Restart,
     target::{ApiOwner, Workload},
 };
@@ -329,7 +330,7 @@ fn entry(workload: &Workload, outcome: &Outcome, lost: &Lost) -> Restart {
         workload: workload.clone(),
         result,
         at,
-        message,
+        message: report::start(&message),
     }
 }
 

@@ -62,30 +62,38 @@ pub fn until(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
     Some(plan::after(since, window))
 }
 
-/// The pause after a look that took so long and ended at `now`; `None` once the window is over: a
-/// look that began in it may have missed what came at its end.
-fn pause(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Duration> {
+/// When to look again after a look that began at `begun` and took so long; `None` once the window is
+/// over: a look that began in it may have missed what came at its end.
+fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Timestamp> {
     let until = until.filter(|until| begun < *until)?;
     let ended = plan::after(begun, took);
-    let left = Duration::try_from(until.duration_since(ended)).unwrap_or_default();
-    Some((took * RESTS).max(PAUSE).min(left))
+    Some(plan::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
 }
 
-/// Late writes that were found and stay as they are in etcd, so that each is told of once.
+/// What this process knows of the late writes of a switch.
 #[derive(Default)]
 pub struct Told {
     switched_at: Option<Timestamp>,
-    /// By name of the resource and key: the state in etcd, none for a deletion.
+    /// When to look again; none before the first look, and when no other is due.
+    next: Option<Timestamp>,
+    /// Late writes that stay as they are in etcd, so that each is told of once. By name of the
+    /// resource and key: the state in etcd, none for a deletion.
     known: HashMap<(String, Key), Option<(String, u64)>>,
 }
 
 impl Told {
+    /// When the next look is due, where one is; none for another switch.
+    #[must_use]
+    pub fn next(&self, switched_at: Option<Timestamp>) -> Option<Timestamp> {
+        self.next.filter(|_| self.switched_at == switched_at)
+    }
+
     /// Forgets what belongs to another switch.
     fn begin(&mut self, switched_at: Option<Timestamp>) {
         if self.switched_at != switched_at {
             *self = Self {
                 switched_at,
-                known: HashMap::new(),
+                ..Self::default()
             };
         }
     }
@@ -118,8 +126,8 @@ impl Told {
     }
 }
 
-/// Looks for stragglers until the window is over, imports them, marks the group as settled and closes
-/// the door. `told` knows what earlier looks have told of.
+/// Looks for stragglers and imports them. When the window is over it marks the group as settled and
+/// closes the door; before, `told` knows when to look again, beside what was told of.
 ///
 /// # Errors
 /// See [`SettleError`]; carrying it out again is harmless.
@@ -138,17 +146,13 @@ pub async fn run(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleErr
         door_io::ensure_open(cx, o, &token).await?;
         door_io::await_open(cx, o, &endpoints.all, None).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
-        let until = until(o, &cx.target);
-        loop {
-            let (begun, clock) = (Timestamp::now(), Instant::now());
-            for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
-                one(cx, resource, wire, told).await?;
-            }
-            let Some(pause) = pause(until, begun, clock.elapsed()) else {
-                break;
-            };
-            show(cx, until);
-            tokio::time::sleep(pause).await;
+        let (begun, clock) = (Timestamp::now(), Instant::now());
+        for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
+            one(cx, resource, wire, told).await?;
+        }
+        told.next = next(until(o, &cx.target), begun, clock.elapsed());
+        if told.next.is_some() {
+            return Ok(());
         }
     }
     acts::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
@@ -158,15 +162,18 @@ pub async fn run(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleErr
     Ok(())
 }
 
-/// Says that the group is served, and until when late writes are looked for.
-fn show(cx: &Cx, until: Option<Timestamp>) {
+/// A look after the first one of this process: the group is served, and a step has told of it.
+///
+/// # Errors
+/// As [`run`].
+pub async fn again(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleError> {
     cx.show(StepName::SwitchSettle, Phase::Soaking);
-    let Some(until) = until else { return };
-    cx.report.update(|status| {
-        status.goes_on();
-        status.message =
-            format!("served by the server; late writes to etcd are looked for until {until}");
-    });
+    let begun = Instant::now();
+    run(cx, o, told).await?;
+    if told.next.is_none() {
+        cx.journal.end(StepName::SwitchSettle, begun.elapsed());
+    }
+    Ok(())
 }
 
 async fn one(cx: &Cx, resource: &Resource, wire: &Wire, told: &mut Told) -> Result<(), WireError> {
@@ -341,12 +348,23 @@ mod tests {
     fn the_last_look_begins_after_the_window() {
         let seconds = Duration::from_secs;
         let window = Some(at(60));
-        assert_eq!(pause(window, at(0), seconds(1)), Some(PAUSE));
-        assert_eq!(pause(window, at(0), seconds(3)), Some(seconds(12)));
-        assert_eq!(pause(window, at(56), seconds(2)), Some(seconds(2)));
-        assert_eq!(pause(window, at(56), seconds(9)), Some(Duration::ZERO));
-        assert_eq!(pause(window, at(60), seconds(1)), None);
-        assert_eq!(pause(None, at(0), seconds(1)), None);
+        assert_eq!(next(window, at(0), seconds(1)), Some(at(6)));
+        assert_eq!(next(window, at(0), seconds(3)), Some(at(15)));
+        assert_eq!(next(window, at(56), seconds(2)), Some(at(60)));
+        assert_eq!(next(window, at(56), seconds(9)), Some(at(65)));
+        assert_eq!(next(window, at(60), seconds(1)), None);
+        assert_eq!(next(None, at(0), seconds(1)), None);
+    }
+
+    #[test]
+    fn a_look_that_is_due_belongs_to_its_switch() {
+        let told = Told {
+            switched_at: Some(at(0)),
+            next: Some(at(6)),
+            ..Told::default()
+        };
+        assert_eq!(told.next(Some(at(0))), Some(at(6)));
+        assert_eq!(told.next(Some(at(1))), None);
     }
 
     fn identity(name: &str, version: u64) -> Identity {

@@ -171,8 +171,7 @@ impl Operator {
         }
         match plan::plan(&self.look(cluster), &self.target()) {
             Decision::Run(action) => {
-                let o = self.look(cluster);
-                self.memory.interruptible = act::is_interruptible(action, &o, &self.target());
+                self.memory.interruptible = act::is_interruptible(action);
                 self.memory.script = self.script(action).into();
                 self.memory.copies.clear();
                 self.memory.goal = 0;

@@ -186,21 +186,33 @@ fn the_soak_begins_when_late_writes_are_not_looked_for_any_more() {
     t.settings.drain_window = Duration::from_secs(40);
     assert_eq!(action(&served(45), &t), Action::Soak);
     assert!(matches!(plan(&served(51), &t), Decision::Idle { .. }));
-    // The window does not keep a group from going back.
-    let mut o = served(1);
+}
+
+#[test]
+fn late_writes_are_looked_for_when_a_look_is_due() {
+    let mut t = target();
+    t.settings.drain_window = Duration::from_secs(40);
+    let mut o = served(10);
     o.resources[0].stored.status.settled = false;
-    assert!(crate::migration::act::is_interruptible(
-        Action::Settle,
-        &o,
-        &t
-    ));
+    assert_eq!(action(&o, &t), Action::Settle, "the first look");
+    o.next_look = Some(o.now + SignedDuration::from_secs(5));
+    let waits = Decision::Idle {
+        phase: Phase::Soaking,
+        message: format!(
+            "served by the server; late writes to etcd are looked for until {}",
+            o.now + SignedDuration::from_secs(30)
+        ),
+        wake: o.next_look,
+    };
+    assert_eq!(plan(&o, &t), waits);
+    // A window that is taken back, and a group that is to go back, do not wait.
+    let without = target();
+    assert_eq!(action(&o, &without), Action::Settle);
     t.owner = ApiOwner::Crd;
     assert_eq!(action(&o, &t), Action::Settle);
-    assert!(!crate::migration::act::is_interruptible(
-        Action::Settle,
-        &o,
-        &t
-    ));
+    t.owner = ApiOwner::Server;
+    o.now += SignedDuration::from_secs(5);
+    assert_eq!(action(&o, &t), Action::Settle, "the next look");
 }
 
 #[test]
