@@ -183,6 +183,14 @@ impl Processes {
     /// # Errors
     /// When it cannot be started.
     pub fn serve(&self) -> Result<Process, ProcessesError> {
+        self.serve_refusing("")
+    }
+
+    /// Starts the server, which refuses the writes of these users, separated by commas.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn serve_refusing(&self, users: &str) -> Result<Process, ProcessesError> {
         let groups = self.groups.join(",");
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
         let spec = ProcessSpec::new("serve", program("serve")?).args([
@@ -198,6 +206,8 @@ impl Processes {
             self.file("tls.key"),
             "--database".to_owned(),
             self.file("reports.db"),
+            "--refused-writers".to_owned(),
+            users.to_owned(),
         ]);
         Ok(self.cluster.run(spec)?)
     }

@@ -267,7 +267,8 @@ async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
     let Some(mut ground) = Ground::start(crds).await else {
         return;
     };
-    let _server = ground.processes.serve().unwrap();
+    let account = format!("system:serviceaccount:{NAME}:{NAME}");
+    let _server = ground.processes.serve_refusing(&account).unwrap();
     ground.processes.register().await.unwrap();
     let there = ground.objects().await;
     let followers: Vec<_> = kinds()
