@@ -270,7 +270,7 @@ mod tests {
             "tls": {"operator": {"certValidity": "30h", "renewBefore": "500ms"}},
         }));
         assert_eq!(effective.soak, Duration::from_secs(90));
-        assert_eq!(effective.drain_window, Duration::from_secs(120));
+        assert_eq!(effective.drain_window, Duration::from_mins(2));
         assert_eq!(effective.verification, Verification::Sample);
         assert_eq!((effective.page_size, effective.concurrency), (500, 2));
         assert_eq!(effective.source_policy, SourcePolicy::Keep);

@@ -207,11 +207,10 @@ fn rests_at(o: &Observed) -> Option<Side> {
 
 fn decide(lost: &Lost, rests_at: Option<Side>, owner: ApiOwner) -> Decision {
     match (lost.side, rests_at) {
-        (_, None) => Decision::Wait,
         // The server still has all that clients watch: those that were cut go on there. Unless
         // the way back is tried again.
         (Side::Crd, Some(Side::Server)) if owner == ApiOwner::Server => Decision::Forget,
-        (Side::Crd, Some(Side::Server)) => Decision::Wait,
+        (_, None) | (Side::Crd, Some(Side::Server)) => Decision::Wait,
         _ => Decision::Act,
     }
 }

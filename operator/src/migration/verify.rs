@@ -163,7 +163,11 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
         listed = page.version;
         snapshot.extend(page.items.iter().filter_map(|object| {
             let found = identity(object)?;
-            let checksum = whole.then(|| checksum(object)).unwrap_or_default();
+            let checksum = if whole {
+                checksum(object)
+            } else {
+                String::new()
+            };
             let side = Side {
                 uid: found.uid,
                 version: found.version,
