@@ -333,13 +333,9 @@ async fn restart(ground: &mut Ground, stored: &Objects) {
     );
     ground.incumbent.again(&ground.processes.cluster).unwrap();
     let incumbent = &ground.incumbent;
-    incumbent.says("checking APIServices").await.unwrap();
+    // It goes through the reports at five a second, and is refused each of them.
+    incumbent.says("may not write to it").await.unwrap();
     nothing(&ground.objects().await.differences(stored, false));
-    // It may not start where it is refused its APIServices.
-    tokio::select! {
-        said = incumbent.says("Serving securely") => said.unwrap(),
-        ended = incumbent.ended() => ended.unwrap(),
-    }
     assert!(
         ground.is_ours().await,
         "the incumbent has an APIService back"

@@ -208,7 +208,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
     let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
     let required = if asks { required(cx, &o) } else { Vec::new() };
-    if required != live.held && asks {
+    if asks && required != live.held {
         let missing = rights::missing(&cx.client, required.clone())
             .await
             .map_err(|e| Problem {

@@ -64,7 +64,7 @@ impl Fake {
             return request.answer(201, &body);
         }
         if let Some(name) = path.strip_prefix(WORKLOADS) {
-            return self.workload(name.to_owned(), request);
+            return self.workload(name, request);
         }
         let body = request.body.clone();
         if !path.starts_with(NOTES) {
@@ -81,8 +81,8 @@ impl Fake {
         request.answer(200, &notes);
     }
 
-    fn workload(&mut self, name: String, request: Received) {
-        let Some(workload) = self.workloads.get_mut(&name) else {
+    fn workload(&mut self, name: &str, request: Received) {
+        let Some(workload) = self.workloads.get_mut(name) else {
             return request.refuse(404, "NotFound");
         };
         if request.method == "PATCH" {
