@@ -187,6 +187,21 @@ pub async fn release(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     futures::future::try_join_all(each).await.map(drop)
 }
 
+/// Whether every APIService of the group is ours.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn are_ours(cx: &Cx, o: &Observed) -> Result<bool, WireError> {
+    for version in &o.versions {
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
+        let current: APIService = retry(PATIENCE, || cx.wire.get(&path)).await?.json()?;
+        if apiservice::holder(Some(&current), &cx.target.service) != Holder::Ours {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Leads those of the group's APIServices that are ours by now back to the server that they were
 /// taken over from.
 ///

@@ -65,6 +65,22 @@ pub enum CopyError {
     /// Nobody can tell any more what the predecessor got.
     #[error("{0} while the switch was under way")]
     Cut(String),
+    /// Requests still reach the predecessor.
+    #[error(
+        "{resource} is still written to at the server that the group is taken over from, {} s after its \
+         APIServices lead to ours",
+        QUIET_WITHIN.as_secs()
+    )]
+    Busy {
+        /// Plural name.
+        resource: String,
+    },
+    /// An APIService was led elsewhere.
+    #[error(
+        "an APIService was led back while the switch was under way; name the account of the server \
+         to take over from in spec.apis[].from.server.serviceAccount"
+    )]
+    TakenBack,
     /// The task is gone; its progress says why.
     #[error("the copy of {0} has ended")]
     Gone(String),
@@ -584,13 +600,16 @@ impl<'a> Copy<'a> {
                     self.hear_all(streams)?;
                     self.flush().await?;
                 }
-                Err(_) => break,
+                Err(_) => {
+                    return Ok(Drained {
+                        version: self.version,
+                        theirs: self.theirs,
+                    });
+                }
             }
         }
-        Ok(Drained {
-            version: self.version,
-            theirs: self.theirs,
-        })
+        let resource = self.source.common.plural.clone();
+        Err(CopyError::Busy { resource })
     }
 }
 

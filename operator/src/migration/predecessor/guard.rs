@@ -1,10 +1,30 @@
 //! Keeps a predecessor from leading the APIServices back to itself: kyverno/reports-server does so
 //! every ten seconds.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use super::super::{admission, cx::Cx, observed::Observed, target::Predecessor, wire::WireError};
+use futures::{FutureExt, future::try_join_all};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::super::{
+    admission,
+    cx::Cx,
+    endpoints::Endpoints,
+    observed::Observed,
+    target::Predecessor,
+    wire::{Wire, WireError, query},
+};
 use crate::apiservice;
+
+/// Annotation that the policy lets nobody set: a write with it that is only tried tells whether the
+/// policy is in force.
+const PROBE: &str = "reports-server.io/policy-probe";
+/// How long the policy is waited for: a kube-apiserver looks for policies every second.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Name of the policy and of its binding.
 #[must_use]
@@ -27,19 +47,57 @@ fn policy(group: &str, api_services: &[String], predecessor: &Predecessor) -> Va
         "reports-server-operator has taken {group} over from {}, which can be removed",
         predecessor.service()
     );
-    let expression = format!("request.userInfo.username != {user}");
+    // The second half is what the policy is known by once a kube-apiserver has it.
+    let expression = format!(
+        "request.userInfo.username != {user} && (request.operation == 'DELETE' || \
+         !has(object.metadata.annotations) || !('{PROBE}' in object.metadata.annotations))"
+    );
     admission::policy(&policy_name(group), &constraints, &expression, &message)
 }
 
-/// Puts the policy in force.
+/// Puts the policy in force, and waits until every kube-apiserver goes by it.
 ///
 /// # Errors
 /// See [`WireError`].
-pub async fn enforce(cx: &Cx, o: &Observed, predecessor: &Predecessor) -> Result<(), WireError> {
+pub async fn enforce(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &Endpoints,
+    predecessor: &Predecessor,
+) -> Result<(), WireError> {
     let group = cx.target.group.as_str();
-    let names = o.versions.iter().map(|v| apiservice::name(group, &v.name));
-    let policy = policy(group, &names.collect::<Vec<_>>(), predecessor);
-    admission::enforce(&cx.wire, &policy_name(group), policy).await
+    let versions = o.versions.iter().map(|v| apiservice::name(group, &v.name));
+    let names: Vec<String> = versions.collect();
+    let policy = policy(group, &names, predecessor);
+    admission::enforce(&cx.wire, &policy_name(group), policy).await?;
+    let each = endpoints.all.iter().flat_map(|endpoint| {
+        let tried = |name: &String| in_force(&endpoint.wire, name.clone()).boxed();
+        names.iter().map(tried)
+    });
+    try_join_all(each.collect::<Vec<_>>()).await.map(drop)
+}
+
+/// Waits until a write that the policy refuses is refused.
+async fn in_force(wire: &Wire, api_service: String) -> Result<(), WireError> {
+    let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{api_service}");
+    let uri = query(&path, &[("dryRun", "All")]);
+    let body = json!({"metadata": {"annotations": {PROBE: "true"}}}).to_string();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let content_type = "application/merge-patch+json";
+        let body = Some(body.clone().into_bytes());
+        match wire.call(Method::PATCH, &uri, content_type, body).await {
+            Err(e) if matches!(e.code(), Some(403 | 422)) => return Ok(()),
+            Err(e) if !e.is_transient() => return Err(e),
+            _ if Instant::now() > deadline => {
+                return Err(WireError::Timeout {
+                    path,
+                    after: PATIENCE,
+                });
+            }
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
 }
 
 /// Takes the policy away.
@@ -66,10 +124,9 @@ mod tests {
         let names = ["v1.g.io".to_owned()];
         let made: Policy = serde_json::from_value(policy("g.io", &names, &predecessor)).unwrap();
         let spec = made.spec.unwrap();
-        assert_eq!(
-            spec.validations.unwrap()[0].expression,
-            r#"request.userInfo.username != "system:serviceaccount:a:b\"""#
-        );
+        let expression = &spec.validations.unwrap()[0].expression;
+        let user = r#"request.userInfo.username != "system:serviceaccount:a:b\"" && "#;
+        assert!(expression.starts_with(user), "{expression}");
         let rules = spec.match_constraints.unwrap().resource_rules.unwrap();
         assert_eq!(rules[0].resource_names, Some(vec!["v1.g.io".to_owned()]));
     }

@@ -31,7 +31,7 @@ use super::{
         target::Predecessor,
         wire::WireError,
     },
-    Copier, Drained,
+    Copier, CopyError, Drained,
     copier::empty_batch,
     guard,
 };
@@ -53,7 +53,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
         return Ok(());
     };
     let endpoints = endpoints::discover(&cx.deps.config).await?;
-    guard::enforce(cx, o, predecessor).await?;
+    guard::enforce(cx, o, &endpoints, predecessor).await?;
     let _still = cx.still().await;
     try_join_all(copiers(live).map(Copier::pass)).await?;
     seal(live)?;
@@ -100,6 +100,11 @@ async fn moved(
         .await?;
     let drain = try_join_all(copiers(live).map(Copier::drain));
     let drained = cx.step(StepName::SwitchDrain, drain).await?;
+    // Whoever led an APIService elsewhere meanwhile had writes go there.
+    confirm(cx, o, endpoints).await?;
+    if !acts::are_ours(cx, o).await? {
+        return Err(CopyError::TakenBack.into());
+    }
     raise(cx, o, endpoints, &drained).await?;
     Ok(())
 }
