@@ -5,6 +5,7 @@ pub mod chaos;
 pub mod cluster;
 pub mod cnpg;
 pub mod conform;
+pub mod incumbent;
 pub mod kyverno;
 pub mod operator;
 pub mod patroni;

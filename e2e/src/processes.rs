@@ -15,8 +15,8 @@ use crate::{
     takeover::{GROUPS, TakeoverError, load},
 };
 
-/// Namespace and name of the Service.
-const NAMESPACE: &str = "reports-server";
+/// Name of the Service, and of its namespace, unless another is given.
+const SERVICE: &str = "reports-server";
 const PORT: u16 = 8443;
 /// How the line begins with which a migration tells the most memory that it had resident.
 pub const PEAK_MEMORY: &str = "peak memory";
@@ -61,7 +61,35 @@ pub enum ProcessesError {
     },
 }
 
-/// A control plane with reports in etcd.
+/// What is started.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessesOptions {
+    /// The groups that are moved.
+    pub groups: &'static [&'static str],
+    /// Whether the report CRDs are installed.
+    pub crds: bool,
+    /// Reports that are loaded; without CRDs there can be none.
+    pub reports: usize,
+    /// Whether the control plane outlives this process.
+    pub detached: bool,
+    /// Name of the Service of our server, and of its namespace.
+    pub service: &'static str,
+}
+
+impl Default for ProcessesOptions {
+    /// Both groups with their CRDs, nothing loaded.
+    fn default() -> Self {
+        Self {
+            groups: &GROUPS,
+            crds: true,
+            reports: 0,
+            detached: false,
+            service: SERVICE,
+        }
+    }
+}
+
+/// A control plane, as a rule with reports in etcd.
 pub struct Processes {
     /// The control plane.
     pub cluster: Cluster,
@@ -69,6 +97,8 @@ pub struct Processes {
     pub groups: &'static [&'static str],
     /// What the reports are made of.
     pub corpus: Arc<Corpus>,
+    /// Name of the Service of our server, and of its namespace.
+    service: &'static str,
     files: tempfile::TempDir,
 }
 
@@ -100,27 +130,44 @@ impl Processes {
         reports: usize,
         detached: bool,
     ) -> Result<Self, ProcessesError> {
-        let options = ClusterOptions {
-            apiservers: 2,
+        Self::with(ProcessesOptions {
+            groups,
+            reports,
             detached,
+            ..ProcessesOptions::default()
+        })
+        .await
+    }
+
+    /// As [`Processes::start`], with what may be chosen besides.
+    ///
+    /// # Errors
+    /// As [`Processes::start`].
+    pub async fn with(options: ProcessesOptions) -> Result<Self, ProcessesError> {
+        let cluster = Cluster::start(ClusterOptions {
+            apiservers: 2,
+            detached: options.detached,
             ..ClusterOptions::default()
-        };
-        let cluster = Cluster::start(options).await?;
+        })
+        .await?;
         let client = cluster.client().await?;
         let input = Input::detect();
         let corpus = Arc::new(input.corpus()?);
-        load::install_crds(&client, input.crds(&GROUPS)?).await?;
+        if options.crds {
+            load::install_crds(&client, input.crds(&GROUPS)?).await?;
+        }
         let owners = load::namespaces(&client, "team", 3).await?;
-        load::load(&client, &corpus, &owners, reports, &|_| {}).await?;
+        load::load(&client, &corpus, &owners, options.reports, &|_| {}).await?;
         let files = tempfile::tempdir().map_err(|source| ProcessesError::File {
             path: std::env::temp_dir(),
             source,
         })?;
-        certificates(files.path())?;
+        certificates(files.path(), options.service)?;
         Ok(Self {
             cluster,
-            groups,
+            groups: options.groups,
             corpus,
+            service: options.service,
             files,
         })
     }
@@ -136,6 +183,14 @@ impl Processes {
     /// # Errors
     /// When it cannot be started.
     pub fn serve(&self) -> Result<Process, ProcessesError> {
+        self.serve_refusing("")
+    }
+
+    /// Starts the server, which refuses the writes of these users, separated by commas.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn serve_refusing(&self, users: &str) -> Result<Process, ProcessesError> {
         let groups = self.groups.join(",");
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
         let spec = ProcessSpec::new("serve", program("serve")?).args([
@@ -151,6 +206,8 @@ impl Processes {
             self.file("tls.key"),
             "--database".to_owned(),
             self.file("reports.db"),
+            "--refused-writers".to_owned(),
+            users.to_owned(),
         ]);
         Ok(self.cluster.run(spec)?)
     }
@@ -160,11 +217,11 @@ impl Processes {
     /// # Errors
     /// When the kube-apiserver refuses, or it does not become Available.
     pub async fn register(&self) -> Result<(), ProcessesError> {
-        let namespace = ["create", "namespace", NAMESPACE];
+        let namespace = ["create", "namespace", self.service];
         self.cluster.kubectl(namespace).await?;
         let backend = Backend {
-            namespace: NAMESPACE.to_owned(),
-            name: NAMESPACE.to_owned(),
+            namespace: self.service.to_owned(),
+            name: self.service.to_owned(),
             port: 443,
             targets: vec![(NODE_IP, PORT).into()],
         };
@@ -176,7 +233,7 @@ impl Processes {
             "metadata": {"name": "v1alpha1.control.reports-server.io"},
             "spec": {"group": "control.reports-server.io", "version": "v1alpha1",
                 "groupPriorityMinimum": 1000, "versionPriority": 100,
-                "service": {"namespace": NAMESPACE, "name": NAMESPACE, "port": 443},
+                "service": {"namespace": self.service, "name": self.service, "port": 443},
                 "caBundle": k8s_openapi::ByteString(bundle)}});
         let apply = ["apply", "-f", "-"];
         self.cluster
@@ -198,7 +255,16 @@ impl Processes {
         fault: Option<&str>,
         more: &[&str],
     ) -> Result<Migration, ProcessesError> {
-        let mut args = vec!["--ca".to_owned(), self.file("ca.crt")];
+        let mut args = [
+            "--namespace",
+            self.service,
+            "--service",
+            self.service,
+            "--ca",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        args.push(self.file("ca.crt"));
         args.extend(
             self.groups
                 .iter()
@@ -272,12 +338,12 @@ fn program(name: &'static str) -> Result<PathBuf, ProcessesError> {
 }
 
 /// A CA and a leaf for the Service.
-fn certificates(folder: &Path) -> Result<(), ProcessesError> {
+fn certificates(folder: &Path, service: &str) -> Result<(), ProcessesError> {
     let ca_key = rcgen::KeyPair::generate()?;
     let mut ca = rcgen::CertificateParams::new(Vec::new())?;
     ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate()?;
-    let names = vec![format!("{NAMESPACE}.{NAMESPACE}.svc")];
+    let names = vec![format!("{service}.{service}.svc")];
     let leaf = rcgen::CertificateParams::new(names)?;
     let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
     let write = |name: &str, text: String| {

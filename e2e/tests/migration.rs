@@ -15,7 +15,7 @@ use std::{ops::Deref, sync::Arc};
 use e2e::{
     processes::{LIMIT, Processes, stop},
     takeover::{GROUPS, load},
-    witness::{Account, Witness, WitnessOptions, strict_client},
+    witness::{Account, Origin, Witness, WitnessOptions, strict_client},
 };
 use futures::{StreamExt as _, TryStreamExt as _};
 use kube::{
@@ -109,6 +109,7 @@ impl Bench {
         let prefix = format!("witness-{}", self.runs);
         let namespaces = load::namespaces(&client, &prefix, 3).await.unwrap();
         let options = WitnessOptions {
+            origin: Origin::Kubernetes,
             namespaces,
             rate: 40.0,
             reports_per_writer: 5,

@@ -13,7 +13,7 @@ use e2e::{
     cluster::{Cluster, ClusterOptions},
     reports::{Corpus, Input, ReportKind},
     takeover::{GROUPS, load},
-    witness::{Account, Witness, WitnessOptions, strict_client},
+    witness::{Account, Origin, Witness, WitnessOptions, strict_client},
 };
 use kube::{
     Api, Client,
@@ -37,6 +37,7 @@ async fn account<F: Future<Output = ()>>(
         .await
         .unwrap();
     let options = WitnessOptions {
+        origin: Origin::Kubernetes,
         namespaces,
         rate: 40.0,
         reports_per_writer: 5,

@@ -50,6 +50,8 @@ pub const CONTAINER_PORT: i32 = 8443;
 pub const PORT_NAME: &str = "https";
 /// Key of the `ConfigMap` that lists the served API groups.
 pub const GROUPS_KEY: &str = "groups";
+/// Key of the same `ConfigMap` that lists the users whose writes the server refuses.
+pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
 
 /// `ClusterRole` that lets a server ask who a user is and what the user may do.
 pub const AUTH_DELEGATOR: &str = "system:auth-delegator";

@@ -33,16 +33,21 @@ pub fn pair() -> (Client, Server) {
 impl Server {
     /// The next request.
     pub async fn next(&mut self) -> Received {
-        let next = tokio::time::timeout(PATIENCE, self.0.next_request()).await;
-        let (request, send) = next.expect("a request in time").expect("a request");
+        let next = tokio::time::timeout(PATIENCE, self.next_if_any()).await;
+        next.expect("a request in time").expect("a request")
+    }
+
+    /// The next request, however long it takes; none when the client is gone.
+    pub async fn next_if_any(&mut self) -> Option<Received> {
+        let (request, send) = self.0.next_request().await?;
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.unwrap();
-        Received {
+        Some(Received {
             method: parts.method.to_string(),
             path: parts.uri.to_string(),
             body: serde_json::from_slice(&body).unwrap_or(Value::Null),
             send,
-        }
+        })
     }
 
     /// Answers every request with an error until the client is gone.

@@ -84,6 +84,14 @@ pub struct Config {
     /// API groups to serve, separated by commas, in place of --config-map.
     #[arg(long, env = "REPORTS_SERVER_GROUPS")]
     pub groups: Option<String>,
+    /// Users whose writes are refused whatever their rights, separated by commas; with --config-map its
+    /// key `refusedWriters` says so.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_REFUSED_WRITERS",
+        conflicts_with = "config_map"
+    )]
+    pub refused_writers: Option<String>,
     /// Kubeconfig file; by default the pod's service account is used.
     #[arg(long, env = "REPORTS_SERVER_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,

@@ -14,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
-    self, Attachments, EffectiveDefinitions, Namespaces, parse_groups, stored_definitions,
-    watch_front_proxy, watch_groups,
+    self, Attachments, EffectiveDefinitions, Followers, Namespaces, parse_groups, parse_users,
+    stored_definitions, watch_front_proxy, watch_groups,
 };
 use crate::config::Config;
 use crate::definition::ResourceDefinition;
@@ -66,6 +66,7 @@ struct Cluster {
     front_proxy_loaded: watch::Receiver<bool>,
     namespaces: Arc<Namespaces>,
     attachments: Arc<Attachments>,
+    refused_writers: watch::Receiver<BTreeSet<String>>,
     definitions: Arc<EffectiveDefinitions>,
 }
 
@@ -208,7 +209,7 @@ async fn follow_cluster(
     background.spawn(follow);
     let (attachments, follow) = Attachments::watch(client.clone());
     background.spawn(follow);
-    let groups = groups(config, &client, background)?;
+    let (groups, refused_writers) = served(config, &client, background)?;
     let last = stored_definitions(store)
         .await
         .context("cannot read the schemas from the database; restore it from a backup")?;
@@ -223,25 +224,37 @@ async fn follow_cluster(
         front_proxy_loaded,
         namespaces,
         attachments,
+        refused_writers,
         definitions,
     })
 }
 
 /// The groups to serve, as they are given or change.
-fn groups(
+type Groups = watch::Receiver<Option<BTreeSet<String>>>;
+/// The users whose writes are refused, as they are given or change.
+type RefusedWriters = watch::Receiver<BTreeSet<String>>;
+
+/// What to serve, and to whom not.
+fn served(
     config: &Config,
     client: &kube::Client,
     background: &Background,
-) -> anyhow::Result<watch::Receiver<Option<BTreeSet<String>>>> {
-    let (sender, groups) = watch::channel(config.groups.as_deref().map(parse_groups));
+) -> anyhow::Result<(Groups, RefusedWriters)> {
+    let (groups, served) = watch::channel(config.groups.as_deref().map(parse_groups));
+    let refused = config.refused_writers.as_deref().unwrap_or_default();
+    let (refused_writers, refused) = watch::channel(parse_users(refused));
+    let followers = Followers {
+        groups,
+        refused_writers,
+    };
     match &config.config_map {
-        Some(map) => background.spawn(watch_groups(client.clone(), map.clone(), sender)),
+        Some(map) => background.spawn(watch_groups(client.clone(), map.clone(), followers)),
         None if config.groups.is_none() => {
             bail!("no API groups to serve; give --config-map or --groups")
         }
         None => {}
     }
-    Ok(groups)
+    Ok((served, refused))
 }
 
 /// The definitions that are compiled in.
@@ -319,13 +332,16 @@ fn pipeline(
         front_proxy,
         namespaces,
         attachments,
+        refused_writers,
         definitions,
         ..
     } = cluster;
     let reviews = &metrics.reviews;
     let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
     let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));
-    let api = Api::new(store.clone(), definitions.clone(), namespaces).attached(attachments);
+    let api = Api::new(store.clone(), definitions.clone(), namespaces)
+        .attached(attachments)
+        .refusing(refused_writers);
     Pipeline {
         authenticator: Authenticator::new(front_proxy, tokens),
         authorizer,

@@ -19,6 +19,8 @@ pub const PAGE_SIZE: u32 = 250;
 pub const CONCURRENCY: u32 = 16;
 /// Requests of a migration to the kube-apiserver in a second.
 pub const MAX_REQUESTS_PER_SECOND: u32 = 50;
+/// How long late writes to etcd are looked for after the switch: once.
+pub const DRAIN_WINDOW: Duration = Duration::ZERO;
 /// How long the API is watched after the switch.
 pub const SOAK: Duration = Duration::from_mins(5);
 /// How long after the switch nothing is pruned.
@@ -56,6 +58,10 @@ pub struct Effective {
     pub max_requests_per_second: u32,
     /// `migration.verification`
     pub verification: Verification,
+    /// `migration.drainWindow`
+    #[serde(default, with = "seconds")]
+    #[schemars(with = "String", length(max = 32))]
+    pub drain_window: Duration,
     /// `migration.soak`
     #[serde(with = "seconds")]
     #[schemars(with = "String", length(max = 32))]
@@ -148,6 +154,7 @@ impl Effective {
                 MAX_REQUESTS_PER_SECOND,
             ),
             verification: migration.verification.unwrap_or_default(),
+            drain_window: migration.drain_window.map_or(DRAIN_WINDOW, Into::into),
             soak: migration.soak.map_or(SOAK, Into::into),
             on_failure: migration.on_failure.unwrap_or_default(),
             source_policy: policy,
@@ -233,6 +240,8 @@ mod tests {
         assert_eq!(effective.renew_before, CERT_VALIDITY / 3);
         assert_eq!(effective.replicas, Some(1));
         assert_eq!(effective.max_connections, None);
+        assert_eq!(effective.verification, Verification::Full);
+        assert_eq!(effective.drain_window, Duration::ZERO);
     }
 
     #[test]
@@ -256,11 +265,13 @@ mod tests {
     #[test]
     fn given_values_win() {
         let effective = effective(json!({
-            "migration": {"soak": "1m30s", "concurrency": 2, "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
+            "migration": {"soak": "1m30s", "drainWindow": "2m", "verification": "Sample", "concurrency": 2, "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
             "server": {"logging": {"level": "Debug"}},
             "tls": {"operator": {"certValidity": "30h", "renewBefore": "500ms"}},
         }));
         assert_eq!(effective.soak, Duration::from_secs(90));
+        assert_eq!(effective.drain_window, Duration::from_mins(2));
+        assert_eq!(effective.verification, Verification::Sample);
         assert_eq!((effective.page_size, effective.concurrency), (500, 2));
         assert_eq!(effective.source_policy, SourcePolicy::Keep);
         assert_eq!(effective.source_after, Duration::ZERO);

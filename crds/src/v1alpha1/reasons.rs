@@ -57,6 +57,16 @@ pub const SWITCHED: &str = "Switched";
 pub const STRAGGLER: &str = "Straggler";
 /// Writes that reached etcd while the server was in charge gave way to the server's own.
 pub const WRITES_DROPPED: &str = "WritesDropped";
+/// The group was taken over from another server, whose versions are not ours; the message says what
+/// has to be restarted.
+pub const VERSIONS_RESTARTED: &str = "VersionsRestarted";
+/// A switch or a way back could not keep watches: clients were told 410. The message says why, and
+/// what can be done.
+pub const WATCHES_LOST: &str = "WatchesLost";
+/// A workload was restarted because its watches were lost; the message says why.
+pub const RESTARTED: &str = "Restarted";
+/// A workload that is to be restarted is missing, or cannot be restarted; the message says why.
+pub const RESTART_FAILED: &str = "RestartFailed";
 /// The soak found the API unwell.
 pub const SOAK_FAILED: &str = "SoakFailed";
 /// The copies in etcd are being deleted.

@@ -21,6 +21,14 @@ pub fn duration(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
+/// A [`kube::core::Duration`] that is not negative and at most an hour.
+pub fn window(_: &mut SchemaGenerator) -> Schema {
+    bounded_duration(
+        "duration(self) <= duration('1h')",
+        "must not be longer than 1h",
+    )
+}
+
 /// Lifetime of a certificate: from a minute to ten years. The lower bound keeps a certificate from
 /// expiring faster than the operator can replace it and the server can read it.
 pub fn validity(_: &mut SchemaGenerator) -> Schema {

@@ -16,7 +16,10 @@ pub use database::{
     StorageSpec,
 };
 pub use images::{ImageSpec, ImagesSpec, PullPolicy};
-pub use migration::{Approval, MigrationSpec, OnFailure, SourcePolicy, SourceSpec, Verification};
+pub use migration::{
+    Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
+    Verification, WorkloadKind,
+};
 pub use server::{
     AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
     ServiceAccountSpec,
@@ -145,6 +148,58 @@ pub struct ApiSpec {
     /// Who should answer: `Server` (our aggregated API server) or `CRD` (the kube-apiserver, from
     /// etcd).
     pub owner: ApiOwner,
+    /// Where the group's reports are now, if not in etcd. It has a meaning until the group is taken
+    /// over, and may stay afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ApiSourceSpec>,
+}
+
+/// Where the reports of an API group are before it is taken over.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiSourceSpec {
+    /// Another aggregated API server that serves the group, such as kyverno/reports-server. While an
+    /// APIService of the group points to its Service, reports are copied from there, through the
+    /// kube-apiserver, and nothing of it is changed or removed. Its versions are not ours: every
+    /// watch gets 410 once.
+    pub server: PredecessorSpec,
+}
+
+/// An aggregated API server that a group is taken over from.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PredecessorSpec {
+    /// Namespace of its Service.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub namespace: String,
+    /// Name of its Service.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub name: String,
+    /// Name of the `ServiceAccount` that it runs as, in the same namespace. From the switch on this
+    /// account can neither change the group's APIServices nor write its reports:
+    /// kyverno/reports-server would take the first back every ten seconds, and delete the second
+    /// when it starts. Default: the name of the Service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    )]
+    pub service_account: Option<String>,
+}
+
+impl PredecessorSpec {
+    /// The user that it is to the kube-apiserver.
+    #[must_use]
+    pub fn user(&self) -> String {
+        let account = self.service_account.as_ref().unwrap_or(&self.name);
+        format!("system:serviceaccount:{}:{account}", self.namespace)
+    }
 }
 
 /// Who should answer for an API group.

@@ -7,7 +7,7 @@ mod migration;
 
 pub use migration::{
     GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus, PlanStatus,
-    ResourceMigrationStatus, RollbackStatus, SideDoor,
+    ResourceMigrationStatus, RestartResult, RestartStatus, RollbackStatus, SideDoor,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -5,17 +5,13 @@
 
 use std::fmt;
 
-use super::spec::{
-    MigrationSpec, MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec, Verification,
-};
+use super::spec::{MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec};
 
 /// What a refused field is told.
 pub const NOT_SUPPORTED: &str = "not supported in this version";
 
 /// Every path that [`unsupported_fields`] can name; the field reference marks them.
 pub const UNSUPPORTED_PATHS: &[&str] = &[
-    "spec.migration.verification",
-    "spec.migration.drainWindow",
     "spec.tls.mode",
     "spec.tls.certManager",
     "spec.tls.provided",
@@ -50,7 +46,7 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         target_namespace: _,
         suspend: _,
         apis: _,
-        migration,
+        migration: _,
         database: _,
         cluster_identity: _,
         server: _,
@@ -62,9 +58,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         deletion_policy: _,
     } = spec;
     let mut found = Found::default();
-    if let Some(migration) = migration {
-        found.migration(migration);
-    }
     if let Some(tls) = tls {
         found.tls(tls);
     }
@@ -101,25 +94,6 @@ impl Found {
                 message,
             });
         }
-    }
-
-    fn migration(&mut self, spec: &MigrationSpec) {
-        let MigrationSpec {
-            approval: _,
-            approved_plan: _,
-            dry_run: _,
-            concurrency: _,
-            page_size: _,
-            max_requests_per_second: _,
-            verification,
-            drain_window,
-            soak: _,
-            on_failure: _,
-            source: _,
-        } = spec;
-        let sample = *verification == Some(Verification::Sample);
-        self.value_when("spec.migration.verification", sample, Some("Sample"));
-        self.when("spec.migration.drainWindow", drain_window.is_some());
     }
 
     fn tls(&mut self, spec: &TlsSpec) {
@@ -177,7 +151,8 @@ mod tests {
             "apis": [{"group": "wgpolicyk8s.io", "owner": "Server"}],
             "migration": {"approval": "Manual", "approvedPlan": "sha256:0", "pageSize": 100,
                 "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": true, "concurrency": 2,
-                "verification": "Full", "source": {"policy": "Prune", "after": "24h"}},
+                "verification": "Sample", "drainWindow": "1m",
+                "restart": [{"kind": "Deployment", "namespace": "n", "name": "d"}], "source": {"policy": "Prune", "after": "24h"}},
             "database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi"}}},
             "clusterIdentity": {"id": "a"},
             "server": {"replicas": 2, "topologySpreadConstraints": [],
@@ -194,8 +169,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"migration": {"verification": "Sample"}}), "spec.migration.verification: Sample is ")]
-    #[case(json!({"migration": {"drainWindow": "1m"}}), "spec.migration.drainWindow: ")]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
     #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
@@ -209,8 +182,6 @@ mod tests {
     fn all_of_them_are_named_at_once_and_are_in_the_list() {
         let spec = json!({
             "targetNamespace": "reports-server",
-            "migration": { "verification": "Sample",
-                "drainWindow": "1m"},
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},
             "networkPolicy": {"enabled": true},

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use e2e::{
     cluster::ClusterOptions,
+    incumbent,
     reports::Input,
     round_trip,
     takeover::{self, Database, TakeoverOptions},
@@ -31,6 +32,14 @@ enum DatabaseChoice {
     Managed,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FromChoice {
+    /// Out of etcd.
+    Etcd,
+    /// From kyverno/reports-server, installed by its own manifests.
+    Incumbent,
+}
+
 /// Takes the reports of a real cluster out of etcd, with clients that watch closely.
 #[derive(Parser, Debug)]
 #[command(name = "demo")]
@@ -44,6 +53,9 @@ struct Args {
     /// Where the servers store the reports.
     #[arg(long, value_enum, default_value = "embedded")]
     database: DatabaseChoice,
+    /// Where the reports are taken from.
+    #[arg(long, value_enum, default_value = "etcd")]
+    from: FromChoice,
     /// Also give the reports back to etcd, with clients at work.
     #[arg(long)]
     round_trip: bool,
@@ -85,6 +97,18 @@ async fn main() -> ExitCode {
     }
 }
 
+/// The folder of the incumbent, where reports are taken from it.
+async fn incumbent_parts(from: FromChoice) -> anyhow::Result<Option<PathBuf>> {
+    match from {
+        FromChoice::Etcd => Ok(None),
+        FromChoice::Incumbent => {
+            let parts = incumbent::parts().await?;
+            let missing = "the source of kyverno/reports-server is not in ../shared/data/sources";
+            parts.map(Some).context(missing)
+        }
+    }
+}
+
 async fn demo(args: Args) -> anyhow::Result<bool> {
     let started = Instant::now();
     let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
@@ -107,6 +131,7 @@ async fn demo(args: Args) -> anyhow::Result<bool> {
             DatabaseChoice::Embedded => Database::Embedded,
             DatabaseChoice::Managed => Database::Managed,
         },
+        incumbent: incumbent_parts(args.from).await?,
     };
     let (line, outcome) = takeover::run(options, say).await?;
     println!("\n{outcome}");

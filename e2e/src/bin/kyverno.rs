@@ -116,6 +116,7 @@ fn line(args: &Args) -> TakeoverOptions {
             DatabaseChoice::Embedded => Database::Embedded,
             DatabaseChoice::Managed => Database::Managed,
         },
+        incumbent: None,
     }
 }
 

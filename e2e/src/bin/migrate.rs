@@ -8,20 +8,47 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use clap::Parser;
+use crds::v1alpha1::spec::WorkloadKind;
 use e2e::processes::PEAK_MEMORY;
 use futures::StreamExt;
 use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
 use reports_server_operator::migration::{
-    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, ServiceRef, Settings,
-    SourcePolicy, Stillness, Supervisor,
+    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor, ServiceRef,
+    Settings, SourcePolicy, Stillness, Supervisor, Verification, Workload,
 };
+
+fn verification(text: &str) -> Result<Verification, String> {
+    match text {
+        "full" => Ok(Verification::Full),
+        "sample" => Ok(Verification::Sample),
+        other => Err(format!("{other} is neither full nor sample")),
+    }
+}
+
+fn workload(text: &str) -> Result<Workload, String> {
+    let mut parts = text.splitn(3, '/');
+    let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Err(format!("{text} is not KIND/NAMESPACE/NAME"));
+    };
+    let kind = serde_json::from_value::<WorkloadKind>(kind.into()).map_err(|e| e.to_string())?;
+    Ok(Workload {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
 
 #[derive(Parser)]
 struct Args {
     /// API groups.
     #[arg(long, required = true)]
     group: Vec<String>,
+    /// Service of another server to take the groups over from: NAMESPACE/NAME. Its `ServiceAccount`
+    /// has the same name.
+    #[arg(long)]
+    from: Option<String>,
     /// Give the groups back to their CRDs.
     #[arg(long)]
     back: bool,
@@ -43,6 +70,15 @@ struct Args {
     /// Copy and verify only.
     #[arg(long)]
     dry_run: bool,
+    /// How thoroughly the copy is compared: full or sample.
+    #[arg(long, default_value = "full", value_parser = verification)]
+    verification: Verification,
+    /// How long late writes to etcd are looked for, in seconds after the switch.
+    #[arg(long, default_value_t = 0)]
+    drain_window: u64,
+    /// Workloads that are restarted where watches are lost, as KIND/NAMESPACE/NAME.
+    #[arg(long, value_parser = workload)]
+    restart: Vec<Workload>,
     /// Objects a page.
     #[arg(long, default_value_t = 250)]
     page_size: u32,
@@ -115,6 +151,17 @@ fn peak_memory() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
+fn predecessor(service: &str) -> anyhow::Result<Predecessor> {
+    let (namespace, name) = service
+        .split_once('/')
+        .context("--from is not NAMESPACE/NAME")?;
+    Ok(Predecessor {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        user: format!("system:serviceaccount:{namespace}:{name}"),
+    })
+}
+
 fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
     let after = Duration::ZERO;
     Ok(GroupTarget {
@@ -124,6 +171,7 @@ fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
         } else {
             ApiOwner::Server
         },
+        predecessor: args.from.as_deref().map(predecessor).transpose()?,
         service: ServiceRef {
             namespace: args.namespace.clone(),
             name: args.service.clone(),
@@ -142,6 +190,9 @@ fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
             } else {
                 SourcePolicy::Prune { after }
             },
+            verification: args.verification,
+            drain_window: Duration::from_secs(args.drain_window),
+            restart: args.restart.clone(),
             ..Settings::default()
         },
     })

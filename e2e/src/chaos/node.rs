@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{ChaosError, Driver, Fault, processes::at_cluster};
 use crate::{
     cluster::{Cluster, Signal},
-    takeover::{OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, all_groups, is_ready},
+    takeover::{OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
 };
 
 /// Longest time of one direction, faults included.
@@ -79,7 +79,7 @@ impl NodeDriver {
         let namespace = if component == "operator" {
             OPERATOR_NAMESPACE
         } else {
-            TARGET_NAMESPACE
+            self.line.target_namespace()
         };
         let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
         let labelled = ListParams::default().labels(&format!("{COMPONENT}={component}"));

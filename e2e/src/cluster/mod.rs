@@ -56,7 +56,7 @@ pub use component::Component;
 pub use error::Error;
 pub use etcd::EtcdStatus;
 pub use options::{ClusterOptions, Shape};
-pub use parts::{client_go_tests, client_go_watcher, work_tree};
+pub use parts::{client_go_tests, client_go_watcher, incumbent, work_tree};
 pub use process::Process;
 pub use service::Backend;
 pub use state::base as base_directory;

@@ -42,6 +42,16 @@ pub async fn client_go_watcher() -> Result<PathBuf, Error> {
     Ok(folder.unwrap_or_default().join("watcher"))
 }
 
+/// The folder with the incumbent, kyverno/reports-server: the program `reports-server`, its manifests
+/// `install.yaml`, its image `image.tar` with the name in `image.name`. `None` where its source is
+/// not present.
+///
+/// # Errors
+/// When it cannot be built.
+pub async fn incumbent() -> Result<Option<PathBuf>, Error> {
+    Ok(folders("incumbent").await?.into_iter().next())
+}
+
 /// Asks `hack/cluster parts`, which builds them when they are not in the cache; its
 /// progress goes to standard error.
 async fn folders(what: &str) -> Result<Vec<PathBuf>, Error> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::TakeoverError;
 
 /// The archive of PostgreSQL's image, and the file with the image's name beside it.
-const POSTGRES_ARCHIVE: &str = "image-postgres.tar";
+pub(super) const POSTGRES_ARCHIVE: &str = "image-postgres.tar";
 const POSTGRES_NAME: &str = "image-postgres.name";
 
 /// Where the servers of a run store their reports.
@@ -79,7 +79,7 @@ impl Database {
                         "limits": {"memory": "512Mi"},
                     },
                 }},
-                "images": {"postgres": {"tag": postgres_tag(images)?}},
+                "images": {"postgres": {"tag": postgres_image(images)?.rsplit(':').next()}},
                 "server": server,
             }),
             Self::Given { spec, .. } => json!({"database": spec, "server": server}),
@@ -87,16 +87,18 @@ impl Database {
     }
 }
 
-/// Tag of the image that `hack/image postgres` made.
-fn postgres_tag(images: &Path) -> Result<String, TakeoverError> {
+/// Name of the image that `hack/image postgres` made.
+pub(super) fn postgres_image(images: &Path) -> Result<String, TakeoverError> {
     let path = images.join(POSTGRES_NAME);
     let missing = || TakeoverError::Missing {
         path: path.clone(),
         hint: "`hack/image postgres` makes it",
     };
     let name = fs::read_to_string(&path).map_err(|_| missing())?;
-    let (_, tag) = name.trim().rsplit_once(':').ok_or_else(missing)?;
-    Ok(tag.to_owned())
+    if name.contains(':') {
+        return Ok(name.trim().to_owned());
+    }
+    Err(missing())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, TakeoverError};
+use super::{GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, TakeoverError, incumbent};
 
 /// Name of the operator's Deployment in `manifests/install.yaml`.
 pub const OPERATOR: &str = "reports-server-operator";
@@ -48,10 +48,14 @@ pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
 pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), TakeoverError> {
     let apis: Vec<_> = GROUPS
         .iter()
-        .map(|group| json!({"group": group, "owner": owner}))
+        .map(|group| match line.options.incumbent {
+            Some(_) => json!({"group": group, "owner": owner, "from": incumbent::from()}),
+            None => json!({"group": group, "owner": owner}),
+        })
         .collect();
+    let namespace = line.target_namespace();
     let mut spec = json!({
-        "targetNamespace": TARGET_NAMESPACE,
+        "targetNamespace": namespace,
         "apis": apis,
         "migration": {"soak": "5s", "maxRequestsPerSecond": 200,
             "source": {"policy": "Prune", "after": "24h"}},
@@ -61,7 +65,7 @@ pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), Takeover
         spec.extend(members);
     }
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
             "metadata": {"name": NAME},
             "spec": spec},

@@ -2,6 +2,7 @@
 //! that the demo, the end-to-end test and the kill matrix run the same line.
 
 mod database;
+mod incumbent;
 mod install;
 pub mod load;
 mod measure;
@@ -31,14 +32,17 @@ pub use outcome::Outcome;
 
 use crate::{
     cluster::{Cluster, ClusterOptions},
+    incumbent::IncumbentError,
     reports::{Corpus, Input, InputError, Owner},
-    witness::{Account, Witness, WitnessError, WitnessOptions, strict_client},
+    witness::{Account, Origin, Witness, WitnessError, WitnessOptions, strict_client},
 };
 
 /// Name of the `ReportsServer` that is applied.
 pub const NAME: &str = "reports";
 /// Namespace of its server.
 pub const TARGET_NAMESPACE: &str = "reports-server";
+/// The same beside the incumbent, which has that one.
+const OTHER_NAMESPACE: &str = "reports";
 /// Namespace of the operator, as in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
 /// Groups that are taken over.
@@ -58,6 +62,9 @@ pub enum TakeoverError {
     /// No test input.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// The incumbent.
+    #[error(transparent)]
+    Incumbent(#[from] IncumbentError),
     /// The witness could not begin or end.
     #[error(transparent)]
     Witness(#[from] WitnessError),
@@ -115,6 +122,22 @@ pub struct TakeoverOptions {
     pub cluster: ClusterOptions,
     /// Where the servers store the reports.
     pub database: Database,
+    /// The folder of [`crate::incumbent::parts`]: the reports are taken over from it, and not from
+    /// etcd.
+    pub incumbent: Option<PathBuf>,
+}
+
+impl TakeoverOptions {
+    /// Archives of images that the node needs.
+    fn archives(&self) -> Vec<PathBuf> {
+        let mut archives = self.database.archives(&self.images);
+        archives
+            .extend(["image-server.tar", "image-operator.tar"].map(|name| self.images.join(name)));
+        if let Some(parts) = &self.incumbent {
+            archives.extend(incumbent::archives(parts, &self.images));
+        }
+        archives
+    }
 }
 
 /// A cluster on which the line is run.
@@ -142,11 +165,7 @@ impl Takeover {
         say("starting a Kubernetes cluster with a node");
         let cluster = Cluster::start(options.cluster.clone()).await?;
         let client = cluster.client().await?;
-        let mut archives = options.database.archives(&options.images);
-        archives.extend(
-            ["image-server.tar", "image-operator.tar"].map(|name| options.images.join(name)),
-        );
-        for path in archives {
+        for path in options.archives() {
             if !path.exists() {
                 return Err(TakeoverError::Missing {
                     path,
@@ -161,12 +180,20 @@ impl Takeover {
         ));
         let corpus = Arc::new(options.input.corpus()?);
         load::install_crds(&client, options.input.crds(&GROUPS)?).await?;
+        if let Some(parts) = &options.incumbent {
+            say("installing the incumbent, kyverno/reports-server");
+            incumbent::install(&cluster, parts, &options.images).await?;
+        }
         let owners = load::namespaces(&client, "team", TEAMS).await?;
         let witness_owners = load::namespaces(&client, "witness", WITNESS_TEAMS).await?;
         say(&format!(
-            "loading {} {} reports into etcd",
+            "loading {} {} reports into {}",
             options.reports,
-            options.input.name()
+            options.input.name(),
+            options
+                .incumbent
+                .as_ref()
+                .map_or("etcd", |_| "the incumbent")
         ));
         load::load(&client, &corpus, &owners, options.reports, &say).await?;
         let say = Box::new(say);
@@ -192,8 +219,12 @@ impl Takeover {
     /// # Errors
     /// When the witness cannot begin.
     pub async fn witness(&self) -> Result<Witness, TakeoverError> {
+        let (origin, watchers) = match self.options.incumbent {
+            Some(_) => (Origin::Incumbent, 2),
+            None => (Origin::Kubernetes, 6),
+        };
         self.say(&format!(
-            "starting the witness ({} writes/s, 6 watchers)",
+            "starting the witness ({} writes/s, {watchers} watchers)",
             self.options.rate
         ));
         let namespaces = match self.witnesses.fetch_add(1, Ordering::Relaxed) {
@@ -203,6 +234,7 @@ impl Takeover {
             }
         };
         let options = WitnessOptions {
+            origin,
             namespaces,
             rate: self.options.rate,
             reports_per_writer: REPORTS_PER_WRITER,
@@ -288,6 +320,28 @@ impl Takeover {
             .await
             .map_err(TakeoverError::kube("change the ReportsServer"))?;
         Ok(())
+    }
+
+    /// Ends the incumbent, as its administrator does once our server is `Ready`; without one, it does
+    /// nothing. Watches that are still open at it end with it.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn end_incumbent(&self) -> Result<(), TakeoverError> {
+        if self.options.incumbent.is_none() {
+            return Ok(());
+        }
+        self.say("scaling the incumbent to 0: watches at it end, and list once");
+        incumbent::end(&self.cluster).await
+    }
+
+    /// Namespace of the server.
+    #[must_use]
+    pub fn target_namespace(&self) -> &'static str {
+        match self.options.incumbent {
+            Some(_) => OTHER_NAMESPACE,
+            None => TARGET_NAMESPACE,
+        }
     }
 
     /// Where the servers store the reports.
@@ -380,6 +434,7 @@ pub async fn run(
     line.apply().await?;
     line.follow_to_ready(READY_LIMIT).await?;
     let seconds = started.elapsed().as_secs_f64();
+    line.end_incumbent().await?;
     line.prune(PRUNE_LIMIT).await?;
     line.say("settling the witness's account");
     let account: Account = witness.finish().await?;

@@ -117,6 +117,15 @@ impl fmt::Display for Outcome {
         for (name, count) in counts {
             writeln!(f, "{name:<38}{count:>14}")?;
         }
+        if account.lists_expected + account.conflicts_expected > 0 {
+            writeln!(
+                f,
+                "Expected, as our server does not know the incumbent's versions:"
+            )?;
+            let (lists, conflicts) = (account.lists_expected, account.conflicts_expected);
+            writeln!(f, "{:<38}{lists:>14}", "watches that listed once")?;
+            writeln!(f, "{:<38}{conflicts:>14}", "updates that were sent again")?;
+        }
         for example in &account.examples {
             writeln!(f, "  {example}")?;
         }

@@ -8,6 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
+    Origin,
     ledger::{Ack, Did, Ledger},
     state::{ObjectState, State},
     watchers::{Log, Watcher, ack_key, seen_key},
@@ -47,6 +48,10 @@ pub struct Account {
     pub watchers_dead: u64,
     /// Times an informer had to list again.
     pub relists: u64,
+    /// Watches that had to list once because they were the incumbent's.
+    pub lists_expected: u64,
+    /// Updates that met a conflict because the version was the incumbent's.
+    pub conflicts_expected: u64,
     /// Objects that should be stored and are not.
     pub objects_lost: u64,
     /// Objects whose uid, version or content is not what was acknowledged, or that should be gone.
@@ -75,6 +80,8 @@ impl Account {
             events: 0,
             longest_wait_ms: 0,
             longest_request: String::new(),
+            lists_expected: 0,
+            conflicts_expected: 0,
             examples: Vec::new(),
             ..self.clone()
         };
@@ -94,6 +101,7 @@ pub fn settle(
     watchers: &[Arc<Watcher>],
     before: &State,
     after: &State,
+    origin: Origin,
 ) -> Account {
     let acks = ledger.acknowledged();
     let doubts = ledger.doubts();
@@ -105,6 +113,7 @@ pub fn settle(
         failed_requests: failures.len() as u64,
         longest_wait_ms: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
         longest_request: what,
+        conflicts_expected: ledger.conflicts(),
         examples: failures.into_iter().take(EXAMPLES).collect(),
         ..Account::default()
     };
@@ -112,11 +121,11 @@ pub fn settle(
         let log = watcher.log();
         let expected: Vec<&Ack> = acks
             .iter()
-            .filter(|ack| watcher.expects(ack, log.since))
+            .filter(|ack| watcher.expects(ack, &log))
             .collect();
         events(&mut account, watcher, &log, &expected, &doubts);
     }
-    objects(&mut account, &acks, before, after, &doubts);
+    objects(&mut account, &acks, (before, after), &doubts, origin);
     account
 }
 
@@ -129,8 +138,14 @@ fn doubted(doubts: &Doubts, kind: ReportKind, name: &str) -> bool {
 
 fn events(account: &mut Account, watcher: &Watcher, log: &Log, expected: &[&Ack], doubts: &Doubts) {
     let name = watcher.name();
-    account.events += log.events.len() as u64;
+    account.events += log.events.len() as u64 + log.at_incumbent.unwrap_or(0);
     account.relists += u64::from(log.relists);
+    account.lists_expected += u64::from(log.at_incumbent.is_some());
+    if watcher.lags(log) {
+        account.watchers_dead += 1;
+        account.example(|| format!("{name} still watches at the incumbent"));
+        return;
+    }
     if let Some(why) = &log.died {
         account.watchers_dead += 1;
         account.example(|| format!("{name} died: {why}"));
@@ -182,7 +197,13 @@ fn expected_objects(
     expected
 }
 
-fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State, doubts: &Doubts) {
+fn objects(
+    account: &mut Account,
+    acks: &[Ack],
+    (before, after): (&State, &State),
+    doubts: &Doubts,
+    origin: Origin,
+) {
     let expected = expected_objects(acks, before);
     let sure = |key: &(ReportKind, (String, String))| !doubted(doubts, key.0, &key.1.1);
     for (key, wanted) in expected.iter().filter(|(key, _)| sure(key)) {
@@ -191,7 +212,7 @@ fn objects(account: &mut Account, acks: &[Ack], before: &State, after: &State, d
                 account.objects_lost += 1;
                 account.example(|| format!("{key:?} is lost"));
             }
-            (Some(wanted), Some(found)) if wanted != found => {
+            (Some(wanted), Some(found)) if !found.is(wanted, origin) => {
                 account.objects_changed += 1;
                 account.example(|| format!("{key:?} should be {wanted:?} and is {found:?}"));
             }
@@ -218,7 +239,11 @@ mod tests {
     use crate::witness::watchers::{EventType, Seen, Style};
 
     fn watcher() -> Watcher {
-        Watcher::new(ReportKind::PolicyReport, Style::Informer)
+        Watcher::new(
+            ReportKind::PolicyReport,
+            Style::Informer,
+            Origin::Kubernetes,
+        )
     }
 
     fn ack(did: Did, name: &str, version: u64) -> Ack {
@@ -316,8 +341,34 @@ mod tests {
             )]
             .into(),
         );
-        objects(&mut account, &[], &State::default(), &after, &doubts);
+        let states = (&State::default(), &after);
+        objects(&mut account, &[], states, &doubts, Origin::Kubernetes);
         assert!(account.is_clean(), "{account:?}");
+    }
+
+    #[test]
+    fn after_the_incumbent_only_what_follows_the_list_counts() {
+        let watcher = Watcher::new(ReportKind::PolicyReport, Style::Informer, Origin::Incumbent);
+        let acks = [
+            ack(Did::Create, "before", 3),
+            ack(Did::Delete, "before", 3),
+            ack(Did::Delete, "listed", 2),
+            ack(Did::Create, "after", 6),
+        ];
+        let mut log = log(vec![
+            seen(EventType::Added, "after", 6),
+            seen(EventType::Deleted, "listed", 7),
+        ]);
+        log.listed.insert("listed".into());
+        assert!(watcher.lags(&log));
+        log.at_incumbent = Some(9);
+        let mut account = Account::default();
+        let expected = acks.iter().filter(|ack| watcher.expects(ack, &log));
+        let expected: Vec<_> = expected.collect();
+        assert_eq!(expected.len(), 2);
+        events(&mut account, &watcher, &log, &expected, &[]);
+        assert!(account.is_clean(), "{account:?}");
+        assert_eq!((account.lists_expected, account.events), (1, 11));
     }
 
     #[test]
@@ -343,11 +394,27 @@ mod tests {
             ack(Did::Create, "moved", 9),
         ]);
         let mut account = Account::default();
-        objects(&mut account, &acks, &before, &after, &[]);
+        objects(
+            &mut account,
+            &acks,
+            (&before, &after),
+            &[],
+            Origin::Kubernetes,
+        );
         assert_eq!(
             (account.objects_lost, account.objects_changed),
             (1, 2),
             "{account:?}"
         );
+        let mut account = Account::default();
+        objects(
+            &mut account,
+            &acks,
+            (&before, &after),
+            &[],
+            Origin::Incumbent,
+        );
+        let counts = (account.objects_lost, account.objects_changed);
+        assert_eq!(counts, (1, 1), "the version is not compared: {account:?}");
     }
 }

@@ -50,6 +50,7 @@ struct Inner {
     acks: Vec<Ack>,
     uncertain: Vec<(ReportKind, String)>,
     failures: Vec<String>,
+    conflicts: u64,
     longest_wait: Duration,
     longest_what: String,
 }
@@ -111,6 +112,16 @@ impl Ledger {
     /// Kinds and beginnings of names of the objects of which [`doubt`](Self::doubt) is possible.
     pub fn doubts(&self) -> Vec<(ReportKind, String)> {
         self.inner().uncertain.clone()
+    }
+
+    /// An update met a conflict that is no failure.
+    pub fn conflict(&self) {
+        self.inner().conflicts += 1;
+    }
+
+    /// How many there were.
+    pub fn conflicts(&self) -> u64 {
+        self.inner().conflicts
     }
 
     /// Something happened that a client of a healthy API does not see.

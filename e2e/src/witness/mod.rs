@@ -44,9 +44,23 @@ pub enum WitnessError {
     NotStarted(&'static str, Duration),
 }
 
+/// Who serves the reports when the witness begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// CRDs, or our server: no client may notice anything.
+    #[default]
+    Kubernetes,
+    /// The incumbent. Its versions tell nothing, and our server does not know them: each watch has to
+    /// list once, counts from then on, and is an informer's. An update may meet one conflict, and
+    /// every update changes the version at the incumbent. Objects are compared without their version.
+    Incumbent,
+}
+
 /// What the witness writes.
 #[derive(Clone, Debug)]
 pub struct WitnessOptions {
+    /// Who serves the reports when it begins.
+    pub origin: Origin,
     /// Namespaces to write in; one writer of each kind runs in each of them.
     pub namespaces: Vec<Owner>,
     /// Writes a second, of all writers together.
@@ -61,6 +75,7 @@ pub struct Witness {
     watchers: Vec<Arc<Watcher>>,
     client: Client,
     before: State,
+    origin: Origin,
     tasks: JoinSet<()>,
     stop_writing: CancellationToken,
     stop_watching: CancellationToken,
@@ -88,8 +103,8 @@ impl Witness {
         let mut tasks = JoinSet::new();
         let mut watchers = Vec::new();
         for kind in [ReportKind::PolicyReport, ReportKind::EphemeralReport] {
-            for style in Style::ALL {
-                let watcher = Arc::new(Watcher::new(kind, style));
+            for style in Style::of(options.origin) {
+                let watcher = Arc::new(Watcher::new(kind, *style, options.origin));
                 tasks.spawn(Arc::clone(&watcher).run(
                     Requester::new(client.clone(), Arc::clone(&ledger)).untimed(),
                     stop_watching.clone(),
@@ -114,6 +129,7 @@ impl Witness {
             watchers,
             client,
             before,
+            origin: options.origin,
             tasks,
             stop_writing,
             stop_watching,
@@ -142,6 +158,7 @@ impl Witness {
         self.stop_watching.cancel();
         while self.tasks.join_next().await.is_some() {}
         let after = State::read(&self.client).await?;
-        Ok(settle(&self.ledger, &self.watchers, &self.before, &after))
+        let (before, origin) = (&self.before, self.origin);
+        Ok(settle(&self.ledger, &self.watchers, before, &after, origin))
     }
 }

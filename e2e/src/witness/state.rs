@@ -7,7 +7,7 @@ use http::Request;
 use kube::Client;
 use serde_json::Value;
 
-use super::WitnessError;
+use super::{Origin, WitnessError};
 use crate::reports::ReportKind;
 
 /// What identifies an object and its content.
@@ -42,6 +42,17 @@ impl ObjectState {
             version: version(object),
             checksum: checksum(object),
             content: content(object),
+        }
+    }
+
+    /// Whether this is what was acknowledged, as far as that can be kept.
+    #[must_use]
+    pub fn is(&self, acknowledged: &Self, origin: Origin) -> bool {
+        match origin {
+            Origin::Kubernetes => self == acknowledged,
+            Origin::Incumbent => {
+                self.uid == acknowledged.uid && self.content == acknowledged.content
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    Origin,
     ledger::{Ack, Did},
     requester::Requester,
     state::version,
@@ -33,8 +34,13 @@ pub enum Style {
 }
 
 impl Style {
-    /// Every style.
-    pub const ALL: [Self; 3] = [Self::Informer, Self::MetadataWatchList, Self::RetryWatcher];
+    /// Those that bear what the origin does.
+    pub fn of(origin: Origin) -> &'static [Self] {
+        match origin {
+            Origin::Kubernetes => &[Self::Informer, Self::MetadataWatchList, Self::RetryWatcher],
+            Origin::Incumbent => &[Self::Informer],
+        }
+    }
 
     fn accept(self) -> &'static str {
         match self {
@@ -75,8 +81,12 @@ pub struct Seen {
 pub struct Log {
     /// Version of the initial state; events after it count.
     pub since: u64,
+    /// The uids of the initial state.
+    pub listed: HashSet<String>,
     /// All events after the initial state.
     pub events: Vec<Seen>,
+    /// Events seen at the incumbent, once its watch has ended and the watcher has listed again.
+    pub at_incumbent: Option<u64>,
     /// Times it lost its place and had to begin again.
     pub relists: u32,
     /// Times a watch ended and another was opened.
@@ -96,6 +106,7 @@ enum Next {
 pub struct Watcher {
     kind: ReportKind,
     style: Style,
+    origin: Origin,
     log: Mutex<Log>,
     progress: watch::Sender<u64>,
 }
@@ -105,10 +116,11 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 
 impl Watcher {
     /// A watcher of all namespaces.
-    pub fn new(kind: ReportKind, style: Style) -> Self {
+    pub fn new(kind: ReportKind, style: Style, origin: Origin) -> Self {
         Self {
             kind,
             style,
+            origin,
             log: Mutex::default(),
             progress: watch::Sender::new(0),
         }
@@ -140,6 +152,11 @@ impl Watcher {
         self.inner().clone()
     }
 
+    /// Whether it still watches at the incumbent.
+    pub fn lags(&self, log: &Log) -> bool {
+        self.origin == Origin::Incumbent && log.at_incumbent.is_none()
+    }
+
     /// Waits until the initial state is there.
     pub async fn started(&self) {
         // The sender lives as long as `self`.
@@ -158,8 +175,9 @@ impl Watcher {
                 let log = self.inner();
                 let seen: HashSet<(bool, &str, u64)> = log.events.iter().map(seen_key).collect();
                 acks.iter()
-                    .filter(|ack| self.expects(ack, log.since))
+                    .filter(|ack| self.expects(ack, &log))
                     .any(|ack| !seen.contains(&ack_key(ack)))
+                    || self.lags(&log)
             };
             if !missing || progress.changed().await.is_err() {
                 return;
@@ -168,8 +186,11 @@ impl Watcher {
     }
 
     /// Whether an acknowledged write must show up here as an event.
-    pub fn expects(&self, ack: &Ack, since: u64) -> bool {
-        ack.kind == self.kind && (ack.did == Did::Delete || ack.state.version > since)
+    pub fn expects(&self, ack: &Ack, log: &Log) -> bool {
+        // What came and went before a watcher listed anew is no event for it.
+        let known = || self.origin == Origin::Kubernetes || log.listed.contains(&ack.state.uid);
+        ack.kind == self.kind
+            && (ack.state.version > log.since || (ack.did == Did::Delete && known()))
     }
 
     /// Watches until `stop`, or until it dies.
@@ -214,18 +235,24 @@ impl Watcher {
         match version(&list) {
             0 => Next::Die("a list without a version".into()),
             at => {
-                self.begin(at);
+                let items = list["items"].as_array().into_iter().flatten();
+                let uids = items.filter_map(|item| item["metadata"]["uid"].as_str());
+                self.begin(at, uids.map(str::to_owned).collect());
                 Next::Resume(at)
             }
         }
     }
 
     /// The initial state was that of version `at`.
-    fn begin(&self, at: u64) {
+    fn begin(&self, at: u64, listed: HashSet<String>) {
         {
             let mut log = self.inner();
             if log.since == 0 {
-                log.since = at;
+                (log.since, log.listed) = (at, listed);
+            } else if self.lags(&log) {
+                log.at_incumbent = Some(log.events.len() as u64);
+                log.events.clear();
+                (log.since, log.listed) = (at, listed);
             } else {
                 log.relists += 1;
             }
@@ -296,7 +323,7 @@ impl Watcher {
                 if type_.is_none() && annotation == "true" {
                     initial = false;
                     at = Some(version);
-                    self.begin(version);
+                    self.begin(version, HashSet::new());
                 }
                 continue;
             }

@@ -10,7 +10,7 @@ use tokio::{task::JoinSet, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    WitnessOptions,
+    Origin, WitnessOptions,
     ledger::{Ack, Did},
     requester::Requester,
     state::{ObjectState, key, version},
@@ -20,6 +20,8 @@ use crate::reports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
 /// Made-up reports of the witness are numbered from here, away from those that were loaded.
 const FIRST_INDEX: usize = 10_000_000;
 const INDEXES_PER_WRITER: usize = 1_000_000;
+/// How often an update that met a conflict is sent.
+const TRIES: u32 = 3;
 /// Writes of one ephemeral report's life: POST, PUT, DELETE.
 const EPHEMERAL_WRITES: f64 = 3.0;
 
@@ -38,6 +40,7 @@ pub fn spawn(
             requester: requester.clone(),
             corpus: Arc::clone(corpus),
             owner: owner.clone(),
+            origin: options.origin,
             first: FIRST_INDEX + number * INDEXES_PER_WRITER,
         };
         let (kept, seed) = (options.reports_per_writer, number as u64);
@@ -53,6 +56,7 @@ struct Writer {
     requester: Requester,
     corpus: Arc<Corpus>,
     owner: Owner,
+    origin: Origin,
     first: usize,
 }
 
@@ -140,35 +144,46 @@ impl Writer {
     }
 
     /// GET, change, PUT with the resourceVersion that was read.
-    async fn get_and_put(&self, kind: ReportKind, name: &str, change: impl FnOnce(&mut Value)) {
+    async fn get_and_put(&self, kind: ReportKind, name: &str, change: impl Fn(&mut Value)) {
         let path = format!("{}/{name}", kind.path(Some(&self.owner.namespace)));
-        let ok = [StatusCode::OK];
-        let Some((_, read)) = self.requester.call(Method::GET, &path, None, &ok).await else {
-            return;
+        let expected = match self.origin {
+            Origin::Kubernetes => &[StatusCode::OK][..],
+            // It answers an update as if it had created something.
+            Origin::Incumbent => &[StatusCode::OK, StatusCode::CREATED, StatusCode::CONFLICT],
         };
-        let mut wanted = read.clone();
-        change(&mut wanted);
-        let Some((_, put)) = self
-            .requester
-            .call(Method::PUT, &path, Some(&wanted), &ok)
-            .await
-        else {
-            self.requester.ledger.doubt(kind, name);
-            return;
-        };
-        let (old, new) = (version(&read), version(&put));
-        if wanted == read {
+        for _ in 0..TRIES {
+            let ok = [StatusCode::OK];
+            let Some((_, read)) = self.requester.call(Method::GET, &path, None, &ok).await else {
+                return;
+            };
+            let mut wanted = read.clone();
+            change(&mut wanted);
+            let put = self
+                .requester
+                .call(Method::PUT, &path, Some(&wanted), expected)
+                .await;
+            match put {
+                Some((StatusCode::CONFLICT, _)) => self.requester.ledger.conflict(),
+                Some((_, put)) => return self.put(kind, &path, &read, &wanted, &put),
+                None => return self.requester.ledger.doubt(kind, name),
+            }
+        }
+        let ledger = &self.requester.ledger;
+        ledger.fail(format!("PUT {path}: nothing but conflicts"));
+    }
+
+    /// An update was answered.
+    fn put(&self, kind: ReportKind, path: &str, read: &Value, wanted: &Value, put: &Value) {
+        let ledger = &self.requester.ledger;
+        let (old, new) = (version(read), version(put));
+        if wanted == read && (old == new || self.origin == Origin::Kubernetes) {
             if old != new {
-                self.requester
-                    .ledger
-                    .fail(format!("PUT {path}: nothing changed, yet {old} -> {new}"));
+                ledger.fail(format!("PUT {path}: nothing changed, yet {old} -> {new}"));
             }
         } else if new <= old {
-            self.requester
-                .ledger
-                .fail(format!("PUT {path}: the version went {old} -> {new}"));
+            ledger.fail(format!("PUT {path}: the version went {old} -> {new}"));
         } else {
-            self.acknowledge(kind, Did::Update, &put);
+            self.acknowledge(kind, Did::Update, put);
         }
     }
 

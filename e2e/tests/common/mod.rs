@@ -32,6 +32,7 @@ pub fn options(input: Input, reports: usize) -> TakeoverOptions {
         manifests: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests")),
         cluster,
         database: Database::Embedded,
+        incumbent: None,
     }
 }
 

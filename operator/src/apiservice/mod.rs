@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crds::names::LABEL_AUTOMANAGED;
+use crds::names::{ANNOTATION_CLAIMED_BY, LABEL_AUTOMANAGED};
 use json_patch::Patch;
 use k8s_openapi::{
     ByteString,
@@ -26,6 +26,11 @@ pub const SWITCHED_AT: &str = "reports-server.io/switched-at";
 pub const PRUNED_AT: &str = "reports-server.io/pruned-at";
 /// Annotation: size of the objects in etcd at the switch, as JSON, in bytes.
 pub const ETCD_BYTES: &str = "reports-server.io/etcd-bytes";
+/// Annotation: the server that the group was taken over from, as `namespace/name` of its Service.
+pub const TAKEN_FROM: &str = "reports-server.io/taken-from";
+/// Annotation: how the APIService led to that server, as JSON; there until nothing of it is needed
+/// any more.
+pub const TAKEN_SPEC: &str = "reports-server.io/taken-spec";
 
 /// `spec.groupPriorityMinimum` of a CRD's APIService; kept so that discovery keeps its order.
 const GROUP_PRIORITY: i32 = 1000;
@@ -99,9 +104,76 @@ pub fn takeover_patch(
         operations.push(json!({"op": "remove",
             "path": format!("/metadata/labels/{}", escape(LABEL_AUTOMANAGED))}));
     }
-    operations.extend(annotate(&current.metadata, annotations));
+    let mut annotations = annotations.clone();
+    if let Some(theirs) = foreign_service(current) {
+        annotations.insert(TAKEN_FROM.to_owned(), theirs);
+        annotations.insert(TAKEN_SPEC.to_owned(), taken(current).to_string());
+        // Whoever removes the other server would have the garbage collector delete this one.
+        if current.metadata.owner_references.is_some() {
+            operations.push(json!({"op": "remove", "path": "/metadata/ownerReferences"}));
+        }
+    }
+    operations.extend(annotate(&current.metadata, &annotations));
+    let spec = current.spec.as_ref();
+    if spec.is_some_and(|spec| spec.insecure_skip_tls_verify.is_some()) {
+        operations.push(json!({"op": "remove", "path": "/spec/insecureSkipTLSVerify"}));
+    }
     operations.extend(spec_operations(service, ca_bundle));
     patch(operations)
+}
+
+/// `namespace/name` of the Service that an APIService points to, if it points to one.
+fn foreign_service(api_service: &APIService) -> Option<String> {
+    let target = api_service.spec.as_ref()?.service.as_ref()?;
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    let name = target.name.as_deref().unwrap_or_default();
+    Some(format!("{namespace}/{name}"))
+}
+
+/// What a take-over changes of an APIService that leads to another server.
+fn taken(current: &APIService) -> Value {
+    json!({"spec": current.spec, "ownerReferences": current.metadata.owner_references})
+}
+
+/// The patch that leads an APIService back to the server that it was taken over from; `None` where
+/// nothing tells how it was.
+#[must_use]
+pub fn return_patch(current: &APIService) -> Option<Patch> {
+    let annotations = current.metadata.annotations.as_ref()?;
+    let taken: Value = serde_json::from_str(annotations.get(TAKEN_SPEC)?).ok()?;
+    let mut operations = vec![
+        test_version(&current.metadata),
+        json!({"op": "replace", "path": "/spec", "value": taken.get("spec")?}),
+    ];
+    if let Some(owners) = taken.get("ownerReferences").filter(|o| !o.is_null()) {
+        operations.push(json!({"op": "add", "path": "/metadata/ownerReferences", "value": owners}));
+    }
+    let ours = [
+        TAKEN_FROM,
+        TAKEN_SPEC,
+        SWITCHED_AT,
+        ETCD_BYTES,
+        ANNOTATION_CLAIMED_BY,
+    ];
+    let noted = ours.iter().filter(|key| annotations.contains_key(**key));
+    operations.extend(noted.map(|key| remove_annotation(key)));
+    Some(patch(operations))
+}
+
+/// The patch that takes an annotation off; `None` where it is not there.
+#[must_use]
+pub fn forget_patch(current: &APIService, key: &str) -> Option<Patch> {
+    let annotations = current.metadata.annotations.as_ref()?;
+    annotations.contains_key(key).then(|| {
+        patch(vec![
+            test_version(&current.metadata),
+            remove_annotation(key),
+        ])
+    })
+}
+
+fn remove_annotation(key: &str) -> Value {
+    json!({"op": "remove", "path": format!("/metadata/annotations/{}", escape(key))})
 }
 
 /// The patch that brings an APIService of ours up to date.
@@ -210,8 +282,6 @@ fn patch(operations: Vec<Value>) -> Patch {
 
 #[cfg(test)]
 mod tests {
-    use crds::names::ANNOTATION_CLAIMED_BY;
-
     use super::*;
 
     fn service() -> ServiceRef {
@@ -266,6 +336,46 @@ mod tests {
                 (1000, 100)
             );
         }
+    }
+
+    #[test]
+    fn what_was_taken_over_from_another_server_can_be_led_back() {
+        let before: APIService = serde_json::from_value(json!({
+            "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7",
+                "labels": {"app.kubernetes.io/managed-by": "reports-server"},
+                "ownerReferences": [{"apiVersion": "rbac.authorization.k8s.io/v1",
+                    "kind": "ClusterRole", "name": "reports-server", "uid": "u"}]},
+            "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+                "groupPriorityMinimum": 100, "versionPriority": 100,
+                "insecureSkipTLSVerify": true,
+                "service": {"namespace": "other", "name": "reports-server"}}}))
+        .unwrap();
+        let notes = BTreeMap::from([
+            (SWITCHED_AT.to_owned(), "now".to_owned()),
+            (ANNOTATION_CLAIMED_BY.to_owned(), "simple".to_owned()),
+        ]);
+        let taken = apply(
+            &before,
+            &takeover_patch(&before, &service(), b"PEM", &notes),
+        );
+        assert_eq!(holder(Some(&taken), &service()), Holder::Ours);
+        let spec = taken.spec.as_ref().unwrap();
+        // The kube-apiserver takes a CA bundle only without it.
+        assert_eq!(spec.insecure_skip_tls_verify, None);
+        assert_eq!(taken.metadata.owner_references, None);
+        let annotations = taken.metadata.annotations.as_ref().unwrap();
+        assert_eq!(annotations[TAKEN_FROM], "other/reports-server");
+        let back = apply(&taken, &return_patch(&taken).unwrap());
+        assert_eq!(back.spec, before.spec);
+        assert_eq!(
+            back.metadata.owner_references,
+            before.metadata.owner_references
+        );
+        assert!(back.metadata.annotations.unwrap_or_default().is_empty());
+        let settled = apply(&taken, &forget_patch(&taken, TAKEN_SPEC).unwrap());
+        assert_eq!(return_patch(&settled), None);
+        assert_eq!(forget_patch(&settled, TAKEN_SPEC), None);
+        assert_eq!(return_patch(&before), None);
     }
 
     #[test]

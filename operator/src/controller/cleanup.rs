@@ -87,6 +87,7 @@ pub async fn targets(
     let target = |group: &String| GroupTarget {
         group: group.clone(),
         owner: migration::ApiOwner::Crd,
+        predecessor: None,
         service: service_ref(namespace, names.server()),
         ca_bundle: ca_bundle.clone(),
         server_ready,

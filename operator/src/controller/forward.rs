@@ -179,6 +179,11 @@ fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTar
             ApiOwner::Server => migration::ApiOwner::Server,
             ApiOwner::Crd => migration::ApiOwner::Crd,
         },
+        predecessor: api.from.as_ref().map(|from| migration::Predecessor {
+            namespace: from.server.namespace.clone(),
+            name: from.server.name.clone(),
+            user: from.server.user(),
+        }),
         service: dereference::service_ref(&spec.namespace, spec.names.server()),
         ca_bundle: ca_bundle.as_bytes().to_vec(),
         server_ready,

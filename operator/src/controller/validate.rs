@@ -22,8 +22,8 @@ use crds::{
         defaults::{self, Effective},
         reasons,
         spec::{
-            ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogLevel, PullPolicy,
-            ServerSpec,
+            ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogLevel, MigrationSpec,
+            PullPolicy, RestartSpec, RestartWhen, ServerSpec,
         },
     },
 };
@@ -271,10 +271,12 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
     checks::supported(spec)?;
     checks::groups(spec)?;
     checks::lifetimes(&effective)?;
+    checks::drain_window(&effective)?;
     checks::claims(&name, object, facts.claims)?;
     checks::namespace(&spec.target_namespace, facts.namespace)?;
 
     let names = Names::new(&name);
+    checks::sources(spec, &names)?;
     checks::pods(spec, &names)?;
     let confirmed = object
         .annotations()
@@ -412,7 +414,7 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
 }
 
 fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migration::Settings {
-    use crds::v1alpha1::spec::{Approval, OnFailure, SourcePolicy};
+    use crds::v1alpha1::spec::{Approval, OnFailure, SourcePolicy, Verification};
     let migration = spec.migration.as_ref();
     migration::Settings {
         page_size: effective.page_size,
@@ -435,5 +437,30 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
                 after: effective.source_after,
             },
         },
+        verification: match effective.verification {
+            Verification::Full => migration::Verification::Full,
+            Verification::Sample => migration::Verification::Sample,
+        },
+        drain_window: effective.drain_window,
+        restart: migration.map(workloads).unwrap_or_default(),
     }
+}
+
+/// What is restarted where it is needed, which is all that can be asked for.
+fn workloads(migration: &MigrationSpec) -> Vec<migration::Workload> {
+    let all = migration.restart.iter().flatten();
+    let workloads = all.map(|restart| {
+        let RestartSpec {
+            kind,
+            namespace,
+            name,
+            when: None | Some(RestartWhen::IfNeeded),
+        } = restart;
+        migration::Workload {
+            kind: *kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+        }
+    });
+    workloads.collect()
 }

@@ -13,10 +13,12 @@ use super::{
     cx::Cx,
     door_io,
     endpoints::{self, EndpointsError},
+    feed::FeedError,
     live::{Live, LiveError},
     notes,
     observed::Observed,
-    plan::{self, Action, SwitchFrom},
+    plan::{Action, SwitchFrom},
+    predecessor,
     prune::{self, PruneError},
     revisions,
     settle::{self, SettleError},
@@ -82,6 +84,15 @@ impl ActError {
         }
     }
 
+    /// Whether clients' watches on the server were cut in the course of a way back.
+    #[must_use]
+    pub fn cuts_watches(&self) -> bool {
+        matches!(
+            self,
+            Self::Back(BackError::Cut | BackError::Feed(FeedError::Lost { .. }))
+        )
+    }
+
     /// Whether it may come of a side door that somebody has closed.
     #[must_use]
     pub fn is_of_the_door(&self) -> bool {
@@ -145,12 +156,25 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
         Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
         Action::Reopen => {
-            let were_open = o.resources.iter().filter(|r| r.is_to_reopen());
+            // What a predecessor had was there before the first gate was opened.
+            let prepared = o.notes.can_return;
+            let were_open = o.resources.iter().filter(|r| prepared || r.is_to_reopen());
             let opened = acts::set_gates(cx, were_open, GateState::Open, None);
             cx.step(step, opened).boxed().await?;
         }
         Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
-        Action::Settle => cx.step(step, settle::run(cx, o)).boxed().await?,
+        Action::Settle if o.notes.taken_from.is_some() => {
+            cx.step(step, predecessor::switch::settle(cx, o, live))
+                .boxed()
+                .await?;
+        }
+        Action::Settle if o.next_look.is_some() => {
+            settle::again(cx, o, &mut live.told).boxed().await?;
+        }
+        Action::Settle => {
+            let settled = settle::run(cx, o, &mut live.told);
+            cx.step(step, settled).boxed().await?;
+        }
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
@@ -221,7 +245,7 @@ async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
 
 async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let since = o.notes.switched_at.unwrap_or(o.now);
-    let until = plan::after(since, cx.target.settings.soak);
+    let until = soak::end(since, &cx.target.settings);
     let Err(breach) = cx.step(StepName::Soak, soak::run(cx, o, until)).await else {
         return Ok(());
     };

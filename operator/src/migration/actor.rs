@@ -21,7 +21,8 @@ use super::{
     observe,
     observed::{Crd, Observed, Resource, Version},
     plan::{self, Action, Decision},
-    revisions, rights,
+    restart, revisions,
+    rights::{self, Right},
     status::{ApiServiceStatus, GroupStatus, Phase, Problem, ResourceProgress, ServedBy},
     supervisor::{Changes, Deps},
     target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
@@ -101,12 +102,11 @@ pub(super) async fn run(
     };
     let mut cx = Cx::new(deps, client, owner, first, report);
     let mut live = Live::default();
-    let mut entitled = false;
     let mut backoff = BACKOFF.0;
     loop {
         let wanted = target.borrow_and_update().clone();
         cx.set_target(wanted);
-        let (pause, failed) = match turn(&cx, &mut live, &mut entitled, &target, &wake).await {
+        let (pause, failed) = match turn(&cx, &mut live, &target, &wake).await {
             Ok(pause) => {
                 backoff = BACKOFF.0;
                 (pause, false)
@@ -135,7 +135,6 @@ pub(super) async fn run(
 async fn turn(
     cx: &Cx,
     live: &mut Live,
-    entitled: &mut bool,
     wanted: &watch::Receiver<GroupTarget>,
     wake: &Notify,
 ) -> Result<Duration, Problem> {
@@ -143,11 +142,12 @@ async fn turn(
         live.server_away = Some(Instant::now());
     }
     journal::load(cx).await;
-    let o = look(cx, live, entitled).await?;
+    let o = look(cx, live).await?;
     if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() {
         live.running.clear();
     }
     publish(cx, &o);
+    restart::attend(cx, &o).await;
     journal::save(cx).await;
     match plan::plan(&o, &cx.target) {
         Decision::Run(action) => {
@@ -194,7 +194,7 @@ async fn turn(
 }
 
 /// Observes, and adds what only this process knows.
-async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Problem> {
+async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
     let mut o = observed.map_err(|e| Problem {
         reason: reasons::PROGRESSING,
@@ -202,24 +202,35 @@ async fn look(cx: &Cx, live: &Live, entitled: &mut bool) -> Result<Observed, Pro
         stalled: false,
     })?;
     o.mirrors = live.stage(&o);
-    o.verified = live.is_verified(&o);
+    o.verified = live.is_verified(&o, cx.target.settings.verification);
+    o.next_look = live.told.next(o.notes.switched_at);
     o.plan = plan_of(cx, live, &o);
     o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
     let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
-    if asks && !*entitled {
-        let plurals: Vec<String> = o.crds().map(|(r, _)| r.plural().to_owned()).collect();
-        let required = rights::required(&cx.target.group, &plurals, &cx.deps.namespace);
-        let missing = rights::missing(&cx.client, required)
+    let required = if asks { required(cx, &o) } else { Vec::new() };
+    if asks && required != live.held {
+        let missing = rights::missing(&cx.client, required.clone())
             .await
             .map_err(|e| Problem {
                 reason: reasons::PROGRESSING,
                 message: format!("cannot ask for the operator's own rights: {e}"),
                 stalled: false,
             })?;
-        *entitled = missing.is_empty();
+        if missing.is_empty() {
+            live.held = required;
+        }
         o.missing_rights = missing.iter().map(ToString::to_string).collect();
     }
     Ok(o)
+}
+
+/// Every right that moving the group takes.
+fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
+    let sources = o.sources().into_iter();
+    let plurals: Vec<String> = sources.map(|(r, _)| r.plural().to_owned()).collect();
+    let mut required = rights::required(&cx.target.group, &plurals, &cx.deps.namespace);
+    required.extend(rights::of_restarts(&cx.target.settings.restart));
+    required
 }
 
 /// What a switch would do, once the copy is verified.
@@ -237,6 +248,9 @@ fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
     Some(Plan::new(hash, live.size(), settings, *persistent, copy))
 }
 
+/// Why watches are lost after a way back whose first attempts ended with cut watches.
+const CUT: &str = "watches on the server were cut in the course of the way back, and whoever had not \
+                   resumed them by the next attempt was told 410";
 /// How often a door may be found closed until somebody is asked to see to it.
 const CLOSED_DOORS: u32 = 3;
 
@@ -250,6 +264,9 @@ async fn failed(
     tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
     if error.is_of_the_server() {
         live.server_away = Some(Instant::now());
+    }
+    if error.cuts_watches() {
+        restart::lost(cx, restart::Side::Crd, CUT).await;
     }
     if !error.is_of_the_door() {
         return error.problem();

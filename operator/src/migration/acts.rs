@@ -19,7 +19,7 @@ use super::{
     pages::Identity,
     wire::{Wire, WireError, query},
 };
-use crate::apiservice::{self, Holder};
+use crate::apiservice::{self, Holder, TAKEN_SPEC};
 
 /// How long a write is tried while the kube-apiserver or the server is away.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -185,6 +185,57 @@ pub async fn release(cx: &Cx, o: &Observed) -> Result<(), WireError> {
         .boxed()
     });
     futures::future::try_join_all(each).await.map(drop)
+}
+
+/// Whether every APIService of the group is ours.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn are_ours(cx: &Cx, o: &Observed) -> Result<bool, WireError> {
+    for version in &o.versions {
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
+        let current: APIService = retry(PATIENCE, || cx.wire.get(&path)).await?.json()?;
+        if apiservice::holder(Some(&current), &cx.target.service) != Holder::Ours {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Leads those of the group's APIServices that are ours by now back to the server that they were
+/// taken over from.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn return_to_predecessor(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    patch_ours(cx, o, apiservice::return_patch).await
+}
+
+/// Forgets how the group's APIServices led to the server that they were taken over from: the way
+/// leads to the CRDs from now on.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn forget_predecessor(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    let build = |current: &APIService| apiservice::forget_patch(current, TAKEN_SPEC);
+    patch_ours(cx, o, build).await
+}
+
+/// Changes each of the group's APIServices that is ours.
+async fn patch_ours(
+    cx: &Cx,
+    o: &Observed,
+    build: impl Fn(&APIService) -> Option<Patch>,
+) -> Result<(), WireError> {
+    for version in &o.versions {
+        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
+        let build = |current: &APIService| {
+            let holder = apiservice::holder(Some(current), &cx.target.service);
+            (holder == Holder::Ours).then(|| build(current)).flatten()
+        };
+        patch_json(&cx.wire, &path, build).await?;
+    }
+    Ok(())
 }
 
 async fn release_one(cx: &Cx, path: &str) -> Result<(), WireError> {

@@ -14,6 +14,7 @@ use super::{
     journal::Journal,
     notes::NoteBook,
     pages::Pacer,
+    restart::Restarts,
     status::Phase,
     step::StepName,
     stillness::Still,
@@ -45,6 +46,8 @@ pub struct Cx {
     pub pacer: Arc<Pacer>,
     /// The migration report.
     pub journal: Journal,
+    /// Lost watches, and the restarts that they lead to.
+    pub restarts: Restarts,
     faults: Faults,
     publisher: Publisher,
 }
@@ -66,6 +69,7 @@ impl Cx {
             notes: NoteBook::new(client.clone(), &deps.namespace),
             pacer: pacer(&deps, &target),
             journal: Journal::default(),
+            restarts: Restarts::default(),
             faults: Faults::from_environment(),
             publisher: Publisher::new(deps.client.clone(), deps.reporter.clone()),
             deps,

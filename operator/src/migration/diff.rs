@@ -96,7 +96,7 @@ fn difference(etcd: Option<&Side>, server: Option<&Side>, listed: u64) -> Option
     };
     match (etcd, server) {
         (Some(e), Some(s)) if e.uid == s.uid && e.version == s.version => {
-            if e.checksum == s.checksum {
+            if e.checksum.is_empty() || e.checksum == s.checksum {
                 None
             } else {
                 found(true)
@@ -278,6 +278,7 @@ mod tests {
     fn every_kind_of_difference_is_found() {
         let etcd = snapshot(&[
             ("same", side("a", 1, "x")),
+            ("not sampled", side("n", 1, "")),
             ("content", side("b", 2, "x")),
             ("behind", side("c", 9, "x")),
             ("missing", side("d", 4, "x")),
@@ -286,6 +287,7 @@ mod tests {
         ]);
         let server = snapshot(&[
             ("same", side("a", 1, "x")),
+            ("not sampled", side("n", 1, "y")),
             ("content", side("b", 2, "y")),
             ("behind", side("c", 3, "x")),
             ("recreated", side("e1", 7, "x")),

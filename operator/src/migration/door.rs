@@ -10,6 +10,8 @@ use json_patch::Patch;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
+use super::admission;
+
 /// Name of the additional version. It sorts behind every `vN`, so it is never preferred.
 pub const VERSION: &str = "legacy";
 /// Annotation on a CRD by which a user asks to close a door that a rollback left open.
@@ -142,41 +144,22 @@ pub fn policy_name(group: &str) -> String {
 #[must_use]
 pub fn policy(group: &str, user: &str) -> Value {
     let quoted = Value::String(user.to_owned());
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": policy_name(group)},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "matchPolicy": "Exact",
-                "resourceRules": [{
-                    "apiGroups": [group],
-                    "apiVersions": [VERSION],
-                    "operations": ["CREATE", "UPDATE", "DELETE"],
-                    "resources": ["*"],
-                    "scope": "*",
-                }],
-            },
-            "validations": [{
-                "expression": format!("request.userInfo.username == {quoted}"),
-                "message": format!("version {VERSION} of {group} is the reports-server operator's \
-                    access to etcd; use another version"),
-                "reason": "Forbidden",
-            }],
-        },
-    })
-}
-
-/// The binding that puts [`policy`] in force.
-#[must_use]
-pub fn binding(group: &str) -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": policy_name(group)},
-        "spec": {"policyName": policy_name(group), "validationActions": ["Deny"]},
-    })
+    let constraints = json!({
+        "matchPolicy": "Exact",
+        "resourceRules": [{
+            "apiGroups": [group],
+            "apiVersions": [VERSION],
+            "operations": ["CREATE", "UPDATE", "DELETE"],
+            "resources": ["*"],
+            "scope": "*",
+        }],
+    });
+    let message = format!(
+        "version {VERSION} of {group} is the reports-server operator's access to etcd; use another \
+         version"
+    );
+    let expression = format!("request.userInfo.username == {quoted}");
+    admission::policy(&policy_name(group), &constraints, &expression, &message)
 }
 
 #[cfg(test)]
@@ -259,7 +242,8 @@ mod tests {
             expression,
             r#"request.userInfo.username == "system:sa:'x\"""#
         );
-        let binding: Binding = serde_json::from_value(binding("g")).unwrap();
+        let binding: Binding =
+            serde_json::from_value(admission::binding(&policy_name("g"))).unwrap();
         assert_eq!(
             binding.spec.unwrap().policy_name.as_deref(),
             Some("reports-server-side-door.g")

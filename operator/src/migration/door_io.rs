@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     acts::patch_json,
+    admission,
     control::retry,
     cx::Cx,
     door::{self, VERSION},
@@ -25,8 +26,6 @@ const PATIENCE: Duration = Duration::from_mins(3);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two looks at whether somebody has closed it.
 const CLOSED_PAUSE: Duration = Duration::from_secs(1);
-/// Path of policies and bindings.
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// Puts the policy in force that lets nobody but the operator write through the door.
 ///
@@ -35,20 +34,8 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 pub async fn guard(cx: &Cx) -> Result<(), WireError> {
     let user = whoami(cx).await?;
     let group = cx.target.group.as_str();
-    let name = door::policy_name(group);
-    let objects = [
-        ("validatingadmissionpolicies", door::policy(group, &user)),
-        ("validatingadmissionpolicybindings", door::binding(group)),
-    ];
-    for (plural, object) in objects {
-        let path = format!("{ADMISSION}/{plural}/{name}");
-        let uri = query(&path, &[("fieldManager", FIELD_MANAGER), ("force", "true")]);
-        let body = Some(object.to_string().into_bytes());
-        cx.wire
-            .call(Method::PATCH, &uri, "application/apply-patch+yaml", body)
-            .await?;
-    }
-    Ok(())
+    let policy = door::policy(group, &user);
+    admission::enforce(&cx.wire, &door::policy_name(group), policy).await
 }
 
 /// The user that the operator is to the kube-apiserver.
@@ -183,23 +170,7 @@ pub async fn close(cx: &Cx, o: &Observed) -> Result<(), WireError> {
 /// # Errors
 /// See [`WireError`].
 pub async fn unguard(cx: &Cx) -> Result<(), WireError> {
-    let name = door::policy_name(&cx.target.group);
-    for plural in [
-        "validatingadmissionpolicybindings",
-        "validatingadmissionpolicies",
-    ] {
-        let path = format!("{ADMISSION}/{plural}/{name}");
-        match cx
-            .wire
-            .call(Method::DELETE, &path, "application/json", None)
-            .await
-        {
-            Ok(_) => {}
-            Err(e) if e.code() == Some(404) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
+    admission::lift(&cx.wire, &door::policy_name(&cx.target.group)).await
 }
 
 /// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`; with a

@@ -285,7 +285,10 @@ fn show(cx: &Cx, report: &MigrationReport) {
         }),
         longest_hold_milliseconds: report.longest_hold_milliseconds,
     };
-    cx.report.update(|status| status.report = Some(summary));
+    cx.report.update(|status| {
+        status.report = Some(summary);
+        status.restarts.clone_from(&report.restarts);
+    });
 }
 
 /// Name of the `ConfigMap`: of `instance`, one for each group.

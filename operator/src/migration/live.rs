@@ -11,7 +11,11 @@ use super::{
     endpoints::{self, EndpointsError},
     mirror::{Mirror, Progress, Source},
     observed::{Crd, MirrorStage, Observed, Resource},
+    predecessor::{self, Copier},
+    rights::Right,
+    settle::Told,
     status::ResourceProgress,
+    target::Verification,
     verify::{self, Verified, VerifyError},
 };
 
@@ -40,8 +44,18 @@ pub struct Running {
     pub source: Source,
     /// The task.
     pub mirror: Mirror,
+    /// The same where it copies from a predecessor, for what only that can do.
+    pub copier: Option<Copier>,
     /// What the verification found, once it is through.
     pub verified: Option<Verified>,
+}
+
+impl Running {
+    fn is_verified(&self, asked: Verification) -> bool {
+        self.verified
+            .as_ref()
+            .is_some_and(|verified| verified.as_asked >= asked)
+    }
 }
 
 /// All mirrors of a group, by name of the stored resource.
@@ -53,13 +67,18 @@ pub struct Live {
     pub server_away: Option<Instant>,
     /// How often in a row the side door was found closed by somebody else.
     pub closed_doors: u32,
+    /// Late writes to etcd that were told of already.
+    pub told: Told,
+    /// Rights that the operator is known to have.
+    pub held: Vec<Right>,
 }
 
 impl Live {
     /// How far the mirrors of `o`'s resources are.
     #[must_use]
     pub fn stage(&self, o: &Observed) -> MirrorStage {
-        o.crds()
+        o.sources()
+            .into_iter()
             .map(|(resource, _)| match self.running.get(resource.name()) {
                 Some(running) => {
                     let progress = running.mirror.progress();
@@ -75,13 +94,13 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Whether every resource was verified since its mirror began.
+    /// Whether every resource was verified since its mirror began, as thoroughly as `asked`.
     #[must_use]
-    pub fn is_verified(&self, o: &Observed) -> bool {
-        o.crds().all(|(resource, _)| {
+    pub fn is_verified(&self, o: &Observed, asked: Verification) -> bool {
+        o.sources().into_iter().all(|(resource, _)| {
             self.running
                 .get(resource.name())
-                .is_some_and(|r| r.verified.is_some())
+                .is_some_and(|running| running.is_verified(asked))
         })
     }
 
@@ -125,13 +144,13 @@ impl Live {
         self.running
             .retain(|_, running| !running.mirror.progress().finished);
         let endpoints = endpoints::discover(&cx.deps.config).await?;
-        for (resource, crd) in o.crds() {
+        for (resource, version) in o.sources() {
             if self.running.contains_key(resource.name()) {
                 continue;
             }
             let source = Source {
                 group: cx.target.group.clone(),
-                version: crd.read_version().unwrap_or_default().to_owned(),
+                version,
                 plural: resource.plural().to_owned(),
                 stored: resource.name().to_owned(),
                 endpoints: endpoints.clone(),
@@ -140,13 +159,7 @@ impl Live {
                 pacer: cx.pacer.clone(),
                 metrics: cx.deps.metrics.clone(),
             };
-            let resume = resume_at(resource, crd);
-            let mirror = Mirror::start(source.clone(), resume);
-            let running = Running {
-                source,
-                mirror,
-                verified: None,
-            };
+            let running = start(source, resource, o.predecessor.is_some());
             self.running.insert(resource.name().to_owned(), running);
         }
         self.until_following(cx).await
@@ -199,8 +212,15 @@ impl Live {
     /// # Errors
     /// See [`VerifyError`].
     pub async fn verify(&mut self, cx: &Cx) -> Result<(), VerifyError> {
-        for running in self.running.values_mut().filter(|r| r.verified.is_none()) {
-            let result = verify::verify(&running.source, &running.mirror).await;
+        let asked = cx.target.settings.verification;
+        for running in self.running.values_mut() {
+            if running.is_verified(asked) {
+                continue;
+            }
+            let result = match &running.copier {
+                Some(copier) => copier.verify().await,
+                None => verify::verify(&running.source, &running.mirror, asked).await,
+            };
             let plural = &running.source.plural;
             if let Err(VerifyError::Differs { count, .. }) = &result {
                 let failed = Some(*count as u64);
@@ -213,6 +233,31 @@ impl Live {
             running.verified = Some(verified);
         }
         Ok(())
+    }
+}
+
+/// Starts to copy a resource: from etcd, or from the predecessor that serves it.
+fn start(source: Source, resource: &Resource, from_predecessor: bool) -> Running {
+    let (copier, mirror) = if from_predecessor {
+        let stored = &resource.stored.status;
+        let (copier, mirror) = Copier::start(predecessor::Source {
+            common: source.clone(),
+            kind: stored.kind.clone(),
+            namespaced: stored.namespaced,
+        });
+        (Some(copier), mirror)
+    } else {
+        let resume = resource
+            .crd
+            .as_ref()
+            .and_then(|crd| resume_at(resource, crd));
+        (None, Mirror::start(source.clone(), resume))
+    };
+    Running {
+        source,
+        mirror,
+        copier,
+        verified: None,
     }
 }
 

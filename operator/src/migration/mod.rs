@@ -7,6 +7,7 @@
 mod act;
 mod actor;
 mod acts;
+mod admission;
 mod attention;
 mod back;
 mod control;
@@ -30,12 +31,15 @@ mod observe;
 mod observed;
 mod pages;
 mod plan;
+mod predecessor;
 mod preflight;
 mod prune;
 mod recover;
 mod report;
+mod restart;
 mod revisions;
 pub(crate) mod rights;
+mod sample;
 mod settle;
 mod soak;
 mod status;
@@ -53,12 +57,12 @@ pub use estimate::Plan;
 pub use metrics::Metrics;
 pub use status::{
     ApiServiceStatus, Dropped, GroupStatus, Phase, Problem, Pruned, ReportSummary,
-    ResourceProgress, ServedBy,
+    ResourceProgress, Restart, ServedBy,
 };
 pub use step::StepName;
 pub use stillness::Stillness;
 pub use supervisor::{Deps, Supervisor};
 pub use target::{
-    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, ServiceRef, Settings,
-    SourcePolicy,
+    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, Predecessor, ServiceRef,
+    Settings, SourcePolicy, Verification, Workload,
 };

@@ -12,10 +12,10 @@ use super::{
     control::Control,
     notes::{NoteBook, reverted},
     observed::{Crd, Notes, Observed, Resource, Version},
-    target::GroupTarget,
+    target::{GroupTarget, Predecessor},
     wire::WireError,
 };
-use crate::apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT};
+use crate::apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC};
 
 /// Why the state of a group cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -67,10 +67,12 @@ pub async fn observe(
         Vec::new()
     };
     let notes = notes_of(&wanted);
+    let predecessor = predecessor(&wanted, target);
     Ok(Observed {
         resources,
         versions: wanted,
         strangers,
+        predecessor,
         notes,
         reverted,
         control_available,
@@ -173,6 +175,19 @@ fn versions(
     let version_of = |a: &APIService| a.spec.as_ref().and_then(|s| s.version.clone());
     let ours = |a: &&APIService| apiservice::holder(Some(a), &target.service) == Holder::Ours;
     names.extend(api_services.iter().filter(ours).filter_map(version_of));
+    let theirs = target.predecessor.as_ref().map(Predecessor::service);
+    let of_theirs = |a: &&APIService| {
+        let holder = apiservice::holder(Some(a), &target.service);
+        matches!(holder, Holder::Foreign(service) if Some(&service) == theirs.as_ref())
+    };
+    if api_services.iter().any(|a| of_theirs(&a)) {
+        names.extend(api_services.iter().filter(of_theirs).filter_map(version_of));
+        // It answers for the versions that it has.
+        names.retain(|name| {
+            let mut served = api_services.iter().filter_map(version_of);
+            served.any(|served| served == *name)
+        });
+    }
     names.sort();
     names.dedup();
     let find = |version: &str| {
@@ -198,6 +213,16 @@ fn versions(
             }
         })
         .collect()
+}
+
+/// The server that the user lets us take the group over from, where it answers for a version.
+fn predecessor(versions: &[Version], target: &GroupTarget) -> Option<String> {
+    let service = target.predecessor.as_ref()?.service();
+    let foreign = Holder::Foreign(service.clone());
+    versions
+        .iter()
+        .any(|v| v.holder == foreign)
+        .then_some(service)
 }
 
 fn strangers(others: &[Crd], versions: &[Version]) -> Vec<String> {
@@ -227,6 +252,8 @@ fn notes_of(versions: &[Version]) -> Notes {
     };
     let time = |key: &str| annotation(key).and_then(|v| v.parse().ok());
     Notes {
+        taken_from: annotation(TAKEN_FROM),
+        can_return: annotation(TAKEN_SPEC).is_some(),
         switched_at: time(SWITCHED_AT),
         pruned_at: time(PRUNED_AT),
         etcd_bytes: annotation(ETCD_BYTES)

@@ -170,6 +170,10 @@ pub struct Notes {
     pub pruned_at: Option<Timestamp>,
     /// Size of the objects in etcd at the switch.
     pub etcd_bytes: u64,
+    /// The server that the group was taken over from, as `namespace/name` of its Service.
+    pub taken_from: Option<String>,
+    /// Whether the APIServices can still be led back to it.
+    pub can_return: bool,
 }
 
 /// Everything known about a group.
@@ -181,6 +185,9 @@ pub struct Observed {
     pub versions: Vec<Version>,
     /// CRDs of the group that the server does not store, with a version that is to be switched.
     pub strangers: Vec<String>,
+    /// The server that answers for a version now and that the group may be taken over from, as
+    /// `namespace/name` of its Service.
+    pub predecessor: Option<String>,
     /// See [`Notes`].
     pub notes: Notes,
     /// Why the group was given back although the server shall own it, if it was.
@@ -193,6 +200,8 @@ pub struct Observed {
     pub mirrors: MirrorStage,
     /// Whether this process has verified everything since its mirrors began.
     pub verified: bool,
+    /// When late writes to etcd are to be looked for again, where this process has looked.
+    pub next_look: Option<Timestamp>,
     /// What a switch would do, once everything is verified.
     pub plan: Option<Plan>,
     /// The server was not ready a moment ago: clients that it cut off are still coming back.
@@ -217,6 +226,29 @@ impl Observed {
             .iter()
             .filter_map(|r| r.crd.as_ref().map(|c| (r, c)));
         with_crd.collect::<Vec<_>>().into_iter()
+    }
+
+    /// The resources to copy, and the version that each is read through: from the predecessor where
+    /// there is one, else from etcd.
+    #[must_use]
+    pub fn sources(&self) -> Vec<(&Resource, String)> {
+        let Some(theirs) = &self.predecessor else {
+            let read = |(r, crd): (_, &Crd)| (r, crd.read_version().unwrap_or_default().to_owned());
+            return self.crds().map(read).collect();
+        };
+        let foreign = Holder::Foreign(theirs.clone());
+        let versions: Vec<&str> = self
+            .versions
+            .iter()
+            .filter(|v| v.holder == foreign)
+            .map(|v| v.name.as_str())
+            .collect();
+        let read = |r: &Resource| {
+            let mut served = r.stored.status.versions.iter();
+            let version = served.find(|v| versions.contains(&v.as_str()));
+            version.cloned().unwrap_or_default()
+        };
+        self.resources.iter().map(|r| (r, read(r))).collect()
     }
 
     /// Whether every version is ours; false when there is none.
@@ -277,6 +309,9 @@ impl Observed {
         }
         for version in &self.versions {
             lines.insert(format!("version {}", version.name));
+        }
+        if let Some(predecessor) = &self.predecessor {
+            lines.insert(format!("taken from {predecessor}"));
         }
         let service = &target.service;
         lines.insert(format!(

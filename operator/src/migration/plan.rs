@@ -6,11 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     estimate::Plan,
     observed::{MirrorStage, Observed},
-    preflight,
+    preflight, settle, soak,
     status::{Phase, Problem},
     step::StepName,
     target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
 };
+use crate::apiservice::Holder;
 
 /// The server has lost what etcd no longer has.
 pub const DATABASE_LOST: &str = "DatabaseLost";
@@ -143,7 +144,11 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
         return wait(StepName::Preflight, problem);
     }
     let partly = o.any_ours();
-    if !o.has_crds() {
+    if partly && o.notes.can_return && !o.is_ahead_of_etcd() {
+        // Died while it patched the APIServices; what the predecessor got since is not known.
+        return Decision::Run(Action::Undo);
+    }
+    if !o.has_crds() && o.predecessor.is_none() {
         if target.settings.dry_run && !partly {
             return dry_run("no CRD serves the group, so there is nothing to copy");
         }
@@ -220,6 +225,12 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
     if any {
         return Decision::Run(match (reopen, with_crd) {
             (true, _) => Action::Reopen,
+            _ if o.notes.can_return && o.is_ahead_of_etcd() => Action::Reopen,
+            // The last writes to the predecessor are lost with the watches: it is asked again.
+            _ if o.notes.can_return => Action::Undo,
+            _ if o.notes.taken_from.is_some() => {
+                return wait(StepName::SwitchConfirm, database_lost());
+            }
             (false, false) => Action::Register,
             (false, true) if o.notes.pruned_at.is_some() => {
                 return wait(StepName::SwitchConfirm, database_lost());
@@ -231,10 +242,10 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(Action::Refresh);
     }
     if o.resources.iter().any(|r| !r.stored.status.settled) {
-        return Decision::Run(Action::Settle);
+        return settle(o, target);
     }
     let since = o.notes.switched_at.unwrap_or(o.now);
-    if o.now < after(since, target.settings.soak) {
+    if o.now < soak::end(since, &target.settings) {
         let action = if o.door_open() {
             Action::CloseDoor
         } else {
@@ -245,12 +256,28 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
     prune(o, target, since)
 }
 
+/// Late writes are looked for, and between two looks there is nothing to do.
+fn settle(o: &Observed, target: &GroupTarget) -> Decision {
+    let waits = settle::until(o, target).zip(o.next_look);
+    match waits.filter(|(_, next)| o.now < *next) {
+        Some((until, next)) => Decision::Idle {
+            phase: Phase::Soaking,
+            message: format!(
+                "served by the server; late writes to etcd are looked for until {until}"
+            ),
+            wake: Some(next),
+        },
+        None => Decision::Run(Action::Settle),
+    }
+}
+
 /// Soaked: what becomes of the copies in etcd.
 fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
     if let SourcePolicy::Prune { after: keep } = target.settings.source
         && target.persistent
         && o.has_crds()
         && o.notes.pruned_at.is_none()
+        && o.notes.taken_from.is_none()
     {
         let due = after(since, keep);
         let is_due = o.now >= due;
@@ -274,6 +301,7 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
         return Decision::Run(Action::CloseDoor);
     }
     let message = match (o.notes.pruned_at, target.persistent) {
+        _ if o.notes.taken_from.is_some() => taken_over(o),
         (Some(at), _) => format!("served by the server; the copies in etcd were deleted at {at}"),
         (None, true) => "served by the server; the copies in etcd are kept".to_owned(),
         (None, false) => "served by the server; the copies in etcd are kept because the database \
@@ -285,6 +313,11 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
         message,
         wake: None,
     }
+}
+
+fn taken_over(o: &Observed) -> String {
+    let from = o.notes.taken_from.as_deref().unwrap_or_default();
+    format!("served by the server; taken over from {from}, which is not needed any more")
 }
 
 /// Towards the CRDs.
@@ -333,6 +366,14 @@ fn back(o: &Observed) -> Decision {
     }
 }
 
+/// The Service of another server that answers for a version.
+fn foreign(o: &Observed) -> Option<&str> {
+    o.versions.iter().find_map(|v| match &v.holder {
+        Holder::Foreign(service) => Some(service.as_str()),
+        _ => None,
+    })
+}
+
 /// The CRDs answer and our gates are closed.
 fn restored(o: &Observed) -> Decision {
     if o.crds()
@@ -340,12 +381,13 @@ fn restored(o: &Observed) -> Decision {
     {
         return Decision::Run(Action::CloseDoor);
     }
-    let mut message = match &o.reverted {
-        Some(why) => format!(
+    let mut message = match (&o.reverted, foreign(o)) {
+        (_, Some(service)) => format!("served by {service}"),
+        (Some(why), None) => format!(
             "given back to the CRDs: {why}; set owner: CRD, then owner: Server \
                               to try again"
         ),
-        None => "served by the CRDs".to_owned(),
+        (None, None) => "served by the CRDs".to_owned(),
     };
     if o.door_open() {
         message.push_str(
@@ -417,8 +459,8 @@ fn just_started() -> Problem {
 fn database_lost() -> Problem {
     Problem {
         reason: DATABASE_LOST,
-        message: "the server's database has lost its reports, and the copies in etcd were \
-                  deleted; restore the database from a backup"
+        message: "the server's database has lost its reports, and there are no copies in etcd; \
+                  restore the database from a backup"
             .to_owned(),
         stalled: true,
     }

@@ -10,6 +10,7 @@ use crate::apiservice::{Holder, name};
 #[must_use]
 pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     foreign(o, target)
+        .or_else(|| mixed(o, target))
         .or_else(|| unsuitable_crd(o))
         .or_else(|| uncovered(o, target))
         .or_else(|| rights(o))
@@ -36,11 +37,13 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     o.versions.iter().find_map(|v| {
         let api_service = name(&target.group, &v.name);
         match &v.holder {
+            Holder::Foreign(service) if may_take_over(o, service) => None,
             Holder::Foreign(service) => Some(stalled(
                 reasons::FOREIGN_API_SERVICE,
                 format!(
                     "APIService {api_service} points to the Service {service}, which is not ours; \
-                     delete it once nothing needs that server, and its CRD serves the API again"
+                     name it in spec.apis[].from.server to take the group over from it, or delete \
+                     the APIService once nothing needs that server, and its CRD serves the API again"
                 ),
             )),
             Holder::Unmanaged => Some(stalled(
@@ -54,6 +57,28 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
             Holder::Absent | Holder::Crd | Holder::Ours => None,
         }
     })
+}
+
+/// Whether the group may be taken over from `service`: the user has named it, and our server has
+/// taken no writes that it does not know.
+fn may_take_over(o: &Observed, service: &str) -> bool {
+    o.predecessor.as_deref() == Some(service) && !o.is_ahead_of_etcd()
+}
+
+/// A group that a predecessor serves has to be its own as a whole: what etcd has beside it would
+/// have to be merged.
+fn mixed(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    let predecessor = o.predecessor.as_deref()?;
+    let of_crd = o.versions.iter().find(|v| v.holder == Holder::Crd)?;
+    let (group, version) = (&target.group, &of_crd.name);
+    Some(stalled(
+        reasons::PREFLIGHT_FAILED,
+        format!(
+            "{group}/{version} is served from etcd while {predecessor} serves another version of \
+             the group, so both have reports of their own; stop serving {version} in the CRDs, or \
+             give the group back to them before it is moved"
+        ),
+    ))
 }
 
 fn unsuitable_crd(o: &Observed) -> Option<Problem> {

@@ -9,10 +9,16 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{diff::NAMED, status::GroupStatus, step::StepName};
+use super::{
+    diff::NAMED,
+    status::{GroupStatus, Restart},
+    step::StepName,
+};
 
 /// Retries that are kept, the newest.
 const RETRIES: usize = 20;
+/// Restarts that are kept: as many as there can be workloads.
+const RESTARTS: usize = 16;
 /// Most characters of a reason or a name.
 const MAX_TEXT: usize = 300;
 
@@ -45,6 +51,9 @@ pub struct MigrationReport {
     pub left: Vec<String>,
     /// The first writes to etcd that gave way to the server's own.
     pub dropped: Vec<String>,
+    /// Workloads that were to be restarted because watches were lost, each with the last time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restarts: Vec<Restart>,
 }
 
 /// How many objects.
@@ -57,6 +66,8 @@ pub struct Counts {
     pub copied: u64,
     /// Compared and found equal, or explained by the watch.
     pub verified: u64,
+    /// Of these, compared by checksum and found equal.
+    pub checksummed: u64,
     /// Writes and deletions in etcd that were found after the switch, whatever became of them.
     pub stragglers: u64,
     /// Of these, those that gave way to the server's own writes.
@@ -154,7 +165,10 @@ pub struct ResourceRecord {
     pub copied: u64,
     /// Objects compared.
     pub verified: u64,
-    /// Checksum over the uid, resourceVersion and content of the compared ones.
+    /// Of these, compared by checksum and found equal.
+    pub checksummed: u64,
+    /// Checksum over the uid, resourceVersion and, as far as it was compared, content of the compared
+    /// ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// Newest etcd version that the server has.
@@ -245,6 +259,15 @@ impl MigrationReport {
         self.dropped.extend(names);
     }
 
+    /// The restart of a workload; the newest of each is kept.
+    pub fn restart(&mut self, restart: Restart) {
+        self.restarts
+            .retain(|known| known.workload != restart.workload);
+        self.restarts.push(restart);
+        let beyond = self.restarts.len().saturating_sub(RESTARTS);
+        self.restarts.drain(..beyond);
+    }
+
     /// Takes over what the status knows. What it does not know (after a restart of the operator) is
     /// left as it was.
     pub fn take_over(&mut self, status: &GroupStatus) {
@@ -269,6 +292,7 @@ impl MigrationReport {
                 total: progress.total,
                 copied,
                 verified: progress.verified,
+                checksummed: progress.checksummed.unwrap_or_default(),
                 checksum: progress.set_checksum.clone(),
                 source_resource_version: progress.source_resource_version.clone(),
             };
@@ -291,6 +315,7 @@ impl MigrationReport {
             total: _,
             copied,
             verified,
+            checksummed,
             stragglers,
             dropped,
             to_prune: _,
@@ -300,7 +325,7 @@ impl MigrationReport {
             deleted_back,
         } = &self.counts;
         format!(
-            "{copied} copied, {verified} verified, {stragglers} stragglers, {dropped} dropped, \
+            "{copied} copied, {verified} verified ({checksummed} by checksum), {stragglers} stragglers, {dropped} dropped, \
              {pruned} pruned, {} left in etcd, {written_back} written back, {deleted_back} deleted \
              on the way back, {} retries",
             left.sum(),
@@ -313,6 +338,7 @@ impl MigrationReport {
         self.counts.total = all().filter_map(|r| r.total).sum();
         self.counts.copied = all().map(|r| r.copied).sum();
         self.counts.verified = all().map(|r| r.verified).sum();
+        self.counts.checksummed = all().map(|r| r.checksummed).sum();
         let sums: BTreeMap<&str, &str> = all()
             .filter_map(|r| Some((r.resource.as_str(), r.checksum.as_deref()?)))
             .collect();
@@ -357,6 +383,12 @@ impl MigrationReport {
         self.any(&ends, |record| record.ended.is_some())
             || self.any(&[StepName::BackHold], |record| record.failures > 0)
     }
+}
+
+/// The start of a text, of as many bytes as a reason has characters.
+#[must_use]
+pub fn start(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
 fn bounded(text: &str) -> String {

@@ -6,6 +6,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::{Api, api::PostParams};
 
+use super::target::Workload;
+
 /// Questions asked at the same time.
 const CONCURRENCY: usize = 8;
 
@@ -20,6 +22,8 @@ pub struct Right {
     pub verb: &'static str,
     /// Namespace; all when absent.
     pub namespace: Option<String>,
+    /// Name of the one object that it is about; all when absent.
+    pub name: Option<String>,
 }
 
 impl std::fmt::Display for Right {
@@ -27,6 +31,9 @@ impl std::fmt::Display for Right {
         write!(f, "{} {}", self.verb, self.resource)?;
         if !self.group.is_empty() {
             write!(f, ".{}", self.group)?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
         }
         self.namespace
             .as_ref()
@@ -102,6 +109,7 @@ pub fn required(group: &str, plurals: &[String], operator_namespace: &str) -> Ve
         resource: resource.to_owned(),
         verb,
         namespace: namespace.map(str::to_owned),
+        name: None,
     };
     let mut all = Vec::new();
     for (api_group, resource, verbs) in COMMON {
@@ -130,6 +138,22 @@ pub fn required(group: &str, plurals: &[String], operator_namespace: &str) -> Ve
         );
     }
     all
+}
+
+/// The rights to restart workloads. None of the installed roles has them: users grant them where
+/// they ask for restarts.
+#[must_use]
+pub fn of_restarts(workloads: &[Workload]) -> Vec<Right> {
+    let rights = workloads.iter().flat_map(|workload| {
+        ["get", "patch"].map(|verb| Right {
+            group: "apps".to_owned(),
+            resource: workload.kind.plural().to_owned(),
+            verb,
+            namespace: Some(workload.namespace.clone()),
+            name: Some(workload.name.clone()),
+        })
+    });
+    rights.collect()
 }
 
 /// Those of `rights` that the client's user does not have.
@@ -163,6 +187,7 @@ async fn ask(api: &Api<SelfSubjectAccessReview>, right: &Right) -> Result<bool, 
                 subresource,
                 verb: Some(right.verb.to_owned()),
                 namespace: right.namespace.clone(),
+                name: right.name.clone(),
                 ..ResourceAttributes::default()
             }),
             ..SelfSubjectAccessReviewSpec::default()
@@ -175,8 +200,42 @@ async fn ask(api: &Api<SelfSubjectAccessReview>, right: &Right) -> Result<bool, 
 
 #[cfg(test)]
 mod tests {
-    use super::required;
-    use crate::manifests::rules;
+    use crds::v1alpha1::spec::WorkloadKind;
+    use serde_json::{Value, json};
+
+    use super::{Workload, missing, of_restarts, required};
+    use crate::{manifests::rules, testing::pair};
+
+    #[tokio::test]
+    async fn a_right_to_restart_is_asked_for_by_the_name_of_the_workload() {
+        let workload = Workload {
+            kind: WorkloadKind::Deployment,
+            namespace: "kyverno".to_owned(),
+            name: "kyverno-reports-controller".to_owned(),
+        };
+        let (client, mut server) = pair();
+        let asked = tokio::spawn(async move { missing(&client, of_restarts(&[workload])).await });
+        let mut verbs = Vec::new();
+        for _ in 0..2 {
+            let review = server.next().await;
+            let right = review.body["spec"]["resourceAttributes"].clone();
+            assert_eq!(right["name"], "kyverno-reports-controller");
+            assert_eq!(right["namespace"], "kyverno");
+            assert_eq!(
+                (&right["group"], &right["resource"]),
+                (&json!("apps"), &json!("deployments"))
+            );
+            let mut answer: Value = review.body.clone();
+            answer["status"] = json!({"allowed": right["verb"] == "get"});
+            verbs.push(right["verb"].clone());
+            review.answer(201, &answer);
+        }
+        assert_eq!(verbs, ["get", "patch"]);
+        let missing = asked.await.unwrap().unwrap();
+        let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        let right = "patch deployments.apps kyverno-reports-controller in namespace kyverno";
+        assert_eq!(words, [right]);
+    }
 
     #[test]
     fn the_installed_roles_hold_every_right_that_is_asked_for() {

@@ -1,13 +1,21 @@
 //! Step 4f: writes that reached etcd although the mirror had ended. None is expected.
+//!
+//! They are looked for once, or with `drainWindow` again and again until so much time is over since
+//! the switch. Where the group is to go back, one look is enough: the way back compares both sides.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use crds::{
     control::{DigestSet, GateState, ImportItem, ImportMode, ImportType},
     v1alpha1::reasons,
 };
+use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     acts,
@@ -19,12 +27,20 @@ use super::{
     endpoints::{self, EndpointsError},
     observed::{Observed, Resource},
     pages::{Identity, Key, Pages, identity},
+    plan,
     recover::batch,
+    status::Phase,
+    step::StepName,
+    target::{ApiOwner, GroupTarget},
     wire::{Wire, WireError, collection, object},
 };
 
 /// How long a batch is tried.
-const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Least pause between two looks.
+const PAUSE: Duration = Duration::from_secs(5);
+/// A pause is so many times as long as the look before it, so that looks stay a small load.
+const RESTS: u32 = 4;
 
 /// Why stragglers could not be looked for.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +53,86 @@ pub enum SettleError {
     Endpoints(#[from] EndpointsError),
 }
 
-/// Looks for stragglers, imports them, marks the group as settled and closes the door.
+/// Until when stragglers are looked for; `None` for one look.
+#[must_use]
+pub fn until(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
+    let window = target.settings.drain_window;
+    let stays = target.owner == ApiOwner::Server && o.reverted.is_none();
+    let since = o.notes.switched_at.filter(|_| stays && !window.is_zero())?;
+    Some(plan::after(since, window))
+}
+
+/// When to look again after a look that began at `begun` and took so long; `None` once the window is
+/// over: a look that began in it may have missed what came at its end.
+fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Timestamp> {
+    let until = until.filter(|until| begun < *until)?;
+    let ended = plan::after(begun, took);
+    Some(plan::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
+}
+
+/// What this process knows of the late writes of a switch.
+#[derive(Default)]
+pub struct Told {
+    switched_at: Option<Timestamp>,
+    /// When to look again; none before the first look, and when no other is due.
+    next: Option<Timestamp>,
+    /// Late writes that stay as they are in etcd, so that each is told of once. By name of the
+    /// resource and key: the state in etcd, none for a deletion.
+    known: HashMap<(String, Key), Option<(String, u64)>>,
+}
+
+impl Told {
+    /// When the next look is due, where one is; none for another switch.
+    #[must_use]
+    pub fn next(&self, switched_at: Option<Timestamp>) -> Option<Timestamp> {
+        self.next.filter(|_| self.switched_at == switched_at)
+    }
+
+    /// Forgets what belongs to another switch.
+    fn begin(&mut self, switched_at: Option<Timestamp>) {
+        if self.switched_at != switched_at {
+            *self = Self {
+                switched_at,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// What has not been told of.
+    fn news(&self, resource: &str, mut missed: Missed) -> Missed {
+        let known = |one: &Identity| self.known.get(&(resource.to_owned(), one.key.clone()));
+        missed.written.retain(|one| {
+            let state = Some((one.uid.clone(), one.version));
+            known(one) != Some(&state)
+        });
+        missed.kept.retain(|one| known(one) != Some(&None));
+        missed
+    }
+
+    /// `dropped` of what was missed gave way to the server's own writes: the next look finds it again.
+    fn tell(&mut self, resource: &str, missed: &Missed, dropped: &[Key]) {
+        let key = |one: &Identity| (resource.to_owned(), one.key.clone());
+        for one in missed
+            .written
+            .iter()
+            .filter(|one| dropped.contains(&one.key))
+        {
+            self.known
+                .insert(key(one), Some((one.uid.clone(), one.version)));
+        }
+        for one in &missed.kept {
+            self.known.insert(key(one), None);
+        }
+    }
+}
+
+/// Looks for stragglers and imports them. When the window is over it marks the group as settled and
+/// closes the door; before, `told` knows when to look again, beside what was told of.
 ///
 /// # Errors
 /// See [`SettleError`]; carrying it out again is harmless.
-pub async fn run(cx: &Cx, o: &Observed) -> Result<(), SettleError> {
+pub async fn run(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleError> {
+    told.begin(o.notes.switched_at);
     if o.has_crds() {
         let endpoints = endpoints::discover(&cx.deps.config).await?;
         if !o.door_open() {
@@ -55,8 +146,13 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), SettleError> {
         door_io::ensure_open(cx, o, &token).await?;
         door_io::await_open(cx, o, &endpoints.all, None).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
+        let (begun, clock) = (Timestamp::now(), Instant::now());
         for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
-            one(cx, resource, wire).await?;
+            one(cx, resource, wire, told).await?;
+        }
+        told.next = next(until(o, &cx.target), begun, clock.elapsed());
+        if told.next.is_some() {
+            return Ok(());
         }
     }
     acts::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
@@ -66,16 +162,33 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), SettleError> {
     Ok(())
 }
 
-async fn one(cx: &Cx, resource: &Resource, wire: &Wire) -> Result<(), WireError> {
+/// A look after the first one of this process: the group is served, and a step has told of it.
+///
+/// # Errors
+/// As [`run`].
+pub async fn again(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleError> {
+    cx.show(StepName::SwitchSettle, Phase::Soaking);
+    let begun = Instant::now();
+    run(cx, o, told).await?;
+    if told.next.is_none() {
+        cx.journal.end(StepName::SwitchSettle, begun.elapsed());
+    }
+    Ok(())
+}
+
+async fn one(cx: &Cx, resource: &Resource, wire: &Wire, told: &mut Told) -> Result<(), WireError> {
     let etcd = identities(cx, resource, wire).await?;
     let name = resource.name();
     let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
     let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
     let missed = diff::missed(&etcd, &diff::of_digest(imported), &diff::of_digest(objects));
+    let missed = told.news(name, missed);
     if missed.is_empty() {
         return Ok(());
     }
-    import(cx, resource, wire, missed).await
+    let dropped = import(cx, resource, wire, &missed).await?;
+    told.tell(name, &missed, &dropped);
+    Ok(())
 }
 
 /// Every object in etcd, read through the side door.
@@ -94,12 +207,13 @@ pub async fn identities(
     Ok(all)
 }
 
+/// Takes over what was missed; gives what gave way to the server's own writes.
 async fn import(
     cx: &Cx,
     resource: &Resource,
     wire: &Wire,
-    missed: Missed,
-) -> Result<(), WireError> {
+    missed: &Missed,
+) -> Result<Vec<Key>, WireError> {
     let mut items = Vec::new();
     for one in &missed.written {
         let (namespace, name) = (&one.key.namespace, &one.key.name);
@@ -140,12 +254,12 @@ async fn import(
     });
     let kept = missed.kept.iter().map(|one| one.key.clone());
     let dropped: Vec<Key> = kept_out.chain(kept).collect();
-    announce(cx, resource, &missed, dropped.len());
+    announce(cx, resource, missed, dropped.len());
     let named = drop_writes(cx, resource, &dropped);
     let found = missed.written.len() + missed.deleted.len() + missed.kept.len();
     cx.journal
         .note(|report| report.settle(found as u64, &named, dropped.len() as u64));
-    Ok(())
+    Ok(dropped)
 }
 
 /// Names writes to etcd that give way to the server's own, in status and event; gives the first.
@@ -193,4 +307,99 @@ fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
         named.join(", ")
     );
     cx.event(EventType::Warning, reasons::STRAGGLER, &note);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migration::plan::tests as states;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn switched(window: u64) -> (Observed, GroupTarget) {
+        let mut o = Observed::default();
+        o.notes.switched_at = Some(at(0));
+        let mut target = states::target();
+        target.settings.drain_window = Duration::from_secs(window);
+        (o, target)
+    }
+
+    #[test]
+    fn the_window_is_counted_from_the_switch_whoever_looks() {
+        let (o, target) = switched(60);
+        assert_eq!(until(&o, &target), Some(at(60)));
+        let (o, target) = switched(0);
+        assert_eq!(until(&o, &target), None);
+    }
+
+    #[test]
+    fn a_group_that_is_to_go_back_does_not_wait_for_the_window() {
+        let (o, mut target) = switched(60);
+        target.owner = ApiOwner::Crd;
+        assert_eq!(until(&o, &target), None);
+        let (mut o, target) = switched(60);
+        o.reverted = Some("the soak".to_owned());
+        assert_eq!(until(&o, &target), None);
+    }
+
+    #[test]
+    fn the_last_look_begins_after_the_window() {
+        let seconds = Duration::from_secs;
+        let window = Some(at(60));
+        assert_eq!(next(window, at(0), seconds(1)), Some(at(6)));
+        assert_eq!(next(window, at(0), seconds(3)), Some(at(15)));
+        assert_eq!(next(window, at(56), seconds(2)), Some(at(60)));
+        assert_eq!(next(window, at(56), seconds(9)), Some(at(65)));
+        assert_eq!(next(window, at(60), seconds(1)), None);
+        assert_eq!(next(None, at(0), seconds(1)), None);
+    }
+
+    #[test]
+    fn a_look_that_is_due_belongs_to_its_switch() {
+        let told = Told {
+            switched_at: Some(at(0)),
+            next: Some(at(6)),
+            ..Told::default()
+        };
+        assert_eq!(told.next(Some(at(0))), Some(at(6)));
+        assert_eq!(told.next(Some(at(1))), None);
+    }
+
+    fn identity(name: &str, version: u64) -> Identity {
+        Identity {
+            key: Key {
+                namespace: "n".to_owned(),
+                name: name.to_owned(),
+            },
+            uid: "u".to_owned(),
+            version,
+        }
+    }
+
+    #[test]
+    fn what_is_found_at_every_look_is_told_once_a_switch() {
+        let missed = || Missed {
+            written: vec![identity("taken over", 1), identity("dropped", 2)],
+            deleted: vec![identity("gone", 3)],
+            kept: vec![identity("kept", 4)],
+        };
+        let mut told = Told::default();
+        told.begin(Some(at(0)));
+        assert_eq!(told.news("r", missed()), missed());
+        let dropped = [identity("dropped", 2).key, identity("kept", 4).key];
+        told.tell("r", &missed(), &dropped);
+        told.begin(Some(at(0)));
+        let again = told.news("r", missed());
+        assert_eq!(again.written, [identity("taken over", 1)]);
+        assert_eq!((again.deleted.len(), again.kept.len()), (1, 0));
+        assert_eq!(told.news("other", missed()), missed());
+        // Written once more, it is news.
+        let mut later = missed();
+        later.written = vec![identity("dropped", 9)];
+        assert_eq!(told.news("r", later.clone()).written, later.written);
+        told.begin(Some(at(5)));
+        assert_eq!(told.news("r", missed()), missed());
+    }
 }

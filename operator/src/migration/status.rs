@@ -1,9 +1,11 @@
 //! What the migration of one API group has reached, for the `ReportsServer`'s status.
 
+use crds::v1alpha1::status::RestartResult;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{estimate::Plan, plan::Action, step::StepName, verify::Verified};
+use super::{estimate::Plan, plan::Action, step::StepName, target::Workload, verify::Verified};
 
 /// Short, stable word for `status.migration.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,6 +106,8 @@ pub struct ResourceProgress {
     pub copied: u64,
     /// Objects in etcd when both sides were compared, all of them equal or explained.
     pub verified: u64,
+    /// Of these, those that were equal by checksum, too; once a comparison has ended.
+    pub checksummed: Option<u64>,
     /// Objects that differ and that no event explains, once a comparison has ended.
     pub failed: Option<u64>,
     /// Of the verified ones, those that had changed since they were listed.
@@ -121,6 +125,7 @@ impl ResourceProgress {
         if let Some(verified) = verified {
             self.verified = verified.objects;
             self.failed = Some(0);
+            self.checksummed = Some(verified.checksummed);
             self.skipped = Some(verified.objects.saturating_sub(verified.equal));
             self.set_checksum = Some(verified.checksum.clone());
         }
@@ -180,6 +185,21 @@ pub struct ReportSummary {
     pub longest_hold_milliseconds: Option<u64>,
 }
 
+/// What became of the restart of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restart {
+    /// Which one.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// What became of it.
+    pub result: RestartResult,
+    /// When that was.
+    pub at: Timestamp,
+    /// Why it was to be restarted, and what keeps it from that.
+    pub message: String,
+}
+
 /// State of one API group; a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStatus {
@@ -213,6 +233,8 @@ pub struct GroupStatus {
     pub dropped: Dropped,
     /// See [`ReportSummary`]; none before the first was written.
     pub report: Option<ReportSummary>,
+    /// Workloads that were to be restarted, each with the last time.
+    pub restarts: Vec<Restart>,
     /// Whether a CRD of the group has the additional version `legacy` now.
     pub door_open: bool,
     /// Whether the group's CRDs exist, so that it can be given back.

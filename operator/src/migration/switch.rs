@@ -22,7 +22,9 @@ use super::{
     mirror::{self, WatchState},
     observed::Observed,
     plan::SwitchFrom,
+    predecessor::{self, CopyError, guard},
     recover::{self, RecoverError},
+    restart::{self, Side},
     revisions,
     status::Dropped,
     step::StepName,
@@ -66,6 +68,9 @@ pub enum SwitchError {
     /// What the mirrors lost could not be fetched.
     #[error(transparent)]
     Recover(#[from] RecoverError),
+    /// The copy of what a predecessor has.
+    #[error(transparent)]
+    Copy(Box<CopyError>),
     /// A mirror is not following right now.
     #[error("the watch on {0} is being resumed; the switch waits for it")]
     NotFollowing(String),
@@ -84,6 +89,12 @@ pub enum SwitchError {
     },
 }
 
+impl From<CopyError> for SwitchError {
+    fn from(error: CopyError) -> Self {
+        Self::Copy(Box::new(error))
+    }
+}
+
 /// Carries the switch out from where it stands.
 ///
 /// # Errors
@@ -94,6 +105,9 @@ pub async fn run(
     live: &mut Live,
     from: SwitchFrom,
 ) -> Result<(), SwitchError> {
+    if o.predecessor.is_some() {
+        return predecessor::switch::run(cx, o, live).await;
+    }
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     door_io::guard(cx).await?;
     let _still = cx.still().await;
@@ -139,6 +153,9 @@ pub async fn run(
             drain(cx, o, live, probes, &token, drain_limit(begun.elapsed())),
         )
         .await?;
+    if let Some(why) = drained.watches_lost() {
+        restart::lost(cx, Side::Server, &why).await;
+    }
     if drained.lost {
         recover::recover(cx, o, &endpoints).await?;
     }
@@ -158,7 +175,10 @@ pub async fn run(
 }
 
 /// Makes the end of every mirror's watch final; all of them, or none.
-fn seal(live: &Live) -> Result<(), SwitchError> {
+///
+/// # Errors
+/// [`SwitchError::NotFollowing`].
+pub fn seal(live: &Live) -> Result<(), SwitchError> {
     live.running
         .values()
         .for_each(|running| running.mirror.seal(true));
@@ -208,7 +228,10 @@ async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError
 }
 
 /// 4c: every kube-apiserver answers from our server, for every version.
-async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
+///
+/// # Errors
+/// [`SwitchError::NotConfirmed`] after some time.
+pub async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
     let each = o.versions.iter().map(|v| {
         async move {
             let path = format!("/apis/{}/{}", cx.target.group, v.name);
@@ -278,6 +301,19 @@ struct Drained {
     lost: bool,
     /// How far above etcd's revision the floor has to be.
     margin: u64,
+}
+
+impl Drained {
+    /// Why watches may not go on as if nothing had happened, if so.
+    fn watches_lost(&self) -> Option<String> {
+        let late = (self.margin == LATE_MARGIN)
+            .then_some("not all watches on the CRDs had ended when the server began to answer");
+        let recovered = self
+            .lost
+            .then_some("the switch was interrupted, and what the server lacked was read from etcd");
+        let why: Vec<&str> = late.into_iter().chain(recovered).collect();
+        (!why.is_empty()).then(|| why.join("; "))
+    }
 }
 
 /// How long a drain is waited for, in a hold that has lasted for `held`.
@@ -369,13 +405,18 @@ async fn open(
     Ok(())
 }
 
-/// Gives the APIServices back although they are switched, because nothing was opened: etcd still
-/// has everything.
+/// Gives the APIServices back although they are switched, because nothing was opened: etcd, or the
+/// predecessor, still has everything.
 ///
 /// # Errors
 /// See [`WireError`].
 pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    acts::release(cx, o).await?;
+    if o.predecessor.is_some() || o.notes.can_return {
+        acts::return_to_predecessor(cx, o).await?;
+        guard::lift(cx).await?;
+    } else {
+        acts::release(cx, o).await?;
+    }
     acts::set_gates(cx, &o.resources, GateState::Closed, None).await
 }
 
@@ -389,6 +430,21 @@ mod tests {
         assert_eq!(drain_limit(seconds(1)), seconds(24));
         assert_eq!(drain_limit(seconds(20)), seconds(10));
         assert_eq!(drain_limit(seconds(40)), seconds(10));
+    }
+
+    #[test]
+    fn watches_are_lost_by_a_late_drain_and_by_a_mirror_that_was_not_whole() {
+        let drained = |lost, margin| Drained { lost, margin };
+        assert_eq!(drained(false, 0).watches_lost(), None);
+        assert_eq!(drained(false, UNSEEN_MARGIN).watches_lost(), None);
+        let late = drained(false, LATE_MARGIN).watches_lost().unwrap();
+        assert!(late.starts_with("not all watches"), "{late}");
+        let both = drained(true, LATE_MARGIN).watches_lost().unwrap();
+        assert!(
+            both.contains("interrupted") && both.starts_with(&late),
+            "{both}"
+        );
+        assert!(drained(true, 0).watches_lost().is_some());
     }
 
     #[test]

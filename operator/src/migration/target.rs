@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crds::v1alpha1::spec::WorkloadKind;
 use k8s_openapi::api::core::v1::ObjectReference;
+use serde::{Deserialize, Serialize};
 
 /// The `ReportsServer` on whose behalf a group is moved; events are published about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,25 @@ pub struct ServiceRef {
     pub port: u16,
 }
 
+/// An aggregated API server that a group may be taken over from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predecessor {
+    /// Namespace of its Service.
+    pub namespace: String,
+    /// Name of its Service.
+    pub name: String,
+    /// The user that it is to the kube-apiserver. It may not lead the APIServices back to itself.
+    pub user: String,
+}
+
+impl Predecessor {
+    /// Its Service as `namespace/name`.
+    #[must_use]
+    pub fn service(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 /// Whether a verified copy is switched at once or waits for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
@@ -83,6 +104,35 @@ pub enum SourcePolicy {
     },
 }
 
+/// How thoroughly a copy is compared with etcd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verification {
+    /// uid and resourceVersion of every object, and the checksum of a part of them.
+    Sample,
+    /// uid, resourceVersion and checksum of every object.
+    #[default]
+    Full,
+}
+
+/// A workload that is restarted where watches were lost.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = self.kind.as_str();
+        write!(f, "{kind} {}/{}", self.namespace, self.name)
+    }
+}
+
 /// Effective values of `spec.migration`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -104,6 +154,12 @@ pub struct Settings {
     pub on_failure: OnFailure,
     /// See [`SourcePolicy`].
     pub source: SourcePolicy,
+    /// See [`Verification`].
+    pub verification: Verification,
+    /// How long after the switch late writes to etcd are looked for; zero looks once.
+    pub drain_window: Duration,
+    /// What is restarted where watches were lost.
+    pub restart: Vec<Workload>,
 }
 
 /// Default of [`Settings::soak`]: long enough for several availability probes of the
@@ -124,6 +180,9 @@ impl Default for Settings {
             source: SourcePolicy::Prune {
                 after: Duration::from_hours(24),
             },
+            verification: Verification::Full,
+            drain_window: Duration::ZERO,
+            restart: Vec::new(),
         }
     }
 }
@@ -136,6 +195,8 @@ pub struct GroupTarget {
     /// Who shall serve it. For a deletion with `apis: Restore` this is [`ApiOwner::Crd`], kept
     /// until the status says [`super::Phase::RolledBack`].
     pub owner: ApiOwner,
+    /// The server that may answer for the group now, where that is not the CRD.
+    pub predecessor: Option<Predecessor>,
     /// The Service of our server.
     pub service: ServiceRef,
     /// CA bundle (PEM) that the kube-aggregator verifies our server with.

@@ -1,4 +1,5 @@
-//! Step 3: every object's uid, resourceVersion and checksum on both sides.
+//! Step 3: every object's uid, resourceVersion and checksum on both sides; with
+//! [`Verification::Sample`] the checksum of a part of them ([`super::sample`]).
 //!
 //! A round lists etcd at one version, then asks the server. What the server has from later than
 //! the list is explained by the stream. Any other difference may be an event still on its way,
@@ -12,9 +13,11 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{
-    diff::{self, Difference, Side, Snapshot, Verdict},
+    diff::{self, Difference, Side, Snapshot, Suspects, Verdict},
     mirror::{Mirror, Source},
     pages::{Key, Pages, identity},
+    sample,
+    target::Verification,
     wire::WireError,
 };
 
@@ -64,8 +67,12 @@ pub struct Verified {
     pub objects: u64,
     /// Of these, those found equal in all three; the others had changed since the list.
     pub equal: u64,
-    /// SHA-256 (hex) over key, uid, resourceVersion and checksum of the equal ones, in the order of
-    /// their keys.
+    /// Of the equal ones, those whose checksum was compared.
+    pub checksummed: u64,
+    /// How thorough it was.
+    pub as_asked: Verification,
+    /// SHA-256 (hex) over key, uid, resourceVersion and, where it was compared, checksum of the
+    /// equal ones, in the order of their keys.
     pub checksum: String,
 }
 
@@ -73,16 +80,24 @@ pub struct Verified {
 ///
 /// # Errors
 /// See [`VerifyError`].
-pub async fn verify(source: &Source, mirror: &Mirror) -> Result<Verified, VerifyError> {
+pub async fn verify(
+    source: &Source,
+    mirror: &Mirror,
+    how: Verification,
+) -> Result<Verified, VerifyError> {
     let resource = source.plural.clone();
-    let mut suspects = None;
+    let mut suspects = None::<Suspects>;
     let begun = Instant::now();
     loop {
         let progress = mirror.progress();
         if progress.finished {
             return Err(VerifyError::MirrorEnded { resource });
         }
-        let (etcd, listed) = list(source).await?;
+        let (mut etcd, listed) = list(source, how).await?;
+        if how == Verification::Sample {
+            let suspects = suspects.as_ref().map(|suspects| &suspects.all);
+            sample::complete(source, &mut etcd, suspects).await?;
+        }
         await_newest(mirror, &etcd).await;
         let (items, _) = source
             .control
@@ -92,7 +107,7 @@ pub async fn verify(source: &Source, mirror: &Mirror) -> Result<Verified, Verify
         let found = diff::compare(&etcd, &server, listed);
         let overdue = begun.elapsed() > PATIENCE;
         match diff::judge(suspects.take(), found, listed, progress.position, overdue) {
-            Verdict::Verified => return Ok(count(&etcd, &server)),
+            Verdict::Verified => return Ok(count(&etcd, &server, how)),
             Verdict::Again(rest) => suspects = Some(rest),
             Verdict::Unexplained(all) => {
                 let named = diff::name_first(all.iter(), Difference::describe);
@@ -122,23 +137,24 @@ async fn await_newest(mirror: &Mirror, etcd: &Snapshot) {
 }
 
 /// Etcd's side, page by page, at one version.
-async fn list(source: &Source) -> Result<(Snapshot, u64), WireError> {
+async fn list(source: &Source, how: Verification) -> Result<(Snapshot, u64), WireError> {
     let mut attempt = 1;
     loop {
-        match list_once(source).await {
+        match list_once(source, how).await {
             Err(e) if e.code() == Some(410) && attempt < LIST_ATTEMPTS => attempt += 1,
             done => return done,
         }
     }
 }
 
-async fn list_once(source: &Source) -> Result<(Snapshot, u64), WireError> {
+async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64), WireError> {
+    let whole = how == Verification::Full;
     let mut snapshot = Snapshot::new();
     let mut listed = 0;
     let Some(endpoint) = source.endpoints.all.first() else {
         return Ok((snapshot, listed));
     };
-    let mut pages = Pages::new(&endpoint.wire, source.path(), source.page_size, false);
+    let mut pages = Pages::new(&endpoint.wire, source.path(), source.page_size, !whole);
     loop {
         source.pacer.turn().await;
         let Some(page) = pages.next().await? else {
@@ -147,7 +163,11 @@ async fn list_once(source: &Source) -> Result<(Snapshot, u64), WireError> {
         listed = page.version;
         snapshot.extend(page.items.iter().filter_map(|object| {
             let found = identity(object)?;
-            let checksum = checksum(object);
+            let checksum = if whole {
+                checksum(object)
+            } else {
+                String::new()
+            };
             let side = Side {
                 uid: found.uid,
                 version: found.version,
@@ -159,7 +179,9 @@ async fn list_once(source: &Source) -> Result<(Snapshot, u64), WireError> {
     }
 }
 
-fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
+/// What a comparison of two equal sides comes to.
+#[must_use]
+pub fn count(etcd: &Snapshot, server: &Snapshot, how: Verification) -> Verified {
     let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);
     let equal: BTreeMap<&Key, &Side> = etcd.iter().filter(same).collect();
     let mut hasher = Sha256::new();
@@ -177,6 +199,11 @@ fn count(etcd: &Snapshot, server: &Snapshot) -> Verified {
     Verified {
         objects: etcd.len() as u64,
         equal: equal.len() as u64,
+        checksummed: equal
+            .values()
+            .filter(|side| !side.checksum.is_empty())
+            .count() as u64,
+        as_asked: how,
         checksum: hex::encode(hasher.finalize()),
     }
 }
@@ -205,13 +232,31 @@ mod tests {
     #[test]
     fn the_checksum_is_of_what_is_equal_in_any_order() {
         let etcd = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
-        let later = count(&etcd, &snapshot(&[("c", 4), ("b", 2), ("a", 1)]));
-        assert_eq!((later.objects, later.equal), (3, 2));
+        let count = |etcd: &Snapshot, server| count(etcd, &server, Verification::Full);
+        let later = count(&etcd, snapshot(&[("c", 4), ("b", 2), ("a", 1)]));
+        assert_eq!((later.objects, later.equal, later.checksummed), (3, 2, 2));
         let without = count(
             &snapshot(&[("b", 2), ("a", 1)]),
-            &snapshot(&[("a", 1), ("b", 2)]),
+            snapshot(&[("a", 1), ("b", 2)]),
         );
         assert_eq!(later.checksum, without.checksum);
-        assert_ne!(later.checksum, count(&etcd, &etcd).checksum);
+        assert_ne!(later.checksum, count(&etcd, etcd.clone()).checksum);
+    }
+
+    #[test]
+    fn what_was_not_compared_by_checksum_is_not_counted_as_such() {
+        let server = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
+        let mut etcd = server.clone();
+        for (key, side) in &mut etcd {
+            if key.name != "b" {
+                side.checksum.clear();
+            }
+        }
+        let sampled = count(&etcd, &server, Verification::Sample);
+        assert_eq!(
+            (sampled.objects, sampled.equal, sampled.checksummed),
+            (3, 3, 1)
+        );
+        assert_eq!(sampled.as_asked, Verification::Sample);
     }
 }

@@ -1,4 +1,5 @@
-//! Which API groups are served: a `ConfigMap` that the operator writes, watched.
+//! Which API groups are served, and who may not write to them: a `ConfigMap` that the operator
+//! writes, watched.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -11,6 +12,9 @@ use tokio::sync::watch;
 
 /// Key of the `ConfigMap` that holds the groups, separated by commas.
 pub const GROUPS_KEY: &str = "groups";
+
+/// Key of the `ConfigMap` that holds the refused writers, separated by commas.
+pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
 
 /// Names a `ConfigMap`: `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,32 +64,52 @@ pub fn parse_groups(text: &str) -> BTreeSet<String> {
     groups
 }
 
-/// Keeps the groups up to date for as long as it is polled. While the `ConfigMap` is missing the
+/// The users in a comma-separated list.
+#[must_use]
+pub fn parse_users(text: &str) -> BTreeSet<String> {
+    let users = text.split([',', '\n']).map(str::trim);
+    users
+        .filter(|user| !user.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What the `ConfigMap` says, as it is followed.
+pub struct Followers {
+    /// The groups to serve.
+    pub groups: watch::Sender<Option<BTreeSet<String>>>,
+    /// Users whose writes are refused whatever their rights: the servers that groups were taken over
+    /// from, some of which delete reports when they start.
+    pub refused_writers: watch::Sender<BTreeSet<String>>,
+}
+
+/// Keeps groups and refused writers up to date for as long as it is polled. While the `ConfigMap` is missing the
 /// groups known last stay in force, so that a mistake in it does not end the service.
-pub async fn watch_groups(
-    client: Client,
-    source: ConfigMapRef,
-    groups: watch::Sender<Option<BTreeSet<String>>>,
-) {
+pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Followers) {
+    let Followers {
+        groups,
+        refused_writers,
+    } = followers;
     let ConfigMapRef { namespace, name } = &source;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     let mut seen = Box::pin(watcher::watch_object(api, name).default_backoff());
     while let Some(event) = seen.next().await {
-        let text = match event {
-            Ok(Some(map)) => map.data.unwrap_or_default().remove(GROUPS_KEY),
-            Ok(None) => None,
+        let mut data = match event {
+            Ok(map) => map.and_then(|map| map.data).unwrap_or_default(),
             Err(error) => {
                 tracing::warn!(%error, "watching ConfigMap {namespace}/{name}: trying again");
                 continue;
             }
         };
-        let Some(text) = text else {
+        let Some(text) = data.remove(GROUPS_KEY) else {
             tracing::warn!(
                 "ConfigMap {namespace}/{name} or its key {GROUPS_KEY} is missing; the API groups \
                  known last stay in force"
             );
             continue;
         };
+        let refused = data.remove(REFUSED_WRITERS_KEY).unwrap_or_default();
+        refused_writers.send_replace(parse_users(&refused));
         let new = parse_groups(&text);
         groups.send_if_modified(|old| {
             let changed = old.as_ref() != Some(&new);

@@ -16,7 +16,10 @@ pub use auth_config::{AUTH_CONFIG_MAP, AUTH_NAMESPACE, watch_front_proxy};
 pub use client::{ClientError, client};
 pub use crds::CrdWatch;
 pub use definitions::{DefinitionStore, Effective, Served, effective};
-pub use groups::{ConfigMapRef, GROUPS_KEY, parse_groups, watch_groups};
+pub use groups::{
+    ConfigMapRef, Followers, GROUPS_KEY, REFUSED_WRITERS_KEY, parse_groups, parse_users,
+    watch_groups,
+};
 pub use namespaces::{NamespaceError, NamespaceLookup, NamespacePhase, Namespaces};
 pub use persist::stored_definitions;
 pub use serving::EffectiveDefinitions;

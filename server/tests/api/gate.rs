@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crds::control::{GateSpec, GateState};
@@ -284,4 +285,35 @@ async fn a_hold_is_left_alone_where_etcd_has_everything_or_nothing_was_ever_serv
         let gate = server.get(&format!("{CONTROL}/{RESOURCE}/gate")).await;
         assert_eq!(gate.expect(200).json()["spec"]["state"], "Held");
     }
+}
+
+#[tokio::test]
+async fn writes_of_a_server_that_a_group_was_taken_over_from_are_refused() {
+    const PREDECESSOR: &str = "system:serviceaccount:reports-server:reports-server";
+    let mut server = Server::start().await;
+    server.created("a").await;
+    let (refused, users) = tokio::sync::watch::channel(BTreeSet::new());
+    server.api = server.api.clone().refusing(users);
+    let item = format!("{REPORTS}/a");
+    let delete = || server.request("DELETE", &item).user(PREDECESSOR);
+    let dry = format!("{item}?dryRun=All");
+    server
+        .request("DELETE", &dry)
+        .user(PREDECESSOR)
+        .send()
+        .await
+        .expect(200);
+    refused.send_replace(BTreeSet::from([PREDECESSOR.to_owned()]));
+    let answer = delete().send().await.expect(403);
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("taken over from"), "{message}");
+    for (method, uri) in [("POST", REPORTS), ("PUT", &item), ("DELETE", REPORTS)] {
+        let request = server.request(method, uri).json(&report("a"));
+        request.user(PREDECESSOR).send().await.expect(403);
+    }
+    // What it lists, and what others write, is answered.
+    let list = server.request("GET", REPORTS).user(PREDECESSOR);
+    list.send().await.expect(200);
+    let other = server.request("DELETE", &item).user("somebody");
+    other.send().await.expect(200);
 }

@@ -1,6 +1,6 @@
 //! What the server takes from the cluster, and what it keeps when the cluster is not there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crds::control::SchemaSource;
 use reports_server::auth::FrontProxyConfig;
 use reports_server::cluster::{
-    DefinitionStore, EffectiveDefinitions, NamespaceLookup, NamespacePhase, Namespaces,
+    DefinitionStore, EffectiveDefinitions, Followers, NamespaceLookup, NamespacePhase, Namespaces,
     parse_groups, watch_front_proxy, watch_groups,
 };
 use reports_server::definition::ResourceDefinition;
@@ -84,7 +84,7 @@ struct Following {
 impl Following {
     fn start(
         cluster: &FakeCluster,
-        groups: watch::Receiver<Option<std::collections::BTreeSet<String>>>,
+        groups: watch::Receiver<Option<BTreeSet<String>>>,
         last: Vec<ResourceDefinition>,
     ) -> Self {
         let store = Arc::new(Memory::default());
@@ -275,11 +275,22 @@ async fn nothing_is_served_before_its_objects_have_a_place() {
 #[tokio::test(start_paused = true)]
 async fn groups_follow_their_config_map() {
     let cluster = FakeCluster::new();
-    let groups = watch::Sender::new(None);
-    let mut seen = groups.subscribe();
+    let followers = Followers {
+        groups: watch::Sender::new(None),
+        refused_writers: watch::Sender::default(),
+    };
+    let mut seen = followers.groups.subscribe();
+    let mut refused = followers.refused_writers.subscribe();
     let source = "rs/config".parse().unwrap();
-    let task = tokio::spawn(watch_groups(cluster.client(), source, groups));
+    let task = tokio::spawn(watch_groups(cluster.client(), source, followers));
     let map = |text: &str| json!({"metadata": {"name": "config"}, "data": {"groups": text}});
+    let mut with_users = map("a.io");
+    with_users["data"]["refusedWriters"] = json!("system:serviceaccount:a:b, c");
+    cluster.put(CONFIG, with_users);
+    refused.wait_for(|users| users.len() == 2).await.unwrap();
+    assert!(refused.borrow().contains("system:serviceaccount:a:b"));
+    cluster.put(CONFIG, map("a.io"));
+    refused.wait_for(BTreeSet::is_empty).await.unwrap();
     for text in ["a.io", "a.io,b.io"] {
         cluster.put(CONFIG, map(text));
         seen.wait_for(|groups| *groups == Some(parse_groups(text)))

@@ -42,16 +42,18 @@ pub struct MigrationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub max_requests_per_second: Option<i32>,
-    /// `Full` compares every report, `Sample` every count and a part of the reports. Default:
-    /// `Full`.
+    /// `Full` compares the content of every report by checksum. `Sample` compares uid and
+    /// resourceVersion of every report, and the content of a part: 5 %, and at least 100 reports of
+    /// each resource. Default: `Full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// How long late writes to etcd are looked for after the switch.
+    /// How long late writes to etcd are looked for after the switch, such as `1m`; at most `1h`.
+    /// Each is taken over. With `0s` there is one look. Default: `0s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::duration")]
+    #[schemars(schema_with = "schema::window")]
     pub drain_window: Option<Duration>,
-    /// How long the API is watched after the switch before the migration counts as good, such as
-    /// `1h`. Default: `5m`.
+    /// How long the API is watched after the switch, and after `drainWindow`, before the migration
+    /// counts as good, such as `1h`. Default: `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub soak: Option<Duration>,
@@ -62,6 +64,82 @@ pub struct MigrationSpec {
     /// What becomes of the copies in etcd once everything is verified and served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceSpec>,
+    /// Workloads that are restarted, as `kubectl rollout restart` does it, when a switch or a way
+    /// back could not keep their watches: clients that do not begin anew after a 410. The operator
+    /// needs the rights `get` and `patch` on each of them, which a Role has to give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["kind".into(), "namespace".into(), "name".into()]))]
+    pub restart: Option<Vec<RestartSpec>>,
+}
+
+/// A workload that is restarted when its watches could not be kept.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartSpec {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
+    pub name: String,
+    /// `IfNeeded` restarts it only after a switch or a way back in which watches were lost. Default:
+    /// `IfNeeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<RestartWhen>,
+}
+
+/// Kind of a workload that has a pod template.
+#[derive(
+    JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum WorkloadKind {
+    /// `apps/v1` `Deployment`.
+    Deployment,
+    /// `apps/v1` `StatefulSet`.
+    StatefulSet,
+    /// `apps/v1` `DaemonSet`.
+    DaemonSet,
+}
+
+impl WorkloadKind {
+    /// The kind as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+        }
+    }
+
+    /// Plural name in `apps/v1`.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployments",
+            Self::StatefulSet => "statefulsets",
+            Self::DaemonSet => "daemonsets",
+        }
+    }
+}
+
+/// When a workload is restarted.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum RestartWhen {
+    /// After a switch or a way back in which watches were lost.
+    #[default]
+    IfNeeded,
 }
 
 /// Who lets a verified migration go on to the switch.
@@ -82,7 +160,7 @@ pub enum Verification {
     /// Every report by uid, resourceVersion and checksum.
     #[default]
     Full,
-    /// Every report by uid and resourceVersion, a part of them by checksum.
+    /// Every report by uid and resourceVersion, a part of them by checksum, too.
     Sample,
 }
 

@@ -5,6 +5,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::v1alpha1::spec::WorkloadKind;
+
 /// Where the migrations stand. Groups move on their own; the fields up here sum them up.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -179,6 +181,9 @@ pub struct GroupMigrationStatus {
     /// Reports that were compared and are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<i64>,
+    /// Of these, those whose content was compared by checksum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksummed: Option<i64>,
     /// Copies deleted from etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<i64>,
@@ -222,6 +227,43 @@ pub struct GroupMigrationStatus {
     /// The migration report, in short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<MigrationReportStatus>,
+    /// Workloads of `migration.restart` that were to be restarted, each with the last time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub restarts: Vec<RestartStatus>,
+}
+
+/// What became of the restart of a workload.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartStatus {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// What became of it.
+    pub result: RestartResult,
+    /// When that was.
+    pub time: Time,
+    /// Why it was to be restarted, and what keeps it from that.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+}
+
+/// What became of the restart of a workload.
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[schemars(transform = crate::v1alpha1::schema::without_description)]
+pub enum RestartResult {
+    /// Its pods are being replaced, or have been.
+    Restarted,
+    /// There is no such workload.
+    NotFound,
+    /// It could not be restarted, and this is tried again.
+    Failed,
 }
 
 /// What a switch of a group would do, and how long it would take.
@@ -253,8 +295,8 @@ pub struct MigrationReportStatus {
     /// Name of the `ConfigMap` in the target namespace with the whole report, as JSON.
     #[schemars(length(max = 253))]
     pub config_map: String,
-    /// Checksum over all reports that were compared, hexadecimal: their uid, resourceVersion and
-    /// content.
+    /// Checksum over all reports that were compared, hexadecimal: their uid, resourceVersion and, as
+    /// far as it was compared, content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub checksum: Option<String>,
@@ -320,6 +362,10 @@ pub struct ResourceMigrationStatus {
     /// Reports that were compared and are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<i64>,
+    /// Of these, those whose content was compared by checksum: all that are not left out with
+    /// `verification: Full`, a part with `Sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksummed: Option<i64>,
     /// Reports that differ without an explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<i64>,
@@ -333,7 +379,8 @@ pub struct ResourceMigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub source_resource_version: Option<String>,
-    /// Checksum over uid, resourceVersion and content of the verified reports, hexadecimal.
+    /// Checksum over uid, resourceVersion and, as far as it was compared, content of the verified
+    /// reports, hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub set_checksum: Option<String>,

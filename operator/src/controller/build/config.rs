@@ -1,7 +1,7 @@
 //! The `ConfigMap`s that tell the server what to serve and where the database is, and the Service
 //! in front of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Service, ServicePort, ServiceSpec},
@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 
 use super::{Validated, namespaced};
-use crate::names::{GROUPS_KEY, PORT_NAME, SERVICE_PORT};
+use crate::names::{GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
 
 /// Every group named by the user, those owned by CRDs too: a group on its way back is read from
 /// the server until its last report is in etcd again. A group that was never taken over stays
@@ -17,9 +17,16 @@ use crate::names::{GROUPS_KEY, PORT_NAME, SERVICE_PORT};
 pub(super) fn config(spec: &Validated) -> ConfigMap {
     let mut groups: Vec<&str> = spec.apis.iter().map(|api| api.group.as_str()).collect();
     groups.sort_unstable();
+    let mut data = BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))]);
+    let sources = spec.apis.iter().filter_map(|api| api.from.as_ref());
+    let predecessors: BTreeSet<String> = sources.map(|from| from.server.user()).collect();
+    if !predecessors.is_empty() {
+        let users: Vec<String> = predecessors.into_iter().collect();
+        data.insert(REFUSED_WRITERS_KEY.to_owned(), users.join(","));
+    }
     ConfigMap {
         metadata: namespaced(spec, spec.names.config()),
-        data: Some(BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))])),
+        data: Some(data),
         ..ConfigMap::default()
     }
 }

@@ -5,7 +5,7 @@ use crds::v1alpha1::{
     spec::{ApiOwner, ApiSpec},
     status::{
         ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
-        PlanStatus, ResourceMigrationStatus, RollbackStatus, ServedBy, SideDoor,
+        PlanStatus, ResourceMigrationStatus, RestartStatus, RollbackStatus, ServedBy, SideDoor,
     },
 };
 use jiff::Timestamp;
@@ -185,6 +185,8 @@ fn entry(
         total: sum(|resource| resource.total),
         copied: sum(|resource| Some(copied(resource))),
         verified: sum(|resource| Some(resource.verified)),
+        checksummed: sum(|resource| resource.checksummed)
+            .or_else(|| known.and_then(|known| known.checksummed)),
         pruned: group
             .pruned
             .as_ref()
@@ -232,6 +234,31 @@ fn entry(
             .as_ref()
             .map(report)
             .or_else(|| before.and_then(|before| before.report.clone())),
+        restarts: if group.report.is_some() || !group.restarts.is_empty() {
+            group.restarts.iter().map(restart).collect()
+        } else {
+            // The report has them, and is not read yet.
+            before
+                .map(|before| before.restarts.clone())
+                .unwrap_or_default()
+        },
+    }
+}
+
+fn restart(restart: &migration::Restart) -> RestartStatus {
+    let migration::Restart {
+        workload,
+        result,
+        at,
+        message,
+    } = restart;
+    RestartStatus {
+        kind: workload.kind,
+        namespace: workload.namespace.clone(),
+        name: workload.name.clone(),
+        result: *result,
+        time: time(*at),
+        message: message.clone(),
     }
 }
 
@@ -301,6 +328,10 @@ fn resources(
             total: resource.total.map(count),
             copied: Some(count(copied(resource))),
             verified: Some(count(resource.verified)),
+            checksummed: resource
+                .checksummed
+                .map(count)
+                .or_else(|| known.and_then(|known| known.checksummed)),
             failed: resource
                 .failed
                 .map(count)
@@ -350,6 +381,7 @@ fn latest(times: impl Iterator<Item = Time>) -> Option<Time> {
 
 #[cfg(test)]
 mod tests {
+    use crds::v1alpha1::{spec::WorkloadKind, status::RestartResult};
     use serde_json::{Map, json};
 
     use super::*;
@@ -375,19 +407,52 @@ mod tests {
     fn what_the_comparison_found_outlives_the_process_that_compared() {
         let mut compared = group(Some(at(0)));
         compared.resources[0].failed = Some(0);
+        compared.resources[0].checksummed = Some(100);
         compared.resources[0].skipped = Some(3);
         compared.resources[0].set_checksum = Some("c0ffee".to_owned());
         let before = migration(None, &[compared], at(1));
         let found = |status: &MigrationStatus| {
             let resource = &status.resources[0];
             let checksum = resource.set_checksum.clone();
-            (resource.failed, resource.skipped, checksum)
+            assert_eq!(resource.checksummed, status.groups[0].checksummed);
+            (
+                resource.failed,
+                resource.checksummed,
+                resource.skipped,
+                checksum,
+            )
         };
         let after = migration(Some(&before), &[group(Some(at(0)))], at(2));
-        assert_eq!(found(&after), (Some(0), Some(3), Some("c0ffee".to_owned())));
+        let known = (Some(0), Some(100), Some(3), Some("c0ffee".to_owned()));
+        assert_eq!(found(&after), known);
         // Another switch is another comparison.
         let anew = migration(Some(&before), &[group(Some(at(9)))], at(9));
-        assert_eq!(found(&anew), (None, None, None));
+        assert_eq!(found(&anew), (None, None, None, None));
+    }
+
+    #[test]
+    fn restarts_are_shown_and_kept_until_the_report_is_read_again() {
+        let mut restarted = group(None);
+        restarted.restarts = vec![migration::Restart {
+            workload: migration::Workload {
+                kind: WorkloadKind::Deployment,
+                namespace: "kyverno".to_owned(),
+                name: "a".to_owned(),
+            },
+            result: RestartResult::Restarted,
+            at: at(5),
+            message: "the switch was interrupted".to_owned(),
+        }];
+        let before = migration(None, &[restarted], at(6));
+        let shown = before.groups[0].restarts.clone();
+        assert_eq!((shown.len(), shown[0].name.as_str()), (1, "a"));
+        assert_eq!(shown[0].time, time(at(5)));
+        let after = migration(Some(&before), &[group(None)], at(7));
+        assert_eq!(after.groups[0].restarts, shown);
+        let mut another_run = group(None);
+        another_run.report = Some(migration::ReportSummary::default());
+        let after = migration(Some(&before), &[another_run], at(8));
+        assert_eq!(after.groups[0].restarts, []);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a `ReportsServer` asks for, rule by rule: each says what is wrong and what to do about it.
 
+use std::time::Duration;
+
 use crds::{
     control, names as crd_names,
     v1alpha1::{
@@ -13,6 +15,9 @@ use crds::{
 
 use super::{Claim, NamespaceState, Refusal, refuse, template};
 use crate::names::Names;
+
+/// Longest time for which late writes are looked for.
+const MAX_DRAIN_WINDOW: Duration = Duration::from_hours(1);
 
 /// The CRD's rules say the same; a cluster may hold objects from before them.
 pub(super) fn name(name: &str) -> Result<(), Refusal> {
@@ -123,6 +128,24 @@ pub(super) fn groups(spec: &ReportsServerSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A group is taken over from another server than its own.
+pub(super) fn sources(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {
+    for (index, api) in spec.apis.iter().enumerate() {
+        let Some(from) = api.from.as_ref().map(|from| &from.server) else {
+            continue;
+        };
+        if from.namespace == spec.target_namespace && from.name == names.server() {
+            let message = format!(
+                "spec.apis[{index}].from.server: {}/{} is the Service of this ReportsServer; name \
+                 the one that the APIServices of {} point to now",
+                from.namespace, from.name, api.group
+            );
+            return refuse(reasons::INVALID_SPEC, message);
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn lifetimes(effective: &Effective) -> Result<(), Refusal> {
     let (ca, leaf) = (effective.ca_validity, effective.cert_validity);
     if ca < leaf * 2 {
@@ -145,6 +168,19 @@ pub(super) fn lifetimes(effective: &Effective) -> Result<(), Refusal> {
         );
     }
     Ok(())
+}
+
+/// The CRD's rule says the same; a cluster may hold objects from before it.
+pub(super) fn drain_window(effective: &Effective) -> Result<(), Refusal> {
+    if effective.drain_window <= MAX_DRAIN_WINDOW {
+        return Ok(());
+    }
+    refuse(
+        reasons::INVALID_SPEC,
+        "spec.migration.drainWindow: must not be longer than 1h, because the CRDs keep an additional \
+         version for so long"
+            .to_owned(),
+    )
 }
 
 /// The oldest `ReportsServer` wins, by name where two are equally old. The control API is one for

@@ -113,6 +113,33 @@ fn lifetimes_that_leave_no_time_are_refused(#[case] lifetimes: Value, #[case] fi
     assert!(refusal.message.starts_with(field), "{}", refusal.message);
 }
 
+#[test]
+fn how_a_copy_is_verified_and_settled_is_taken_over() {
+    let spec = validated(
+        json!({"migration": {"verification": "Sample", "drainWindow": "1h",
+        "restart": [
+            {"kind": "Deployment", "namespace": "kyverno", "name": "a", "when": "IfNeeded"},
+            {"kind": "DaemonSet", "namespace": "agents", "name": "b"},
+        ]}}),
+    );
+    let settings = spec.migration;
+    assert_eq!(settings.verification, migration::Verification::Sample);
+    assert_eq!(settings.drain_window, std::time::Duration::from_hours(1));
+    let names: Vec<String> = settings.restart.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["Deployment kyverno/a", "DaemonSet agents/b"]);
+    let spec = validated(json!({}));
+    assert_eq!(spec.migration.verification, migration::Verification::Full);
+    assert!(spec.migration.drain_window.is_zero() && spec.migration.restart.is_empty());
+}
+
+#[test]
+fn a_drain_window_from_before_the_crds_rule_is_refused() {
+    let refusal = try_validate(json!({"migration": {"drainWindow": "61m"}})).unwrap_err();
+    assert_eq!(refusal.reason, reasons::INVALID_SPEC);
+    let field = "spec.migration.drainWindow";
+    assert!(refusal.message.starts_with(field), "{}", refusal.message);
+}
+
 #[rstest]
 #[case::older_and_same_group("2026-01-01T00:00:00Z", "other", &["a.b"], Some("a.b claimed by"))]
 #[case::older_other_group("2026-01-01T00:00:00Z", "other", &["c.d"], Some("holds control."))]

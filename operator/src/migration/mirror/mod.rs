@@ -151,6 +151,20 @@ impl Mirror {
         }
     }
 
+    /// A task that another module runs, as what it tells of itself.
+    #[must_use]
+    pub fn of(
+        progress: watch::Receiver<Progress>,
+        sealed: watch::Sender<bool>,
+        task: AbortOnDropHandle<()>,
+    ) -> Self {
+        Self {
+            progress,
+            sealed,
+            _task: task,
+        }
+    }
+
     /// Where it is.
     #[must_use]
     pub fn progress(&self) -> Progress {

@@ -225,6 +225,7 @@ impl Operator {
                 switched_at: self.switched_at.filter(|_| cluster.ours),
                 pruned_at: self.pruned_at.filter(|_| cluster.ours),
                 etcd_bytes: 0,
+                ..Notes::default()
             },
             control_available: true,
             mirrors: match self.memory.mirror {

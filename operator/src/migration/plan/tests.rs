@@ -16,7 +16,7 @@ use crate::{
     migration::{
         door,
         observed::{Crd, Notes, Resource, Version},
-        target::{OnFailure, ServiceRef, Settings},
+        target::{OnFailure, Predecessor, ServiceRef, Settings},
     },
 };
 
@@ -26,6 +26,7 @@ pub(in crate::migration) fn target() -> GroupTarget {
     GroupTarget {
         group: GROUP.into(),
         owner: ApiOwner::Server,
+        predecessor: None,
         service: ServiceRef {
             namespace: "reports".into(),
             name: "s".into(),
@@ -177,6 +178,41 @@ fn the_way_forward_step_by_step() {
             ..
         }
     ));
+}
+
+#[test]
+fn the_soak_begins_when_late_writes_are_not_looked_for_any_more() {
+    let mut t = target();
+    t.settings.drain_window = Duration::from_secs(40);
+    assert_eq!(action(&served(45), &t), Action::Soak);
+    assert!(matches!(plan(&served(51), &t), Decision::Idle { .. }));
+}
+
+#[test]
+fn late_writes_are_looked_for_when_a_look_is_due() {
+    let mut t = target();
+    t.settings.drain_window = Duration::from_secs(40);
+    let mut o = served(10);
+    o.resources[0].stored.status.settled = false;
+    assert_eq!(action(&o, &t), Action::Settle, "the first look");
+    o.next_look = Some(o.now + SignedDuration::from_secs(5));
+    let waits = Decision::Idle {
+        phase: Phase::Soaking,
+        message: format!(
+            "served by the server; late writes to etcd are looked for until {}",
+            o.now + SignedDuration::from_secs(30)
+        ),
+        wake: o.next_look,
+    };
+    assert_eq!(plan(&o, &t), waits);
+    // A window that is taken back, and a group that is to go back, do not wait.
+    let without = target();
+    assert_eq!(action(&o, &without), Action::Settle);
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&o, &t), Action::Settle);
+    t.owner = ApiOwner::Server;
+    o.now += SignedDuration::from_secs(5);
+    assert_eq!(action(&o, &t), Action::Settle, "the next look");
 }
 
 #[test]
@@ -579,4 +615,130 @@ proptest! {
             }
         }
     }
+}
+
+const PREDECESSOR: &str = "reports-server/reports-server";
+
+/// Served by a predecessor that the user lets us take the group over from.
+fn preceded(gate: GateState) -> (Observed, GroupTarget) {
+    let mut o = observed(Holder::Foreign(PREDECESSOR.into()), gate, false);
+    o.predecessor = Some(PREDECESSOR.into());
+    let predecessor = Predecessor {
+        namespace: "reports-server".into(),
+        name: "reports-server".into(),
+        user: "system:serviceaccount:reports-server:reports-server".into(),
+    };
+    let target = GroupTarget {
+        predecessor: Some(predecessor),
+        ..target()
+    };
+    (o, target)
+}
+
+/// The APIServices are ours, and tell how they led to the predecessor.
+fn taken(gate: GateState) -> (Observed, GroupTarget) {
+    let (mut o, target) = preceded(gate);
+    o.predecessor = None;
+    o.versions = vec![version(Holder::Ours)];
+    o.notes = Notes {
+        switched_at: Some(o.now),
+        taken_from: Some(PREDECESSOR.into()),
+        can_return: true,
+        ..Notes::default()
+    };
+    (o, target)
+}
+
+#[test]
+fn a_group_is_taken_over_from_a_server_that_the_user_names() {
+    let (mut o, t) = preceded(GateState::Closed);
+    assert_eq!(action(&o, &t), Action::Mirror);
+    o.mirrors = MirrorStage::Following;
+    assert_eq!(action(&o, &t), Action::Verify);
+    o.verified = true;
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
+    // The same without CRDs: there is nothing to register before it is copied.
+    for resource in &mut o.resources {
+        resource.crd = None;
+    }
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
+    o.mirrors = MirrorStage::Missing;
+    assert_eq!(action(&o, &t), Action::Mirror);
+    // Another one is left alone.
+    let o = observed(Holder::Foreign("a/b".into()), GateState::Closed, false);
+    assert_eq!(problem(&o, &t).reason, reasons::FOREIGN_API_SERVICE);
+}
+
+#[test]
+fn a_predecessor_that_takes_the_group_back_is_not_copied_over_what_the_server_has() {
+    let (o, t) = preceded(GateState::Open);
+    assert_eq!(problem(&o, &t).reason, reasons::FOREIGN_API_SERVICE);
+}
+
+#[test]
+fn a_group_that_etcd_serves_as_well_is_not_taken_over() {
+    let (mut o, t) = preceded(GateState::Closed);
+    o.versions.push(Version {
+        name: "v1beta1".into(),
+        ..version(Holder::Crd)
+    });
+    let found = problem(&o, &t);
+    assert!(
+        found.stalled && found.message.contains("v1beta1"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_switch_from_a_predecessor_that_died_is_taken_back_until_a_gate_is_open() {
+    let (mut o, t) = taken(GateState::Held);
+    assert_eq!(action(&o, &t), Action::Undo);
+    // One version patched, one not.
+    o.versions
+        .push(version(Holder::Foreign(PREDECESSOR.into())));
+    o.predecessor = Some(PREDECESSOR.into());
+    assert_eq!(action(&o, &t), Action::Undo);
+    // One gate open: both have everything.
+    let (mut o, t) = taken(GateState::Open);
+    let status = &mut o.resources[1].stored.status;
+    (status.gate, status.opened) = (GateState::Held, false);
+    assert_eq!(action(&o, &t), Action::Reopen);
+    // All are open: late writes are looked for, and then nothing leads back.
+    let (mut o, t) = taken(GateState::Open);
+    assert_eq!(action(&o, &t), Action::Settle);
+    for resource in &mut o.resources {
+        resource.stored.status.settled = true;
+    }
+    assert_eq!(action(&o, &t), Action::Soak);
+    o.now += SignedDuration::from_hours(48);
+    o.notes.can_return = false;
+    let Decision::Idle { phase, message, .. } = plan(&o, &t) else {
+        panic!("nothing of etcd is pruned that was not copied from there");
+    };
+    assert_eq!(phase, Phase::Completed);
+    assert!(message.contains(PREDECESSOR), "{message}");
+    for resource in &mut o.resources {
+        let status = &mut resource.stored.status;
+        (status.gate, status.settled, status.opened) = (GateState::Closed, false, false);
+    }
+    assert_eq!(problem(&o, &t).reason, DATABASE_LOST);
+}
+
+#[test]
+fn a_way_back_leads_to_the_crds_or_to_the_predecessor_that_was_not_left() {
+    let (o, mut t) = taken(GateState::Held);
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&o, &t), Action::Undo);
+    let (mut o, mut t) = taken(GateState::Open);
+    t.owner = ApiOwner::Crd;
+    for resource in &mut o.resources {
+        resource.stored.status.settled = true;
+    }
+    assert_eq!(action(&o, &t), Action::Back);
+    let (o, mut t) = preceded(GateState::Closed);
+    t.owner = ApiOwner::Crd;
+    let Decision::Idle { message, .. } = plan(&o, &t) else {
+        panic!("nothing is to be done");
+    };
+    assert_eq!(message, format!("served by {PREDECESSOR}"));
 }

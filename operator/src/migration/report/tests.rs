@@ -1,7 +1,9 @@
 //! What a report counts, and its bounds.
 
+use crds::v1alpha1::{spec::WorkloadKind, status::RestartResult};
+
 use super::*;
-use crate::migration::{Phase, ResourceProgress};
+use crate::migration::{Phase, ResourceProgress, Workload};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -23,6 +25,19 @@ fn status(checksum: Option<&str>, held: Option<u64>) -> GroupStatus {
         resources: vec![progress("reports"), progress("clusterreports")],
         held_milliseconds: held,
         ..GroupStatus::default()
+    }
+}
+
+fn restart(name: &str, message: &str) -> Restart {
+    Restart {
+        workload: Workload {
+            kind: WorkloadKind::Deployment,
+            namespace: "n".repeat(63),
+            name: name.to_owned(),
+        },
+        result: RestartResult::Restarted,
+        at: at(0),
+        message: message.to_owned(),
     }
 }
 
@@ -137,6 +152,11 @@ fn the_largest_report_fits_into_a_config_map() {
         })
         .collect();
     report.take_over(&many);
+    for n in 0..100 {
+        let message = start(&"\u{1F980}".repeat(5000));
+        report.restart(restart(&format!("{n}{}", "x".repeat(250)), &message));
+    }
+    assert_eq!(report.restarts.len(), RESTARTS);
     assert_eq!(report.retries.newest.len(), RETRIES);
     let text = serde_json::to_string_pretty(&report).unwrap();
     assert!(text.len() < 100_000, "{} bytes", text.len());
@@ -147,6 +167,10 @@ fn what_is_written_reads_back() {
     let mut report = MigrationReport::default();
     run(&mut report, StepName::Mirror, 0);
     report.retry(None, "no", at(1));
+    report.restart(restart("a", "interrupted"));
+    report.restart(restart("b", "interrupted"));
+    report.restart(restart("a", "once more"));
+    assert_eq!(report.restarts.len(), 2, "the newest of each");
     report.take_over(&status(Some("c0ffee"), Some(1)));
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(

@@ -1,0 +1,147 @@
+//! What the writers were told.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::{Key, Objects};
+
+/// What was acknowledged, object by object.
+pub struct Ledger {
+    inner: Mutex<Account>,
+    writes: watch::Sender<u64>,
+}
+
+/// The state of a [`Ledger`].
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// What is to be stored.
+    pub stored: Objects,
+    /// Objects of which a write got no answer, or an error: it may have taken effect or not.
+    pub doubted: BTreeSet<Key>,
+    /// Acknowledged creations, updates and deletions.
+    pub created: u64,
+    /// See [`Account::created`].
+    pub updated: u64,
+    /// See [`Account::created`].
+    pub deleted: u64,
+    /// Updates that were answered with 409 and sent again.
+    pub conflicts: u64,
+    /// Requests that failed, with what was answered.
+    pub failures: Vec<String>,
+    /// Longest time from request to answer, and the request.
+    pub longest: (Duration, String),
+}
+
+impl Account {
+    /// What is wrong with what is stored by now; doubted objects are left out.
+    #[must_use]
+    pub fn differences(&self, found: &Objects) -> Vec<String> {
+        self.sure(found)
+            .differences(&self.sure(&self.stored), false)
+    }
+
+    fn sure(&self, objects: &Objects) -> Objects {
+        let mut objects = objects.clone();
+        objects.0.retain(|key, _| !self.doubted.contains(key));
+        objects
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (longest, request) = &self.longest;
+        write!(
+            f,
+            "{} created, {} updated, {} deleted, {} conflicts, {} failures, longest wait {longest:?} ({request})",
+            self.created,
+            self.updated,
+            self.deleted,
+            self.conflicts,
+            self.failures.len()
+        )
+    }
+}
+
+impl Ledger {
+    /// A ledger that begins with what is stored.
+    #[must_use]
+    pub fn new(stored: Objects) -> Self {
+        let account = Account {
+            stored,
+            ..Account::default()
+        };
+        Self {
+            inner: account.into(),
+            writes: watch::Sender::new(0),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Account> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state by now.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        self.inner().clone()
+    }
+
+    /// Waits until this many more writes are acknowledged.
+    pub async fn more_writes(&self, count: u64) {
+        let mut writes = self.writes.subscribe();
+        let goal = *writes.borrow() + count;
+        // The sender lives as long as `self`.
+        let _ = writes.wait_for(|writes| *writes >= goal).await;
+    }
+
+    /// An object was created.
+    pub fn created(&self, key: Key, object: Value) {
+        let mut account = self.inner();
+        account.created += 1;
+        account.stored.0.insert(key, object);
+        self.writes.send_modify(|writes| *writes += 1);
+    }
+
+    /// An object was updated.
+    pub fn updated(&self, key: Key, object: Value) {
+        let mut account = self.inner();
+        account.updated += 1;
+        account.stored.0.insert(key, object);
+        self.writes.send_modify(|writes| *writes += 1);
+    }
+
+    /// An object was deleted.
+    pub fn deleted(&self, key: &Key) {
+        let mut account = self.inner();
+        account.deleted += 1;
+        account.stored.0.remove(key);
+        self.writes.send_modify(|writes| *writes += 1);
+    }
+
+    /// An update was answered with 409.
+    pub fn conflict(&self) {
+        self.inner().conflicts += 1;
+    }
+
+    /// A request failed; a write of `doubted` may have taken effect or not.
+    pub fn failed(&self, what: String, doubted: Option<Key>) {
+        let mut account = self.inner();
+        account.failures.push(what);
+        account.doubted.extend(doubted);
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, request: &str, took: Duration) {
+        let mut account = self.inner();
+        if took > account.longest.0 {
+            account.longest = (took, request.to_owned());
+        }
+    }
+}
