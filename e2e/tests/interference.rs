@@ -129,6 +129,31 @@ fn is_ours(service: Option<&APIService>) -> bool {
     spec.is_some_and(|spec| spec.service.is_some())
 }
 
+/// The reports of a namespace, and one to write there.
+fn reports(processes: &Processes, client: &Client) -> (Api<DynamicObject>, Value) {
+    let kind = ReportKind::PolicyReport;
+    let owner = Owner {
+        namespace: "team-00".to_owned(),
+        uid: String::new(),
+    };
+    let mut template = processes.corpus.report(kind, 0, &owner);
+    template["metadata"] = json!({"namespace": owner.namespace});
+    let reports = Api::namespaced_with(client.clone(), &owner.namespace, &kind.api_resource());
+    (reports, template)
+}
+
+/// Every acknowledged report is stored.
+async fn are_there(client: &Client, acknowledged: &BTreeSet<String>) {
+    assert!(!acknowledged.is_empty());
+    let state = State::read(client).await.unwrap();
+    let there: BTreeSet<&String> = state.0.keys().map(|(_, (_, name))| name).collect();
+    let lost: Vec<_> = acknowledged
+        .iter()
+        .filter(|name| !there.contains(name))
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
 /// Creates reports one after the other; gives the names of those that were acknowledged.
 async fn create_until(
     reports: &Api<DynamicObject>,
@@ -161,14 +186,7 @@ async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_i
     says(&serving, &["Soak"]).await;
     let client = processes.cluster.client().await.unwrap();
     let services: Api<APIService> = Api::all(client.clone());
-    let kind = ReportKind::PolicyReport;
-    let reports = Api::namespaced_with(client.clone(), "team-00", &kind.api_resource());
-    let owner = Owner {
-        namespace: "team-00".to_owned(),
-        uid: String::new(),
-    };
-    let mut template = processes.corpus.report(kind, 0, &owner);
-    template["metadata"] = json!({"namespace": "team-00"});
+    let (reports, template) = reports(&processes, &client);
     let (end, ended) = tokio::sync::watch::channel(false);
     let writing = create_until(&reports, &template, &ended);
     let meddling = async {
@@ -187,14 +205,39 @@ async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_i
     let (acknowledged, away) = tokio::join!(writing, meddling);
     println!("away for {away:?}, {} acknowledged", acknowledged.len());
     assert!(away <= RETAKEN_WITHIN, "{away:?}");
-    assert!(!acknowledged.is_empty());
-    let state = State::read(&client).await.unwrap();
-    let there: BTreeSet<&String> = state.0.keys().map(|(_, (_, name))| name).collect();
-    let lost: Vec<_> = acknowledged
-        .iter()
-        .filter(|name| !there.contains(name))
-        .collect();
-    assert!(lost.is_empty(), "{lost:?}");
+    are_there(&client, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_service_that_is_deleted_on_the_way_back_is_back_soon() {
+    let (processes, _server) = start().await;
+    let there = processes.migrate("there", None, &["--keep"]).unwrap();
+    let there = there.ended(LIMIT).await.unwrap();
+    assert!(there.done, "{}", there.log);
+    let client = processes.cluster.client().await.unwrap();
+    let services: Api<APIService> = Api::all(client.clone());
+    let (reports, template) = reports(&processes, &client);
+    let (end, ended) = tokio::sync::watch::channel(false);
+    let writing = create_until(&reports, &template, &ended);
+    let meddling = async {
+        let back = processes.migrate("back", None, &["--back"]).unwrap();
+        says(&back, &["step started", "BackOpenDoor"]).await;
+        let gone = Instant::now();
+        let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
+        deleted.unwrap();
+        let ours = await_condition(services.clone(), API_SERVICE, is_ours);
+        tokio::time::timeout(LIMIT, ours).await.unwrap().unwrap();
+        let away = gone.elapsed();
+        let back = back.ended(LIMIT).await.unwrap();
+        assert!(back.done, "{}", back.log);
+        assert!(back.log.contains("was taken away"), "{}", back.log);
+        end.send_replace(true);
+        away
+    };
+    let (acknowledged, away) = tokio::join!(writing, meddling);
+    println!("away for {away:?}, {} acknowledged", acknowledged.len());
+    assert!(away <= RETAKEN_WITHIN, "{away:?}");
+    are_there(&client, &acknowledged).await;
 }
 
 async fn await_settled(client: &Client) {

@@ -180,7 +180,11 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Soak => soak(cx, o).boxed().await?,
         Action::Prune => prune(cx, o).boxed().await?,
         Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
-        Action::Back => back::run(cx, o).boxed().await?,
+        Action::Back => match back::run(cx, o).boxed().await {
+            // The next look is at once: each moment both sides take writes.
+            Err(error @ BackError::Taken { .. }) => begin_anew(cx, &error),
+            done => done?,
+        },
         Action::Release => {
             let endpoints = endpoints::discover(&cx.deps.config).await?;
             back::release(cx, o, &endpoints).boxed().await?;
@@ -210,6 +214,14 @@ pub fn is_interruptible(action: Action) -> bool {
         action,
         Action::Mirror | Action::Verify | Action::Soak | Action::Prune
     )
+}
+
+/// A way back that somebody has got ahead of.
+fn begin_anew(cx: &Cx, error: &BackError) {
+    let note = error.to_string();
+    tracing::warn!(group = cx.target.group, %error, "the way back begins anew");
+    cx.journal.retry(cx.report.status().step, &note);
+    cx.event(EventType::Warning, reasons::ROLLING_BACK, &note);
 }
 
 /// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may
@@ -280,6 +292,7 @@ async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
         EventType::Normal
     };
     cx.event(type_, reasons::PRUNED, &note);
+    prune::mark(cx, o).await?;
     Ok(())
 }
 

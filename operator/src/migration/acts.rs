@@ -6,16 +6,17 @@ use crds::{
     control::{GateSpec, GateState},
     names::{ANNOTATION_CLAIMED_BY, FIELD_MANAGER},
 };
-use futures::FutureExt;
+use futures::{FutureExt, future::select_all};
 use http::Method;
 use json_patch::Patch;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, runtime::wait::await_condition};
 use serde_json::{Value, json};
 
 use super::{
     control::retry,
     cx::Cx,
-    observed::{Observed, Resource},
+    observed::{Observed, Resource, Version},
     pages::Identity,
     wire::{Wire, WireError, query},
 };
@@ -23,6 +24,8 @@ use crate::apiservice::{self, Holder, TAKEN_SPEC};
 
 /// How long a write is tried while the kube-apiserver or the server is away.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause before a watch that could not be had is opened again.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How often a patch is built anew because the object has changed since it was read.
 const CONFLICTS: u32 = 8;
 
@@ -187,19 +190,52 @@ pub async fn release(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// Whether every APIService of the group is ours.
+/// Whether the APIServices of these versions are ours.
 ///
 /// # Errors
 /// See [`WireError`].
-pub async fn are_ours(cx: &Cx, o: &Observed) -> Result<bool, WireError> {
-    for version in &o.versions {
+pub async fn are_ours(
+    cx: &Cx,
+    versions: impl Iterator<Item = &Version>,
+) -> Result<bool, WireError> {
+    for version in versions {
         let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
-        let current: APIService = retry(PATIENCE, || cx.wire.get(&path)).await?.json()?;
-        if apiservice::holder(Some(&current), &cx.target.service) != Holder::Ours {
+        let current: Option<APIService> = match retry(PATIENCE, || cx.wire.get(&path)).await {
+            Ok(reply) => Some(reply.json()?),
+            Err(error) if error.code() == Some(404) => None,
+            Err(error) => return Err(error),
+        };
+        if apiservice::holder(current.as_ref(), &cx.target.service) != Holder::Ours {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Waits until an APIService that was ours when the group was observed is not ours any more.
+pub async fn taken_away(cx: &Cx, o: &Observed) {
+    let services: Api<APIService> = Api::all(cx.client.clone());
+    let not_ours =
+        |found: Option<&APIService>| apiservice::holder(found, &cx.target.service) != Holder::Ours;
+    let each = o.ours().map(|version| {
+        let name = apiservice::name(&cx.target.group, &version.name);
+        let services = services.clone();
+        async move {
+            // A watch that cannot be had tells nothing.
+            while await_condition(services.clone(), &name, not_ours)
+                .await
+                .is_err()
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        .boxed()
+    });
+    let each: Vec<_> = each.collect();
+    if each.is_empty() {
+        std::future::pending::<()>().await;
+    }
+    select_all(each).await;
 }
 
 /// Leads those of the group's APIServices that are ours by now back to the server that they were

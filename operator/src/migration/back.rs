@@ -112,6 +112,15 @@ pub enum BackError {
         "watches on the server were cut; the way back is tried again when clients have come back"
     )]
     Cut,
+    /// Somebody has taken an APIService away from our server, and the CRD answers too early.
+    #[error(
+        "{group}: an APIService was taken away from the server while the way back was under way; \
+         the server is put in charge again, and the way back begins anew"
+    )]
+    Taken {
+        /// The API group.
+        group: String,
+    },
     /// The CRD does not answer at a kube-apiserver.
     #[error(
         "after {} s the kube-apiserver {endpoint} does not answer {path} from the CRD; look at \
@@ -156,17 +165,15 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
         endpoints: &endpoints,
         revisions: format!("reports-server-operator-revisions-{}", cx.target.group),
     };
-    let mut doors = cx
-        .step(StepName::BackOpenDoor, back.open_door(ROOM))
-        .await?;
-    let mut writers = cx.step(StepName::BackWrite, back.compare()).await?;
-    let still = cx.still().await;
-    cx.step(StepName::BackBurn, back.jump(&mut writers, &mut doors))
-        .await?;
-    let held = Clock::now();
-    cx.step(StepName::BackHold, back.hold(&mut writers, &doors))
-        .await?;
-    drop(writers);
+    // What clients write to the CRD before its time would be overwritten.
+    let written = tokio::select! {
+        written = back.write() => written?,
+        () = acts::taken_away(cx, o) => {
+            let group = cx.target.group.clone();
+            return Err(BackError::Taken { group });
+        }
+    };
+    let (still, held) = written;
     release(cx, o, &endpoints).await?;
     let took = held.elapsed();
     for resource in &o.resources {
@@ -223,7 +230,24 @@ struct Doors {
     resumed: u32,
 }
 
-impl Back<'_> {
+impl<'a> Back<'a> {
+    /// Brings etcd up to the server, until it has everything and requests are held. Gives what keeps
+    /// other groups still, and since when requests are held.
+    async fn write(&self) -> Result<(impl Sized + use<'a>, Clock), BackError> {
+        let cx = self.cx;
+        let mut doors = cx
+            .step(StepName::BackOpenDoor, self.open_door(ROOM))
+            .await?;
+        let mut writers = cx.step(StepName::BackWrite, self.compare()).await?;
+        let still = cx.still().await;
+        cx.step(StepName::BackBurn, self.jump(&mut writers, &mut doors))
+            .await?;
+        let held = Clock::now();
+        cx.step(StepName::BackHold, self.hold(&mut writers, &doors))
+            .await?;
+        Ok((still, held))
+    }
+
     /// Opens the door of each CRD anew, `room` above our counter, and waits until it answers
     /// everywhere.
     async fn open_door(&self, room: u64) -> Result<Doors, BackError> {
@@ -359,6 +383,10 @@ impl Back<'_> {
         }
         if let Some(crd) = door_io::changed_since(cx, &doors.opened).await? {
             return Err(BackError::CrdChanged { crd });
+        }
+        if !acts::are_ours(cx, o.ours()).await? {
+            let group = cx.target.group.clone();
+            return Err(BackError::Taken { group });
         }
         Ok(())
     }

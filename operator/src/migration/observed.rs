@@ -260,7 +260,19 @@ impl Observed {
     /// Whether some version is ours.
     #[must_use]
     pub fn any_ours(&self) -> bool {
-        self.versions.iter().any(|v| v.holder == Holder::Ours)
+        self.ours().next().is_some()
+    }
+
+    /// The versions that are ours.
+    pub fn ours(&self) -> impl Iterator<Item = &Version> {
+        self.versions.iter().filter(|v| v.holder == Holder::Ours)
+    }
+
+    /// Whether the CRDs answer for some version.
+    #[must_use]
+    pub fn any_with_crd(&self) -> bool {
+        let mut versions = self.versions.iter();
+        versions.any(|v| matches!(v.holder, Holder::Crd | Holder::Unmanaged))
     }
 
     /// Whether every gate is in `state`.

@@ -339,6 +339,10 @@ fn back(o: &Observed) -> Decision {
     if !ahead {
         return Decision::Run(Action::Undo);
     }
+    if o.any_with_crd() {
+        // Both sides take writes.
+        return Decision::Run(Action::Retake);
+    }
     if o.any_gate(GateState::Held) {
         // Whoever held it is gone. Clients are served before anything else is done.
         return Decision::Run(Action::Reopen);

@@ -57,7 +57,7 @@ enum Outcome {
     Left,
 }
 
-/// Deletes the copies of every resource of the group, then closes the door.
+/// Deletes the copies of every resource of the group.
 ///
 /// # Errors
 /// See [`PruneError`]; carrying it out again goes on where it stopped.
@@ -95,12 +95,19 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
     }
     let all = cx.journal.note(|report| report.counts.to_prune);
     pruned.bytes = share(o.notes.etcd_bytes, pruned.objects, all.unwrap_or_default());
-    let now = Timestamp::now().to_string();
-    acts::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await?;
-    door_io::close(cx, o).await?;
     cx.report
         .update(|status| status.pruned = Some(pruned.clone()));
     Ok(pruned)
+}
+
+/// Writes down that the copies are deleted. What changes in the cluster ends a prune that is under
+/// way, and this is such a change: it comes last, and the door is closed by a step of its own.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn mark(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    let now = Timestamp::now().to_string();
+    acts::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await
 }
 
 /// How far a prune is.

@@ -418,6 +418,15 @@ fn the_way_back_step_by_step() {
         action(&observed(Holder::Crd, GateState::Open, true), &t),
         Action::Retake
     );
+    // Taken away in part: both sides take writes.
+    let mut o = served(99);
+    let mut other = o.versions[0].clone();
+    other.holder = Holder::Crd;
+    o.versions.push(other);
+    assert_eq!(action(&o, &t), Action::Retake);
+    // Nobody makes the APIService of a version that the CRD has no more.
+    o.versions[1].holder = Holder::Absent;
+    assert_eq!(action(&o, &t), Action::Back);
     // Held by somebody who is gone: clients are served first.
     assert_eq!(
         action(&observed(Holder::Ours, GateState::Held, true), &t),

@@ -102,7 +102,7 @@ async fn moved(
     let drained = cx.step(StepName::SwitchDrain, drain).await?;
     // Whoever led an APIService elsewhere meanwhile had writes go there.
     confirm(cx, o, endpoints).await?;
-    if !acts::are_ours(cx, o).await? {
+    if !acts::are_ours(cx, o.versions.iter()).await? {
         return Err(CopyError::TakenBack.into());
     }
     raise(cx, o, endpoints, &drained).await?;
