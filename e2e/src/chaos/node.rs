@@ -60,6 +60,12 @@ impl NodeDriver {
 
     /// The line.
     #[must_use]
+    pub fn line(&self) -> &Takeover {
+        &self.line
+    }
+
+    /// Gives the line back.
+    #[must_use]
     pub fn into_line(self) -> Takeover {
         self.line
     }

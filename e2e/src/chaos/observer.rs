@@ -74,6 +74,8 @@ struct Inner {
     /// Writes that the last list may have come before or after.
     uncertain: HashSet<u64>,
     told: HashSet<u64>,
+    /// Whether it has listed again since the last check.
+    listed_again: bool,
     given_up: HashSet<Key>,
 }
 
@@ -263,6 +265,10 @@ impl Observer {
             });
             return;
         }
+        // As above, of what is written.
+        if inner.listed_again && type_ == EventType::Modified && before == Some(Some(stamp)) {
+            return;
+        }
         if !inner.seen.insert(stamp.id) && !inner.uncertain.remove(&stamp.id) {
             self.flaw(Flaw::Duplicated, || format!("{type_:?} {seen:?} again"));
             return;
@@ -317,6 +323,7 @@ impl Observer {
     /// It met a 410, or had to list again for another reason.
     pub fn expired(&self, why: &str) {
         let moment = self.tally.moment();
+        self.inner().listed_again = self.level();
         if !self.nature.bookmarks {
             self.tally.note(Note::ExpiredWithoutBookmarks);
         } else if moment.restarted == Some(self.nature.apiserver) {
@@ -350,6 +357,7 @@ impl Observer {
     /// Counts what it did not see, each write once.
     pub fn settle(&self) {
         let mut inner = self.inner();
+        inner.listed_again = false;
         let (mut missing, mut given_up) = (Vec::new(), Vec::new());
         self.ledger.each(|key, history| {
             if !self.sees(key, history.selected) {

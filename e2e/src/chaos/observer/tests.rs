@@ -91,6 +91,21 @@ fn what_is_written_back_to_etcd_must_not_be_seen() {
 }
 
 #[test]
+fn an_informer_that_lists_again_is_told_the_new_version_of_what_is_written_back() {
+    let ground = Ground::new(Source::Informer);
+    let one = ground.write("a", What::Create);
+    ground.see(EventType::Added, "a", 10, one);
+    ground.tally.go(|moment| moment.disturbed = true);
+    ground.observer.expired("listed again");
+    ground.see(EventType::Modified, "a", 20, one);
+    assert_eq!(ground.flaws(), [0, 0, 0, 0]);
+    // A watch never tells it, and the list only once.
+    ground.observer.settle();
+    ground.see(EventType::Modified, "a", 30, one);
+    assert_eq!(ground.flaws(), [0, 1, 0, 0]);
+}
+
+#[test]
 fn what_is_older_or_nobody_wrote_is_found() {
     let ground = Ground::new(Source::RetryWatcher);
     let created = ground.write("a", What::Create);
