@@ -13,9 +13,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{full, options, say};
+use common::{NEVER, full, options, say};
 use e2e::{
-    chaos::{self, ChaosOptions, Flaw, NodeDriver},
+    chaos::{self, ChaosOptions, NodeDriver},
     reports::Input,
     takeover::{Database, Takeover},
 };
@@ -31,13 +31,6 @@ const LENGTH: Duration = Duration::from_mins(30);
 /// Longest time for which requests may be held while nothing is broken; of two rounds less is asked,
 /// for they share the machine with builds.
 const HOLD: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(2)];
-/// What fails two rounds as well.
-const NEVER: [Flaw; 4] = [
-    Flaw::Lost,
-    Flaw::Resurrected,
-    Flaw::Missed,
-    Flaw::FailedRequest,
-];
 
 #[rstest]
 #[case::embedded(Database::Embedded)]

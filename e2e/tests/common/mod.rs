@@ -6,10 +6,20 @@ pub mod faults;
 use std::path::PathBuf;
 
 use e2e::{
+    chaos::Flaw,
     cluster::ClusterOptions,
     reports::Input,
     takeover::{COUNT_PERIOD, Database, TakeoverOptions},
 };
+
+/// What no client may ever suffer, also on a machine that is busy with other tests.
+#[allow(dead_code, reason = "not every test needs all of it")]
+pub const NEVER: [Flaw; 4] = [
+    Flaw::Lost,
+    Flaw::Resurrected,
+    Flaw::Missed,
+    Flaw::FailedRequest,
+];
 
 /// Whether everything is to be tested whole (`hack/test --full`).
 #[allow(dead_code, reason = "not every test needs all of it")]
