@@ -1,0 +1,114 @@
+//! Somebody deletes the APIService of a served group.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use e2e::{
+    processes::LIMIT,
+    reports::{Owner, ReportKind},
+    witness::State,
+};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, PostParams},
+    runtime::wait::await_condition,
+};
+use serde_json::{Value, json};
+
+use crate::{API_SERVICE, PAUSE, start};
+
+/// How long an APIService may be away.
+const RETAKEN_WITHIN: Duration = Duration::from_secs(2);
+
+fn is_ours(service: Option<&APIService>) -> bool {
+    let spec = service.and_then(|service| service.spec.as_ref());
+    spec.is_some_and(|spec| spec.service.is_some())
+}
+
+/// Creates reports one after the other; gives the names of those that were acknowledged.
+async fn create_until(
+    reports: &Api<DynamicObject>,
+    template: &Value,
+    end: &tokio::sync::watch::Receiver<bool>,
+) -> BTreeSet<String> {
+    let mut acknowledged = BTreeSet::new();
+    for number in 0.. {
+        if *end.borrow() {
+            break;
+        }
+        let name = format!("written-{number}");
+        let mut report = template.clone();
+        report["metadata"]["name"] = json!(name);
+        let report = serde_json::from_value(report).unwrap();
+        let created = reports.create(&PostParams::default(), &report).await;
+        if created.is_ok() {
+            acknowledged.insert(name);
+        }
+    }
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_is_lost() {
+    let (processes, _server) = start().await;
+    let serving = processes
+        .migrate("serving", None, &["--keep", "--soak", "600"])
+        .unwrap();
+    serving.says(&["Soak"]).await.unwrap();
+    let client = processes.cluster.client().await.unwrap();
+    let services: Api<APIService> = Api::all(client.clone());
+    let kind = ReportKind::PolicyReport;
+    let reports = Api::namespaced_with(client.clone(), "team-00", &kind.api_resource());
+    let owner = Owner {
+        namespace: "team-00".to_owned(),
+        uid: String::new(),
+    };
+    let mut template = processes.corpus.report(kind, 0, &owner);
+    template["metadata"] = json!({"namespace": "team-00"});
+    let (end, ended) = tokio::sync::watch::channel(false);
+    let writing = create_until(&reports, &template, &ended);
+    let meddling = async {
+        let gone = Instant::now();
+        let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
+        deleted.unwrap();
+        let ours = await_condition(services.clone(), API_SERVICE, is_ours);
+        tokio::time::timeout(LIMIT, ours).await.unwrap().unwrap();
+        let away = gone.elapsed();
+        // What was written to etcd meanwhile has come to the server when the group is settled.
+        let settled = await_settled(&client);
+        tokio::time::timeout(LIMIT, settled).await.unwrap();
+        end.send_replace(true);
+        away
+    };
+    let (acknowledged, away) = tokio::join!(writing, meddling);
+    println!("away for {away:?}, {} acknowledged", acknowledged.len());
+    assert!(away <= RETAKEN_WITHIN, "{away:?}");
+    assert!(!acknowledged.is_empty());
+    let state = State::read(&client).await.unwrap();
+    let there: BTreeSet<&String> = state.0.keys().map(|(_, (_, name))| name).collect();
+    let lost: Vec<_> = acknowledged
+        .iter()
+        .filter(|name| !there.contains(name))
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+async fn await_settled(client: &Client) {
+    let stored = "/apis/control.reports-server.io/v1alpha1/storedresources";
+    loop {
+        let request = http::Request::get(stored).body(Vec::new()).unwrap();
+        let list: Value = client.request(request).await.unwrap();
+        let mut all = list["items"].as_array().unwrap().iter();
+        let settled = all.all(|one| {
+            let status = &one["status"];
+            status["settled"] == true && status["gate"] == "Open"
+        });
+        if settled {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
