@@ -104,6 +104,10 @@ impl ActError {
             | Self::Settle(SettleError::Wire(e))
             | Self::Prune(PruneError::Wire(e))
             | Self::Back(BackError::Wire(e)) => Some(e),
+            Self::Switch(
+                SwitchError::Origin(e) | SwitchError::Recover(RecoverError::Origin(e)),
+            )
+            | Self::Settle(SettleError::Origin(e)) => e.wire(),
             _ => None,
         }
     }

@@ -262,6 +262,8 @@ fn earlier_door(path: &str) -> WireError {
     }
 }
 
-fn crd_path(name: &str) -> String {
+/// Path of a CRD.
+#[must_use]
+pub fn crd_path(name: &str) -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 }

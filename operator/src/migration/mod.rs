@@ -29,6 +29,7 @@ mod model;
 mod notes;
 mod observe;
 mod observed;
+mod origin;
 mod pages;
 mod plan;
 mod predecessor;
