@@ -15,8 +15,8 @@ use super::{
     endpoints::{self, EndpointsError},
     feed::FeedError,
     live::{Live, LiveError},
-    notes,
-    observed::Observed,
+    mirror, notes,
+    observed::{Observed, Resource},
     plan::{Action, SwitchFrom},
     predecessor,
     prune::{self, PruneError},
@@ -258,6 +258,13 @@ pub fn is_interruptible(action: Action) -> bool {
 async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     let revision = revisions::newest(&endpoints).await?;
+    if !o.any_ours() {
+        // Copied from a CRD that was deleted since, and its reports with it.
+        let is_copy = |r: &&Resource| r.gate() == GateState::Closed && r.stored.status.objects > 0;
+        for resource in o.resources.iter().filter(is_copy) {
+            mirror::reset(&cx.control, resource.name(), None).await?;
+        }
+    }
     for resource in &o.resources {
         cx.control
             .raise_floor(resource.name(), revision, switch::PATIENCE)

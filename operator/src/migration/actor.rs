@@ -197,6 +197,7 @@ async fn turn(
 async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
     let mut o = observed.map_err(|e| e.problem())?;
+    live.forget_others(&o);
     o.mirrors = live.stage(&o);
     o.verified = live.is_verified(&o, cx.target.settings.verification);
     o.next_look = live.told.next(o.notes.switched_at);
