@@ -32,9 +32,21 @@ const CLOSED_PAUSE: Duration = Duration::from_secs(1);
 /// # Errors
 /// See [`WireError`].
 pub async fn guard(cx: &Cx) -> Result<(), WireError> {
+    enforce(cx, door::OPERATIONS).await
+}
+
+/// The same, but anybody who has the right may delete: see [`super::orphans`].
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn guard_writes(cx: &Cx) -> Result<(), WireError> {
+    enforce(cx, door::WRITES).await
+}
+
+async fn enforce(cx: &Cx, operations: &[&str]) -> Result<(), WireError> {
     let user = whoami(cx).await?;
     let group = cx.target.group.as_str();
-    let policy = door::policy(group, &user);
+    let policy = door::policy(group, &user, operations);
     admission::enforce(&cx.wire, &door::policy_name(group), policy).await
 }
 

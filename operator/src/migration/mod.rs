@@ -30,6 +30,7 @@ mod notes;
 mod observe;
 mod observed;
 mod origin;
+mod orphans;
 mod pages;
 mod plan;
 mod predecessor;
