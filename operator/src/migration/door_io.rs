@@ -209,26 +209,27 @@ pub async fn await_open(
     }
     tokio::select! {
         opened = try_join_all(each) => opened.map(drop),
-        closed = await_closed(cx, o) => closed,
+        closed = await_closed(cx, o, token) => closed,
     }
 }
 
-/// Ends with an error when a door is closed by somebody.
-async fn await_closed(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+/// Ends with an error when a door is closed by somebody, or with a `token` when it is another one.
+async fn await_closed(cx: &Cx, o: &Observed, token: Option<&str>) -> Result<(), WireError> {
     loop {
         tokio::time::sleep(CLOSED_PAUSE).await;
         for (_, crd) in o.crds() {
             let path = crd_path(crd.name());
             let now: CustomResourceDefinition =
                 retry(PATIENCE, || cx.wire.get(&path)).await?.json()?;
-            if !door::state(&now).is_open() {
+            let door = door::state(&now);
+            if !token.map_or(door.is_open(), |token| door.is_open_for(token)) {
                 let (group, name) = (cx.target.group.as_str(), crd.name());
                 return Err(WireError::Status {
                     method: Method::GET,
                     path: collection(group, VERSION, name),
                     code: 404,
                     reason: "NotFound".to_owned(),
-                    message: format!("CRD {name} has no version {VERSION} any more"),
+                    message: format!("somebody has taken the version {VERSION} off the CRD {name}"),
                     retry_after: None,
                 });
             }
