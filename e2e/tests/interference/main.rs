@@ -1,5 +1,6 @@
-//! Others at work on what a migration needs: a GitOps tool that applies the CRDs again and again, and
-//! somebody who deletes the APIService. On a control plane with two kube-apiservers.
+//! Others at work on what a migration needs, in each of its steps: CRDs that are applied, changed or
+//! deleted, namespaces and APIServices that are deleted, a database that is away or full, rights that
+//! are taken away, and an owner that is changed. On a control plane with two kube-apiservers.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,8 +9,15 @@
     reason = "as in unit tests; helpers too"
 )]
 
+mod alive;
 mod applied;
+mod case;
+mod ground;
+mod matrix;
+mod meddle;
+mod rights;
 mod taken_back;
+mod writer;
 
 use std::time::Duration;
 
