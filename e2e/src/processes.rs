@@ -22,6 +22,8 @@ const PORT: u16 = 8443;
 pub const PEAK_MEMORY: &str = "peak memory";
 /// Longest time of one migration.
 pub const LIMIT: Duration = Duration::from_mins(3);
+/// Between two looks at what a migration says.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the processes could not do what was asked of them.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +51,7 @@ pub enum ProcessesError {
     /// A program of this workspace is not where it should be.
     #[error("the program `{0}` is not beside this one; build it with `cargo build -p e2e --bins`")]
     Program(&'static str),
-    /// A migration did not end, or not in order.
+    /// A migration did not end, or did not say what it should.
     #[error("{name} {how}: {log}")]
     Migration {
         /// Name of the process.
@@ -191,6 +193,14 @@ impl Processes {
     /// # Errors
     /// When it cannot be started.
     pub fn serve_refusing(&self, users: &str) -> Result<Process, ProcessesError> {
+        self.serve_with(users, &self.file("reports.db"))
+    }
+
+    /// As [`Processes::serve_refusing`], with the database in the file `database`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn serve_with(&self, users: &str, database: &str) -> Result<Process, ProcessesError> {
         let groups = self.groups.join(",");
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
         let spec = ProcessSpec::new("serve", program("serve")?).args([
@@ -205,7 +215,7 @@ impl Processes {
             "--tls-private-key-file".to_owned(),
             self.file("tls.key"),
             "--database".to_owned(),
-            self.file("reports.db"),
+            database.to_owned(),
             "--refused-writers".to_owned(),
             users.to_owned(),
         ]);
@@ -283,13 +293,43 @@ impl Processes {
 }
 
 impl Migration {
+    /// Everything that it has said so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.process.log()).unwrap_or_default()
+    }
+
+    /// Waits until it says a line with all of `words`, for [`LIMIT`] at most; gives the first such
+    /// line.
+    ///
+    /// # Errors
+    /// When it says no such line.
+    pub async fn says(&self, words: &[&str]) -> Result<String, ProcessesError> {
+        let said = async {
+            loop {
+                let log = self.log();
+                let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+                if let Some(line) = log.lines().find(has_all) {
+                    return line.to_owned();
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        let said = tokio::time::timeout(LIMIT, said).await;
+        said.map_err(|_| ProcessesError::Migration {
+            name: self.name.clone(),
+            how: format!("did not say {words:?} within {LIMIT:?}"),
+            log: self.log(),
+        })
+    }
+
     /// Waits for the end.
     ///
     /// # Errors
     /// When it does not end.
     pub async fn ended(&self, limit: Duration) -> Result<Ended, ProcessesError> {
         let ended = tokio::time::timeout(limit, self.process.wait()).await;
-        let log = std::fs::read_to_string(self.process.log()).unwrap_or_default();
+        let log = self.log();
         let Ok(info) = ended else {
             return Err(ProcessesError::Migration {
                 name: self.name.clone(),

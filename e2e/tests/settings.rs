@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crds::control::{API_VERSION, ImportBatch, ImportItem, ImportMode, ImportType};
 use e2e::{
     cluster::Process,
-    processes::{LIMIT, Migration, Processes},
+    processes::{LIMIT, Processes},
     reports::{Owner, ReportKind},
     takeover::GROUPS,
 };
@@ -41,27 +41,6 @@ async fn start(reports: usize) -> (Processes, Process, Client) {
     processes.register().await.unwrap();
     let client = processes.cluster.client().await.unwrap();
     (processes, server, client)
-}
-
-fn log(migration: &Migration) -> String {
-    std::fs::read_to_string(migration.process.log()).unwrap_or_default()
-}
-
-async fn says(migration: &Migration, words: &[&str]) -> String {
-    let found = async {
-        loop {
-            let log = log(migration);
-            let line = log
-                .lines()
-                .find(|line| words.iter().all(|word| line.contains(word)));
-            if let Some(line) = line {
-                return line.to_owned();
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    let found = tokio::time::timeout(LIMIT, found).await;
-    found.unwrap_or_else(|_| panic!("no {words:?} in {}", log(migration)))
 }
 
 async fn migrate(processes: &Processes, name: &str, fault: Option<&str>, more: &[&str]) -> String {
@@ -143,7 +122,7 @@ async fn a_sample_is_a_part_and_a_difference_outside_of_it_is_found() {
 
     let name = part_one(&client).await;
     let again = processes.migrate("again", None, &args[..2]).unwrap();
-    let line = says(&again, &["VerificationFailed (stalled)"]).await;
+    let line = again.says(&["VerificationFailed (stalled)"]).await.unwrap();
     assert!(line.contains(&format!("{NAMESPACE}/{name}")), "{line}");
     let services: Api<APIService> = Api::all(client);
     let service = services.get(API_SERVICE).await.unwrap();
@@ -193,7 +172,7 @@ async fn a_late_write_within_the_window_is_taken_over_whoever_looks() {
     let (processes, _server, client) = start(50).await;
     let args = ["--keep", "--drain-window", "40"];
     let first = processes.migrate("first", None, &args).unwrap();
-    says(&first, &["looked for until"]).await;
+    first.says(&["looked for until"]).await.unwrap();
     let seen = Instant::now();
     write_late(&processes, &client, "late-1").await;
     comes(&client, "late-1").await;

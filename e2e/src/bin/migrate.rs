@@ -79,6 +79,9 @@ struct Args {
     /// Workloads that are restarted where watches are lost, as KIND/NAMESPACE/NAME.
     #[arg(long, value_parser = workload)]
     restart: Vec<Workload>,
+    /// The user that the kube-apiserver takes this process for; it may do what that user may.
+    #[arg(long = "as")]
+    user: Option<String>,
     /// Objects a page.
     #[arg(long, default_value_t = 250)]
     page_size: u32,
@@ -97,7 +100,8 @@ async fn main() -> anyhow::Result<()> {
         .with_writer(std::io::stderr)
         .init();
     let args = Args::parse();
-    let config = kube::Config::infer().await.context("no kubeconfig")?;
+    let mut config = kube::Config::infer().await.context("no kubeconfig")?;
+    config.auth_info.impersonate.clone_from(&args.user);
     let client = kube::Client::try_from(config.clone()).context("no client")?;
     let supervisor = Supervisor::new(Deps {
         reporter: Reporter::from("migrate"),

@@ -15,11 +15,12 @@ use super::{
     endpoints::{self, EndpointsError},
     feed::FeedError,
     live::{Live, LiveError},
-    notes,
-    observed::Observed,
+    mirror, notes,
+    observed::{Observed, Resource},
     plan::{Action, SwitchFrom},
     predecessor,
     prune::{self, PruneError},
+    recover::RecoverError,
     revisions,
     settle::{self, SettleError},
     soak::{self, Breach},
@@ -93,24 +94,49 @@ impl ActError {
         )
     }
 
+    /// The request that failed, where it was one.
+    fn wire(&self) -> Option<&WireError> {
+        match self {
+            Self::Wire(e)
+            | Self::Endpoints(EndpointsError::Wire(e))
+            | Self::Verify(VerifyError::Wire(e))
+            | Self::Switch(SwitchError::Wire(e) | SwitchError::Recover(RecoverError::Wire(e)))
+            | Self::Settle(SettleError::Wire(e))
+            | Self::Prune(PruneError::Wire(e))
+            | Self::Back(BackError::Wire(e)) => Some(e),
+            Self::Switch(
+                SwitchError::Origin(e) | SwitchError::Recover(RecoverError::Origin(e)),
+            )
+            | Self::Settle(SettleError::Origin(e)) => e.wire(),
+            _ => None,
+        }
+    }
+
     /// Whether it may come of a side door that somebody has closed.
     #[must_use]
     pub fn is_of_the_door(&self) -> bool {
-        let wire = match self {
-            Self::Wire(e) | Self::Back(BackError::Wire(e)) | Self::Settle(SettleError::Wire(e)) => {
-                e
-            }
-            Self::Prune(PruneError::Wire(e)) | Self::Switch(SwitchError::Wire(e)) => e,
-            Self::Back(BackError::CrdChanged { .. }) => return true,
-            _ => return false,
-        };
+        if matches!(self, Self::Back(BackError::CrdChanged { .. })) {
+            return true;
+        }
         let path = format!("/{}/", super::door::VERSION);
-        wire.code() == Some(404) && wire.path().contains(&path)
+        self.wire()
+            .is_some_and(|e| e.code() == Some(404) && e.path().contains(&path))
+    }
+
+    /// Whether the operator lacks a right.
+    fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Notes(error) => is_forbidden(error),
+            _ => self.wire().is_some_and(|e| e.code() == Some(403)),
+        }
     }
 
     /// For the status.
     #[must_use]
     pub fn problem(&self) -> Problem {
+        if self.is_forbidden() {
+            return forbidden(self);
+        }
         let (reason, stalled) = match self {
             Self::Verify(VerifyError::Differs { .. }) => (reasons::VERIFICATION_FAILED, true),
             Self::Live(_) | Self::Verify(_) => (reasons::COPYING, false),
@@ -119,7 +145,6 @@ impl ActError {
             Self::Prune(_) => (reasons::PRUNING, false),
             Self::Back(BackError::Refused { .. }) => (reasons::ROLLING_BACK, true),
             Self::Back(_) => (reasons::ROLLING_BACK, false),
-            Self::Wire(e) if e.code() == Some(403) => (reasons::FORBIDDEN, true),
             Self::Wire(_) | Self::Endpoints(_) | Self::Notes(_) => (reasons::PROGRESSING, false),
         };
         Problem {
@@ -128,6 +153,22 @@ impl ActError {
             stalled,
         }
     }
+}
+
+/// The problem of an operator that lacks a right; `error` names it.
+#[must_use]
+pub fn forbidden(error: &impl std::fmt::Display) -> Problem {
+    Problem {
+        reason: reasons::FORBIDDEN,
+        message: format!("the operator lacks a right: {error}; grant it to its ServiceAccount"),
+        stalled: true,
+    }
+}
+
+/// Whether the kube-apiserver says that a right is missing.
+#[must_use]
+pub fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 /// Carries `action` out.
@@ -229,6 +270,13 @@ fn begin_anew(cx: &Cx, error: &BackError) {
 async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     let revision = revisions::newest(&endpoints).await?;
+    if !o.any_ours() {
+        // Copied from a CRD that was deleted since, and its reports with it.
+        let is_copy = |r: &&Resource| r.gate() == GateState::Closed && r.stored.status.objects > 0;
+        for resource in o.resources.iter().filter(is_copy) {
+            mirror::reset(&cx.control, resource.name(), None).await?;
+        }
+    }
     for resource in &o.resources {
         cx.control
             .raise_floor(resource.name(), revision, switch::PATIENCE)

@@ -196,11 +196,8 @@ async fn turn(
 /// Observes, and adds what only this process knows.
 async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
-    let mut o = observed.map_err(|e| Problem {
-        reason: reasons::PROGRESSING,
-        message: e.to_string(),
-        stalled: false,
-    })?;
+    let mut o = observed.map_err(|e| e.problem())?;
+    live.forget_others(&o);
     o.mirrors = live.stage(&o);
     o.verified = live.is_verified(&o, cx.target.settings.verification);
     o.next_look = live.told.next(o.notes.switched_at);
@@ -262,6 +259,8 @@ async fn failed(
     error: &act::ActError,
 ) -> Problem {
     tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
+    // It may come of a right that was taken away since.
+    live.held.clear();
     if error.is_of_the_server() {
         live.server_away = Some(Instant::now());
     }

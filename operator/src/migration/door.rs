@@ -139,17 +139,22 @@ pub fn policy_name(group: &str) -> String {
     format!("reports-server-side-door.{group}")
 }
 
-/// The policy that lets only `user` write through the door. `matchPolicy: Exact` keeps it off
-/// the public versions.
+/// What the guard of the door asks about.
+pub const OPERATIONS: &[&str] = &["CREATE", "UPDATE", "DELETE"];
+/// The same while copies are deleted whose namespaces are gone.
+pub const WRITES: &[&str] = &["CREATE", "UPDATE"];
+
+/// The policy that lets only `user` carry `operations` out through the door. `matchPolicy: Exact`
+/// keeps it off the public versions.
 #[must_use]
-pub fn policy(group: &str, user: &str) -> Value {
+pub fn policy(group: &str, user: &str, operations: &[&str]) -> Value {
     let quoted = Value::String(user.to_owned());
     let constraints = json!({
         "matchPolicy": "Exact",
         "resourceRules": [{
             "apiGroups": [group],
             "apiVersions": [VERSION],
-            "operations": ["CREATE", "UPDATE", "DELETE"],
+            "operations": operations,
             "resources": ["*"],
             "scope": "*",
         }],
@@ -235,7 +240,8 @@ mod tests {
 
     #[test]
     fn policy_and_binding_are_what_the_api_takes() {
-        let policy: Policy = serde_json::from_value(policy("g", "system:sa:'x\"")).unwrap();
+        let policy: Policy =
+            serde_json::from_value(policy("g", "system:sa:'x\"", OPERATIONS)).unwrap();
         let spec = policy.spec.unwrap();
         let expression = &spec.validations.unwrap()[0].expression;
         assert_eq!(

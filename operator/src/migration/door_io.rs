@@ -32,9 +32,21 @@ const CLOSED_PAUSE: Duration = Duration::from_secs(1);
 /// # Errors
 /// See [`WireError`].
 pub async fn guard(cx: &Cx) -> Result<(), WireError> {
+    enforce(cx, door::OPERATIONS).await
+}
+
+/// The same, but anybody who has the right may delete: see [`super::orphans`].
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn guard_writes(cx: &Cx) -> Result<(), WireError> {
+    enforce(cx, door::WRITES).await
+}
+
+async fn enforce(cx: &Cx, operations: &[&str]) -> Result<(), WireError> {
     let user = whoami(cx).await?;
     let group = cx.target.group.as_str();
-    let policy = door::policy(group, &user);
+    let policy = door::policy(group, &user, operations);
     admission::enforce(&cx.wire, &door::policy_name(group), policy).await
 }
 
@@ -197,26 +209,27 @@ pub async fn await_open(
     }
     tokio::select! {
         opened = try_join_all(each) => opened.map(drop),
-        closed = await_closed(cx, o) => closed,
+        closed = await_closed(cx, o, token) => closed,
     }
 }
 
-/// Ends with an error when a door is closed by somebody.
-async fn await_closed(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+/// Ends with an error when a door is closed by somebody, or with a `token` when it is another one.
+async fn await_closed(cx: &Cx, o: &Observed, token: Option<&str>) -> Result<(), WireError> {
     loop {
         tokio::time::sleep(CLOSED_PAUSE).await;
         for (_, crd) in o.crds() {
             let path = crd_path(crd.name());
             let now: CustomResourceDefinition =
                 retry(PATIENCE, || cx.wire.get(&path)).await?.json()?;
-            if !door::state(&now).is_open() {
+            let door = door::state(&now);
+            if !token.map_or(door.is_open(), |token| door.is_open_for(token)) {
                 let (group, name) = (cx.target.group.as_str(), crd.name());
                 return Err(WireError::Status {
                     method: Method::GET,
                     path: collection(group, VERSION, name),
                     code: 404,
                     reason: "NotFound".to_owned(),
-                    message: format!("CRD {name} has no version {VERSION} any more"),
+                    message: format!("somebody has taken the version {VERSION} off the CRD {name}"),
                     retry_after: None,
                 });
             }
@@ -262,6 +275,8 @@ fn earlier_door(path: &str) -> WireError {
     }
 }
 
-fn crd_path(name: &str) -> String {
+/// Path of a CRD.
+#[must_use]
+pub fn crd_path(name: &str) -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{
     cx::Cx,
     endpoints::{self, EndpointsError},
-    mirror::{Mirror, Progress, Source},
+    mirror::{self, Mirror, Progress, Source},
     observed::{Crd, MirrorStage, Observed, Resource},
     predecessor::{self, Copier},
     rights::Right,
@@ -17,6 +17,7 @@ use super::{
     status::ResourceProgress,
     target::Verification,
     verify::{self, Verified, VerifyError},
+    wire::WireError,
 };
 
 /// How often progress is published while a list is copied.
@@ -28,6 +29,9 @@ pub enum LiveError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
+    /// A copy of what etcd has not any more cannot be dropped.
+    #[error(transparent)]
+    Wire(#[from] WireError),
     /// A mirror has ended before its time.
     #[error("the mirror of {resource} has ended: {why}; it is started anew")]
     Ended {
@@ -90,8 +94,18 @@ impl Live {
                 }
                 None => MirrorStage::Missing,
             })
+            .chain(o.leftovers().map(|_| MirrorStage::Missing))
             .min()
             .unwrap_or_default()
+    }
+
+    /// Ends the mirrors of what is not copied any more: somebody has deleted its CRD.
+    pub fn forget_others(&mut self, o: &Observed) {
+        if !self.running.is_empty() && !o.resources.is_empty() {
+            let sources = o.sources();
+            let is_source = |name: &String| sources.iter().any(|(r, _)| r.name() == name);
+            self.running.retain(|name, _| is_source(name));
+        }
     }
 
     /// Whether every resource was verified since its mirror began, as thoroughly as `asked`.
@@ -143,6 +157,9 @@ impl Live {
     pub async fn mirror(&mut self, cx: &Cx, o: &Observed) -> Result<(), LiveError> {
         self.running
             .retain(|_, running| !running.mirror.progress().finished);
+        for resource in o.leftovers() {
+            mirror::reset(&cx.control, resource.name(), None).await?;
+        }
         let endpoints = endpoints::discover(&cx.deps.config).await?;
         for (resource, version) in o.sources() {
             if self.running.contains_key(resource.name()) {

@@ -29,6 +29,8 @@ mod model;
 mod notes;
 mod observe;
 mod observed;
+mod origin;
+mod orphans;
 mod pages;
 mod plan;
 mod predecessor;

@@ -1,6 +1,6 @@
 //! Reads what is known about a group off the cluster and the server.
 
-use crds::control::StoredResource;
+use crds::{control::StoredResource, v1alpha1::reasons};
 use jiff::Timestamp;
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -9,9 +9,11 @@ use k8s_openapi::{
 use kube::{Api, api::ListParams};
 
 use super::{
+    act,
     control::Control,
     notes::{NoteBook, reverted},
     observed::{Crd, Notes, Observed, Resource, Version},
+    status::Problem,
     target::{GroupTarget, Predecessor},
     wire::WireError,
 };
@@ -31,6 +33,23 @@ pub enum ObserveError {
     /// The control API refuses.
     #[error("the control API refuses: {0}")]
     Control(#[source] WireError),
+}
+
+impl ObserveError {
+    /// For the status.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        if let Self::Cluster { source, .. } = self
+            && act::is_forbidden(source)
+        {
+            return act::forbidden(self);
+        }
+        Problem {
+            reason: reasons::PROGRESSING,
+            message: self.to_string(),
+            stalled: false,
+        }
+    }
 }
 
 /// Reads a group. What only the process knows (mirrors, verification, rights) is left at its

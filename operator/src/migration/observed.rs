@@ -251,6 +251,16 @@ impl Observed {
         self.resources.iter().map(|r| (r, read(r))).collect()
     }
 
+    /// What the server has copied from CRDs that are gone by now, beside others that are there, and
+    /// does not serve.
+    pub fn leftovers(&self) -> impl Iterator<Item = &Resource> {
+        let copied = self.predecessor.is_none() && self.has_crds();
+        self.resources.iter().filter(move |r| {
+            let is_copy = r.gate() == GateState::Closed && r.stored.status.objects > 0;
+            copied && r.crd.is_none() && is_copy
+        })
+    }
+
     /// Whether every version is ours; false when there is none.
     #[must_use]
     pub fn all_ours(&self) -> bool {
@@ -268,11 +278,11 @@ impl Observed {
         self.versions.iter().filter(|v| v.holder == Holder::Ours)
     }
 
-    /// Whether the CRDs answer for some version.
+    /// Whether somebody else answers for some version.
     #[must_use]
-    pub fn any_with_crd(&self) -> bool {
+    pub fn any_elsewhere(&self) -> bool {
         let mut versions = self.versions.iter();
-        versions.any(|v| matches!(v.holder, Holder::Crd | Holder::Unmanaged))
+        versions.any(|v| !matches!(v.holder, Holder::Ours | Holder::Absent))
     }
 
     /// Whether every gate is in `state`.

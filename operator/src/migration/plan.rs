@@ -132,7 +132,7 @@ pub fn plan(o: &Observed, target: &GroupTarget) -> Decision {
         };
     }
     match (target.owner, &o.reverted) {
-        (ApiOwner::Crd, _) | (_, Some(_)) => back(o),
+        (ApiOwner::Crd, _) | (_, Some(_)) => back(o, target),
         (ApiOwner::Server, None) if o.all_ours() => served(o, target),
         (ApiOwner::Server, None) => forward(o, target),
     }
@@ -155,10 +155,7 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(Action::Register);
     }
     if o.is_ahead_of_etcd() {
-        if partly {
-            // A version that the CRD has gained since the switch.
-            return Decision::Run(Action::Refresh);
-        }
+        // Taken away, or a version that the CRD has gained: either way etcd was written to.
         return Decision::Run(Action::Retake);
     }
     if partly {
@@ -321,7 +318,7 @@ fn taken_over(o: &Observed) -> String {
 }
 
 /// Towards the CRDs.
-fn back(o: &Observed) -> Decision {
+fn back(o: &Observed, target: &GroupTarget) -> Decision {
     let ahead = o.is_ahead_of_etcd();
     if !o.any_ours() && !ahead {
         if !o.gates_are(GateState::Closed) {
@@ -332,15 +329,15 @@ fn back(o: &Observed) -> Decision {
     if !o.control_available {
         return wait(StepName::BackOpenDoor, control_unavailable());
     }
-    if !o.any_ours() {
-        // Only through the public API can our objects be read.
-        return Decision::Run(Action::Retake);
-    }
     if !ahead {
         return Decision::Run(Action::Undo);
     }
-    if o.any_with_crd() {
-        // Both sides take writes.
+    if !o.any_ours() || o.any_elsewhere() {
+        if let Some(problem) = preflight::refused_versions(o, target) {
+            return wait(StepName::BackOpenDoor, problem);
+        }
+        // Only through the public API can our objects be read, and what was written to etcd through
+        // a version that is not ours is taken over before anything is written there.
         return Decision::Run(Action::Retake);
     }
     if o.any_gate(GateState::Held) {

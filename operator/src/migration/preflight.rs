@@ -17,6 +17,12 @@ pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         .or_else(|| not_ready(o, target))
 }
 
+/// Why the versions of a served group that are not ours cannot be led to the server, if they cannot.
+#[must_use]
+pub fn refused_versions(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    foreign(o, target).or_else(|| uncovered(o, target))
+}
+
 fn stalled(reason: &'static str, message: String) -> Problem {
     Problem {
         reason,

@@ -21,6 +21,7 @@ use super::{
     endpoints::{self, EndpointsError},
     journal,
     observed::{Observed, Resource},
+    orphans::{self, Orphan, is_namespace_gone},
     pages::{Identity, Key, Pages, identity},
     recover::batch,
     report::Left,
@@ -49,12 +50,14 @@ pub enum PruneError {
 }
 
 /// What became of one copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Outcome {
     /// Not in etcd any more.
     Gone,
     /// Left, because it is in another state than it was imported in.
     Left,
+    /// Still there, in a namespace that is gone.
+    Orphaned(Orphan),
 }
 
 /// Deletes the copies of every resource of the group.
@@ -180,15 +183,21 @@ async fn one(
             .buffer_unordered(cx.target.settings.concurrency.max(1) as usize)
             .collect()
             .await;
-        let mut gone = Vec::new();
+        let (mut gone, mut orphans) = (Vec::new(), Vec::new());
         let mut failed = None;
         for outcome in outcomes {
             match outcome {
                 Ok((copy, Outcome::Gone)) => gone.push(copy),
                 Ok((_, Outcome::Left)) => {}
+                Ok((_, Outcome::Orphaned(orphan))) => orphans.push(orphan),
                 Err(error) => failed = Some(error),
             }
         }
+        let orphans: HashSet<Key> = orphans::delete(cx, wire, orphans)
+            .await?
+            .into_iter()
+            .collect();
+        gone.extend(part.iter().filter(|copy| orphans.contains(&key_of(copy))));
         cx.deps
             .metrics
             .prune_concurrency(&cx.target.group, throttle.limit());
@@ -263,6 +272,11 @@ async fn delete(
     let call = || throttle.through(acts::delete(wire, &path, &options));
     match retry(PATIENCE, call).await {
         Ok(()) => Ok(Outcome::Gone),
+        Err(e) if is_namespace_gone(&e) => Ok(Outcome::Orphaned(Orphan {
+            key: key_of(copy),
+            path,
+            options,
+        })),
         Err(e) if e.code() == Some(404) => Ok(Outcome::Gone),
         Err(e) if e.code() == Some(409) => Ok(Outcome::Left),
         Err(e) => Err(e),

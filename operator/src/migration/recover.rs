@@ -21,6 +21,7 @@ use super::{
     endpoints::Endpoints,
     mirror::batch::{Batcher, Entry},
     observed::{Crd, Observed, Resource},
+    origin::{self, OriginError},
     pages::{Identity, Key, Pages, identity},
     wire::{Wire, WireError, collection, object},
 };
@@ -34,6 +35,9 @@ pub enum RecoverError {
     /// A request failed for good.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// Whether etcd tells of deletions is not known.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
     /// No kube-apiserver is known.
     #[error("no kube-apiserver is known")]
     NoEndpoint,
@@ -90,6 +94,9 @@ async fn one(
                 events.push((found.version, Entry::Event(type_, object)));
             }
         }
+    }
+    if !server.is_empty() && !origin::tells_deletions(cx, resource.name()).await? {
+        server.clear();
     }
     for gone in deletions(cx, resource, &endpoint.wire, server, listed).await? {
         let last = last_state(cx, resource, version, &gone).await?;

@@ -26,6 +26,7 @@ use super::{
     door_io,
     endpoints::{self, EndpointsError},
     observed::{Observed, Resource},
+    origin::{self, OriginError},
     pages::{Identity, Key, Pages, identity},
     plan,
     recover::batch,
@@ -51,6 +52,9 @@ pub enum SettleError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
+    /// Whether etcd tells of deletions is not known.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
 }
 
 /// Until when stragglers are looked for; `None` for one look.
@@ -176,13 +180,23 @@ pub async fn again(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleE
     Ok(())
 }
 
-async fn one(cx: &Cx, resource: &Resource, wire: &Wire, told: &mut Told) -> Result<(), WireError> {
+async fn one(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+    told: &mut Told,
+) -> Result<(), SettleError> {
     let etcd = identities(cx, resource, wire).await?;
     let name = resource.name();
     let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
     let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
     let missed = diff::missed(&etcd, &diff::of_digest(imported), &diff::of_digest(objects));
-    let missed = told.news(name, missed);
+    let mut missed = told.news(name, missed);
+    let lacks = !missed.deleted.is_empty() || !missed.kept.is_empty();
+    if lacks && !origin::tells_deletions(cx, name).await? {
+        missed.deleted.clear();
+        missed.kept.clear();
+    }
     if missed.is_empty() {
         return Ok(());
     }

@@ -21,6 +21,7 @@ use super::{
     live::Live,
     mirror::{self, WatchState},
     observed::Observed,
+    origin::{self, OriginError},
     plan::SwitchFrom,
     predecessor::{self, CopyError, guard},
     recover::{self, RecoverError},
@@ -65,6 +66,9 @@ pub enum SwitchError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
+    /// From which CRDs the copies come cannot be noted.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
     /// What the mirrors lost could not be fetched.
     #[error(transparent)]
     Recover(#[from] RecoverError),
@@ -110,6 +114,9 @@ pub async fn run(
     }
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     door_io::guard(cx).await?;
+    if from == SwitchFrom::Hold {
+        origin::note(cx, o).await?;
+    }
     let _still = cx.still().await;
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {

@@ -25,6 +25,7 @@ use super::{
     door::VERSION,
     feed::{Change, Feed, FeedError},
     observed::{Crd, Resource},
+    orphans::{self, Orphan, is_namespace_gone},
     pages::{Identity, Key, Pages, identity},
     recover::batch,
     wire::{Wire, WireError, collection, object, query},
@@ -74,7 +75,7 @@ impl Account {
         match done {
             Ok(Done::Written(_)) => self.written += 1,
             Ok(Done::Deleted) => self.deleted += 1,
-            Ok(Done::Nothing) => {}
+            Ok(Done::Orphaned(_) | Done::Nothing) => {}
             Err(error) => {
                 self.refused += 1;
                 if self.refused_names.len() < NAMED {
@@ -89,6 +90,8 @@ enum Done {
     /// The copy as it is in etcd now.
     Written(Copy),
     Deleted,
+    /// Its copy is to be deleted, in a namespace that is gone.
+    Orphaned(Orphan),
     Nothing,
 }
 
@@ -315,7 +318,7 @@ impl<'a> Writer<'a> {
             .buffer_unordered(self.cx.target.settings.concurrency.max(1) as usize)
             .collect()
             .await;
-        let mut made = Vec::new();
+        let (mut made, mut orphans) = (Vec::new(), Vec::new());
         for (key, done) in all {
             account.count(&key, &done);
             match done {
@@ -323,11 +326,17 @@ impl<'a> Writer<'a> {
                     made.push((key.clone(), copy.clone()));
                     self.copies.insert(key, copy);
                 }
+                Ok(Done::Orphaned(orphan)) => orphans.push(orphan),
                 Ok(Done::Deleted | Done::Nothing) => {
                     self.copies.remove(&key);
                 }
                 Err(_) => {}
             }
+        }
+        let gone = orphans::delete(self.cx, self.door, orphans).await;
+        for key in gone.iter().flatten() {
+            account.deleted += 1;
+            self.copies.remove(key);
         }
         let (written, deleted) = (account.written as u64, account.deleted as u64);
         self.cx.journal.note(|report| {
@@ -337,6 +346,7 @@ impl<'a> Writer<'a> {
         if marks {
             self.mark(&made).await?;
         }
+        gone?;
         Ok(account)
     }
 
@@ -485,6 +495,10 @@ impl<'a> Writer<'a> {
         };
         let mut answer: Value = match retry(PATIENCE, call).await {
             Ok(reply) => reply.json()?,
+            Err(e) if is_namespace_gone(&e) => {
+                let key = key.clone();
+                return Ok(Done::Orphaned(Orphan { key, path, options }));
+            }
             Err(e) if e.code() == Some(404) => return Ok(Done::Nothing),
             Err(e) => return Err(e),
         };
@@ -560,18 +574,6 @@ async fn get(wire: &Wire, path: &str) -> Result<Option<Value>, WireError> {
         Ok(reply) => reply.json().map(Some),
         Err(e) if e.code() == Some(404) => Ok(None),
         Err(e) => Err(e),
-    }
-}
-
-fn is_namespace_gone(error: &WireError) -> bool {
-    match error {
-        WireError::Status {
-            code: 403, message, ..
-        } => message.contains("is being terminated"),
-        WireError::Status {
-            code: 404, message, ..
-        } => message.contains("namespaces"),
-        _ => false,
     }
 }
 
@@ -657,28 +659,5 @@ mod tests {
         assert_eq!(create["metadata"].get("uid"), None);
         assert_eq!(create["metadata"].get("resourceVersion"), None);
         assert_eq!(create["results"], json!([1]));
-    }
-
-    #[test]
-    fn a_namespace_that_goes_away_is_no_refusal() {
-        let status = |code, message: &str| WireError::Status {
-            method: Method::POST,
-            path: String::new(),
-            code,
-            reason: String::new(),
-            message: message.to_owned(),
-            retry_after: None,
-        };
-        let terminating = "unable to create new content in namespace n because it is being \
-                           terminated";
-        assert!(is_namespace_gone(&status(403, terminating)));
-        assert!(is_namespace_gone(&status(
-            404,
-            "namespaces \"n\" not found"
-        )));
-        assert!(!is_namespace_gone(&status(
-            403,
-            "policyreports is forbidden"
-        )));
     }
 }

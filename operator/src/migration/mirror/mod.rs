@@ -247,14 +247,7 @@ async fn begin(
     let uri = reader::uri(&path, version);
     let stream = retry(PATIENCE, || endpoint.wire.watch(&uri)).await?;
     if anew {
-        let reset = ImportBatch {
-            api_version: API_VERSION.to_owned(),
-            kind: "ImportBatch".to_owned(),
-            mode: ImportMode::Reset,
-            horizon: Some(version.to_string()),
-            ..ImportBatch::default()
-        };
-        retry(PATIENCE, || source.control.import(&source.stored, &reset)).await?;
+        reset(&source.control, &source.stored, Some(version)).await?;
         // Only now: a process that dies before this must not take old history for a copy.
         let gate = GateSpec {
             state: GateState::Closed,
@@ -274,6 +267,24 @@ async fn begin(
         "mirror started"
     );
     Ok((endpoint, version, stream))
+}
+
+/// Has the server forget a resource that it does not serve; `horizon` is the version since which it
+/// will be told every event.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn reset(control: &Control, stored: &str, horizon: Option<u64>) -> Result<(), WireError> {
+    let batch = ImportBatch {
+        api_version: API_VERSION.to_owned(),
+        kind: "ImportBatch".to_owned(),
+        mode: ImportMode::Reset,
+        horizon: horizon.map(|version| version.to_string()),
+        ..ImportBatch::default()
+    };
+    retry(PATIENCE, || control.import(stored, &batch))
+        .await
+        .map(drop)
 }
 
 /// Sends every object of the list.

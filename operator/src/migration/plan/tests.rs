@@ -406,6 +406,49 @@ fn an_apiservice_that_was_taken_away_is_taken_back_and_etcd_looked_through() {
 }
 
 #[test]
+fn a_version_that_the_crd_has_gained_is_taken_over_with_what_etcd_got_through_it() {
+    let mut back = target();
+    back.owner = ApiOwner::Crd;
+    for (holder, expected) in [
+        (Holder::Crd, None),
+        (
+            Holder::Foreign("a/b".into()),
+            Some(reasons::FOREIGN_API_SERVICE),
+        ),
+    ] {
+        let mut o = served(99);
+        o.versions.push(Version {
+            name: "v1beta1".into(),
+            ..version(holder)
+        });
+        for wanted in [&target(), &back] {
+            match expected {
+                None => assert_eq!(action(&o, wanted), Action::Retake),
+                Some(reason) => assert_eq!(problem(&o, wanted).reason, reason),
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_of_a_crd_that_is_gone_are_not_served() {
+    let names = |o: &Observed| -> Vec<String> {
+        let leftovers = o.leftovers().map(Resource::name);
+        leftovers.map(str::to_owned).collect()
+    };
+    let mut o = observed(Holder::Crd, GateState::Closed, false);
+    assert!(names(&o).is_empty());
+    o.resources[1].crd = None;
+    assert_eq!(names(&o), ["policyreports.wgpolicyk8s.io"]);
+    o.resources[1].stored.status.objects = 0;
+    assert!(names(&o).is_empty());
+    // What was switched is not a copy any more.
+    let mut o = observed(Holder::Ours, GateState::Held, false);
+    o.resources[1].crd = None;
+    assert!(names(&o).is_empty());
+}
+
+#[test]
 fn the_way_back_step_by_step() {
     let mut t = target();
     t.owner = ApiOwner::Crd;

@@ -1,12 +1,4 @@
-//! Others at work on what a migration needs: a GitOps tool that applies the CRDs again and again, and
-//! somebody who deletes the APIService. On a control plane with two kube-apiservers.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "as in unit tests; helpers too"
-)]
+//! Somebody deletes the APIService of a served group.
 
 use std::{
     collections::BTreeSet,
@@ -14,115 +6,22 @@ use std::{
 };
 
 use e2e::{
-    processes::{LIMIT, Migration, Processes},
+    processes::{LIMIT, Processes},
     reports::{Owner, ReportKind},
-    takeover::GROUPS,
     witness::State,
 };
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
     Api, Client,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{DeleteParams, DynamicObject, PostParams},
     runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
-use tokio_util::task::AbortOnDropHandle;
 
-const REPORTS: usize = 100;
-/// How often the CRDs are applied, and who does. The door takes a second to open and the rest of the
-/// way back is done in less than half of one, so a longer pause lets it through now and then.
-const APPLIED_EVERY: Duration = Duration::from_millis(250);
-const GITOPS: &str = "gitops";
+use crate::{API_SERVICE, PAUSE, start};
+
 /// How long an APIService may be away.
 const RETAKEN_WITHIN: Duration = Duration::from_secs(2);
-const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
-const PAUSE: Duration = Duration::from_millis(50);
-
-async fn start() -> (Processes, impl Sized) {
-    let processes = Processes::start(&GROUPS[..1], REPORTS, false)
-        .await
-        .unwrap();
-    let server = processes.serve().unwrap();
-    processes.register().await.unwrap();
-    (processes, server)
-}
-
-fn log(migration: &Migration) -> String {
-    std::fs::read_to_string(migration.process.log()).unwrap_or_default()
-}
-
-async fn says(migration: &Migration, words: &[&str]) -> String {
-    let found = async {
-        loop {
-            let log = log(migration);
-            let line = log
-                .lines()
-                .find(|line| words.iter().all(|word| line.contains(word)));
-            if let Some(line) = line {
-                return line.to_owned();
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    let found = tokio::time::timeout(LIMIT, found).await;
-    found.unwrap_or_else(|_| panic!("no {words:?} in {}", log(migration)))
-}
-
-/// Puts the versions of the group's CRDs to what they are now, every now and then.
-async fn apply_again_and_again(client: &Client) -> AbortOnDropHandle<()> {
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let mut shipped = Vec::new();
-    for name in ["policyreports", "clusterpolicyreports"] {
-        let crd = crds.get(&format!("{name}.{}", GROUPS[0])).await.unwrap();
-        shipped.push((crd.metadata.name.unwrap(), json!(crd.spec.versions)));
-    }
-    AbortOnDropHandle::new(tokio::spawn(async move {
-        let params = PatchParams {
-            field_manager: Some(GITOPS.to_owned()),
-            ..PatchParams::default()
-        };
-        loop {
-            for (name, versions) in &shipped {
-                let patch = Patch::Merge(json!({"spec": {"versions": versions}}));
-                crds.patch(name, &params, &patch).await.unwrap();
-            }
-            tokio::time::sleep(APPLIED_EVERY).await;
-        }
-    }))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn crds_that_are_applied_in_a_loop_are_named_and_nothing_is_lost() {
-    let (processes, _server) = start().await;
-    let there = processes.migrate("there", None, &["--keep"]).unwrap();
-    let there = there.ended(LIMIT).await.unwrap();
-    assert!(there.done, "{}", there.log);
-    let client = processes.cluster.client().await.unwrap();
-    let before = State::read(&client).await.unwrap();
-
-    let applied = apply_again_and_again(&client).await;
-    let back = processes.migrate("back", None, &["--back"]).unwrap();
-    let line = says(&back, &["CRDReapplied (stalled)", GITOPS]).await;
-    for word in ["/spec/versions", "ignoreDifferences"] {
-        assert!(line.contains(word), "{line}");
-    }
-    // Meanwhile the server serves.
-    let now = State::read(&client).await.unwrap();
-    assert_eq!(now.0, before.0);
-    drop(applied);
-    let back = back.ended(LIMIT).await.unwrap();
-    assert!(back.done, "{}", back.log);
-    let after = State::read(&client).await.unwrap();
-    let contents = |state: &State| {
-        let objects = state.0.iter();
-        let content = objects.map(|(key, object)| (key.clone(), object.content.clone()));
-        content.collect::<Vec<_>>()
-    };
-    assert_eq!(contents(&after), contents(&before));
-}
 
 fn is_ours(service: Option<&APIService>) -> bool {
     let spec = service.and_then(|service| service.spec.as_ref());
@@ -183,7 +82,7 @@ async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_i
     let serving = processes
         .migrate("serving", None, &["--keep", "--soak", "600"])
         .unwrap();
-    says(&serving, &["Soak"]).await;
+    serving.says(&["Soak"]).await.unwrap();
     let client = processes.cluster.client().await.unwrap();
     let services: Api<APIService> = Api::all(client.clone());
     let (reports, template) = reports(&processes, &client);
@@ -221,7 +120,7 @@ async fn an_api_service_that_is_deleted_on_the_way_back_is_back_soon() {
     let writing = create_until(&reports, &template, &ended);
     let meddling = async {
         let back = processes.migrate("back", None, &["--back"]).unwrap();
-        says(&back, &["step started", "BackOpenDoor"]).await;
+        back.says(&["step started", "BackOpenDoor"]).await.unwrap();
         let gone = Instant::now();
         let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
         deleted.unwrap();
