@@ -25,6 +25,7 @@ use super::{
     door::VERSION,
     door_io,
     endpoints::{self, EndpointsError},
+    import,
     observed::{Observed, Resource},
     pages::{Identity, Key, Pages, identity},
     plan,
@@ -181,7 +182,8 @@ async fn one(cx: &Cx, resource: &Resource, wire: &Wire, told: &mut Told) -> Resu
     let name = resource.name();
     let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
     let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
-    let missed = diff::missed(&etcd, &diff::of_digest(imported), &diff::of_digest(objects));
+    let imported = diff::of_digest(import::of_etcd(imported));
+    let missed = diff::missed(&etcd, &imported, &diff::of_digest(objects));
     let missed = told.news(name, missed);
     if missed.is_empty() {
         return Ok(());
