@@ -59,6 +59,8 @@ fn assert_refused(found: &[String], part: &str) {
 #[case::validities(json!({"tls": {"operator": {"caValidity": "48h", "certValidity": "24h", "renewBefore": "8h"}}}))]
 #[case::autoscaling(json!({"server": {"autoscaling": {"minReplicas": 2, "maxReplicas": 2}}}))]
 #[case::replicas(json!({"server": {"replicas": 1}}))]
+#[case::from_server(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"server": {"namespace": "n", "name": "s"}}}]}))]
+#[case::from_database(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"database": {"connectionSecretRef": {"name": "s"}, "clusterID": "0Aa00000-0000-0000-0000-000000000000"}}}]}))]
 fn accepted(#[case] spec: Value) {
     assert_eq!(refusals(&object(spec), None), Vec::<String>::new());
 }
@@ -89,6 +91,8 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"server": {"replicas": 2, "autoscaling": {"maxReplicas": 3}}}), "replicas and autoscaling exclude")]
 #[case(json!({"server": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}), "minReplicas must not be above")]
 #[case(json!({"server": {"podDisruptionBudget": {}}}), "exactly one of minAvailable and maxUnavailable")]
+#[case(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {}}]}), "exactly one of server and database")]
+#[case(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"server": {"namespace": "n", "name": "s"}, "database": {"connectionSecretRef": {"name": "s"}}}}]}), "exactly one of server and database")]
 fn refused(#[case] spec: Value, #[case] message: &str) {
     assert_refused(&refusals(&object(spec), None), message);
 }

@@ -42,6 +42,7 @@ impl Operator {
             metrics: metrics.migration.clone(),
             stillness: Stillness::default(),
             namespace: "default".to_owned(),
+            resolve: resolve.clone(),
         });
         let settings = controller::Settings {
             client,

@@ -215,6 +215,8 @@ impl Operator {
             instance: Some(identity),
         };
         let publisher = Publisher::new(self.client.clone(), reporter.clone());
+        let resolve = self.options.database_resolve.into_iter();
+        let resolve = resolve.collect::<BTreeMap<_, _>>();
         let supervisor = Supervisor::new(Deps {
             client: self.client.clone(),
             config: self.config,
@@ -222,6 +224,7 @@ impl Operator {
             metrics: self.metrics.migration.clone(),
             stillness: self.stillness,
             namespace: self.options.namespace.clone(),
+            resolve: resolve.clone(),
         });
         let settings = controller::Settings {
             client: self.client,
@@ -234,11 +237,7 @@ impl Operator {
             publisher,
             metrics: self.metrics,
             supervisor,
-            resolve: self
-                .options
-                .database_resolve
-                .into_iter()
-                .collect::<BTreeMap<_, _>>(),
+            resolve,
         };
         controller::run(settings, self.stop.cancelled_owned()).await;
     }

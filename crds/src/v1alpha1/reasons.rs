@@ -67,6 +67,15 @@ pub const WATCHES_LOST: &str = "WatchesLost";
 pub const RESTARTED: &str = "Restarted";
 /// A workload that is to be restarted is missing, or cannot be restarted; the message says why.
 pub const RESTART_FAILED: &str = "RestartFailed";
+/// Reports that only the database of another server has are imported; the message says how far that
+/// is.
+pub const IMPORTING: &str = "Importing";
+/// The reports that only the database of another server had are imported; the message counts them.
+pub const IMPORTED: &str = "Imported";
+/// A database does not have the tables of kyverno/reports-server; the message names what is missing.
+pub const TABLES_MISSING: &str = "TablesMissing";
+/// A database has reports of other clusters only; the message names them.
+pub const OTHER_CLUSTERS: &str = "OtherClusters";
 /// The soak found the API unwell.
 pub const SOAK_FAILED: &str = "SoakFailed";
 /// The copies in etcd are being deleted.

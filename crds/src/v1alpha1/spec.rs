@@ -155,14 +155,43 @@ pub struct ApiSpec {
 }
 
 /// Where the reports of an API group are before it is taken over.
-#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[x_kube(
+    validation = Rule::new("has(self.server) != has(self.database)")
+        .message("exactly one of server and database must be set")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiSourceSpec {
     /// Another aggregated API server that serves the group, such as kyverno/reports-server. While an
     /// APIService of the group points to its Service, reports are copied from there, through the
     /// kube-apiserver, and nothing of it is changed or removed. Its versions are not ours: every
     /// watch gets 410 once.
-    pub server: PredecessorSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<PredecessorSpec>,
+    /// The PostgreSQL of a kyverno/reports-server that is gone already. The group is taken over as
+    /// without it; when it is served, the reports that only this database has are imported once.
+    /// Nothing is written there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<PredecessorDatabaseSpec>,
+}
+
+/// The PostgreSQL database of a kyverno/reports-server.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PredecessorDatabaseSpec {
+    /// Secret with the connection's parameters, with the keys of
+    /// `database.external.connectionSecretRef`. Its user needs no right but `SELECT`.
+    pub connection_secret_ref: LocalReference,
+    /// Whose reports are imported, where several clusters share the database: `cluster_id` of the
+    /// tables, a UUID. Default: uid of the namespace `kube-system`, as kyverno/reports-server has it.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "clusterID")]
+    #[schemars(
+        length(min = 36, max = 36),
+        regex(
+            pattern = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+        )
+    )]
+    pub cluster_id: Option<String>,
 }
 
 /// An aggregated API server that a group is taken over from.

@@ -4,19 +4,36 @@
 //! Prints a line for every change of the status and ends with 0 once the goal is reached. It
 //! expects a Service that leads to a running `reports-server`, and the control API's APIService.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 use clap::Parser;
 use crds::v1alpha1::spec::WorkloadKind;
 use e2e::processes::PEAK_MEMORY;
 use futures::StreamExt;
-use kube::runtime::events::Reporter;
+use k8s_openapi::{
+    api::core::v1::{Namespace, Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+    runtime::events::Reporter,
+};
 use prometheus_client::registry::Registry;
 use reports_server_operator::migration::{
-    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor, ServiceRef,
-    Settings, SourcePolicy, Stillness, Supervisor, Verification, Workload,
+    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor,
+    PredecessorDatabase, ServiceRef, Settings, SourcePolicy, Stillness, Supervisor, Verification,
+    Workload,
 };
+
+/// Name of the Secret that is made of `--from-database`.
+const SECRET: &str = "migrate-from-database";
 
 fn verification(text: &str) -> Result<Verification, String> {
     match text {
@@ -49,6 +66,13 @@ struct Args {
     /// has the same name.
     #[arg(long)]
     from: Option<String>,
+    /// The database of another server that is gone, to import reports from: a file with the keys of
+    /// its connection Secret, as a JSON object. The Secret is made from it.
+    #[arg(long, conflicts_with = "from")]
+    from_database: Option<PathBuf>,
+    /// Whose reports of that database are imported. Default: uid of the namespace kube-system.
+    #[arg(long, requires = "from_database")]
+    cluster_id: Option<String>,
     /// Give the groups back to their CRDs.
     #[arg(long)]
     back: bool,
@@ -103,6 +127,10 @@ async fn main() -> anyhow::Result<()> {
     let mut config = kube::Config::infer().await.context("no kubeconfig")?;
     config.auth_info.impersonate.clone_from(&args.user);
     let client = kube::Client::try_from(config.clone()).context("no client")?;
+    let database = match &args.from_database {
+        Some(file) => Some(database(&client, &args, file).await?),
+        None => None,
+    };
     let supervisor = Supervisor::new(Deps {
         reporter: Reporter::from("migrate"),
         client,
@@ -110,6 +138,7 @@ async fn main() -> anyhow::Result<()> {
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         stillness: Stillness::default(),
         namespace: "default".to_owned(),
+        resolve: BTreeMap::new(),
     });
     let owner = Owner {
         name: "migrate".to_owned(),
@@ -117,7 +146,8 @@ async fn main() -> anyhow::Result<()> {
         api_version: "reports-server.io/v1alpha1".to_owned(),
         kind: "ReportsServer".to_owned(),
     };
-    let targets = args.group.iter().map(|group| target(&args, group));
+    let targets = args.group.iter();
+    let targets = targets.map(|group| target(&args, database.clone(), group));
     supervisor.ensure(&owner, targets.collect::<anyhow::Result<_>>()?);
     let goal = if args.back {
         Phase::RolledBack
@@ -166,7 +196,49 @@ fn predecessor(service: &str) -> anyhow::Result<Predecessor> {
     })
 }
 
-fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
+/// Makes the Secret of the connection, in the namespace of the Service.
+async fn database(
+    client: &kube::Client,
+    args: &Args,
+    file: &Path,
+) -> anyhow::Result<PredecessorDatabase> {
+    let text = std::fs::read_to_string(file).context("cannot read the file of the connection")?;
+    let keys: BTreeMap<String, String> =
+        serde_json::from_str(&text).context("the file of the connection is no JSON of strings")?;
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            ..ObjectMeta::default()
+        },
+        string_data: Some(keys),
+        ..Secret::default()
+    };
+    let secrets = Api::<Secret>::namespaced(client.clone(), &args.namespace);
+    let apply = PatchParams::apply("migrate").force();
+    secrets
+        .patch(SECRET, &apply, &Patch::Apply(&secret))
+        .await
+        .context("cannot write the Secret of the connection")?;
+    let cluster_id = if let Some(id) = &args.cluster_id {
+        id.clone()
+    } else {
+        let namespaces = Api::<Namespace>::all(client.clone());
+        let system = namespaces.get("kube-system").await;
+        let system = system.context("cannot read the namespace kube-system")?;
+        system.metadata.uid.unwrap_or_default()
+    };
+    Ok(PredecessorDatabase::new(
+        &args.namespace,
+        SECRET,
+        &cluster_id,
+    ))
+}
+
+fn target(
+    args: &Args,
+    database: Option<PredecessorDatabase>,
+    group: &str,
+) -> anyhow::Result<GroupTarget> {
     let after = Duration::ZERO;
     Ok(GroupTarget {
         group: group.to_owned(),
@@ -176,6 +248,7 @@ fn target(args: &Args, group: &str) -> anyhow::Result<GroupTarget> {
             ApiOwner::Server
         },
         predecessor: args.from.as_deref().map(predecessor).transpose()?,
+        database,
         service: ServiceRef {
             namespace: args.namespace.clone(),
             name: args.service.clone(),

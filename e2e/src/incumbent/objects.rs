@@ -85,6 +85,7 @@ pub async fn list(client: &Client, kind: ReportKind, query: &str) -> Result<Valu
 }
 
 /// The key of an object.
+#[must_use]
 pub fn key(kind: ReportKind, object: &Value) -> Key {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     (kind, text("namespace").to_owned(), text("name").to_owned())

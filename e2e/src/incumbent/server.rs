@@ -212,6 +212,31 @@ impl Incumbent {
         Ok(rows)
     }
 
+    /// How its database is reached: the keys of a connection Secret.
+    #[must_use]
+    pub fn connection(&self) -> BTreeMap<&'static str, String> {
+        let socket = self.postgres.socket_directory().display().to_string();
+        BTreeMap::from([
+            ("host", socket),
+            ("port", self.postgres.port().to_string()),
+            ("dbname", DATABASE.to_owned()),
+            ("username", USER.to_owned()),
+            ("password", self.postgres.password().clone()),
+            ("sslmode", "disable".to_owned()),
+        ])
+    }
+
+    /// Has its database carry statements out.
+    ///
+    /// # Errors
+    /// When it refuses one.
+    pub async fn execute(&self, statements: &str) -> Result<(), IncumbentError> {
+        let client = self.postgres.superuser().await;
+        let client = client.map_err(IncumbentError::postgres)?;
+        let done = client.batch_execute(statements).await;
+        done.map_err(IncumbentError::postgres)
+    }
+
     /// What it is made of beside its process: the resourceVersion of each object.
     ///
     /// # Errors

@@ -88,6 +88,7 @@ pub async fn targets(
         group: group.clone(),
         owner: migration::ApiOwner::Crd,
         predecessor: None,
+        database: None,
         service: service_ref(namespace, names.server()),
         ca_bundle: ca_bundle.clone(),
         server_ready,

@@ -179,11 +179,8 @@ fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTar
             ApiOwner::Server => migration::ApiOwner::Server,
             ApiOwner::Crd => migration::ApiOwner::Crd,
         },
-        predecessor: api.from.as_ref().map(|from| migration::Predecessor {
-            namespace: from.server.namespace.clone(),
-            name: from.server.name.clone(),
-            user: from.server.user(),
-        }),
+        predecessor: predecessor(api),
+        database: predecessor_database(spec, api),
         service: dereference::service_ref(&spec.namespace, spec.names.server()),
         ca_bundle: ca_bundle.as_bytes().to_vec(),
         server_ready,
@@ -192,4 +189,52 @@ fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTar
         settings: spec.migration.clone(),
     };
     spec.apis.iter().map(target).collect()
+}
+
+/// The server that a group is taken over from.
+fn predecessor(api: &ApiSpec) -> Option<migration::Predecessor> {
+    let server = api.from.as_ref()?.server.as_ref()?;
+    Some(migration::Predecessor {
+        namespace: server.namespace.clone(),
+        name: server.name.clone(),
+        user: server.user(),
+    })
+}
+
+/// The database of a server that is gone, which reports of a group are imported from.
+fn predecessor_database(spec: &Validated, api: &ApiSpec) -> Option<migration::PredecessorDatabase> {
+    let database = api.from.as_ref()?.database.as_ref()?;
+    let cluster_id = database.cluster_id.as_ref().unwrap_or(&spec.cluster_uid);
+    let secret = &database.connection_secret_ref.name;
+    Some(migration::PredecessorDatabase::new(
+        &spec.namespace,
+        secret,
+        cluster_id,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::controller::fixtures;
+
+    fn database(from: &Value) -> Option<migration::PredecessorDatabase> {
+        let api = json!({"group": "wgpolicyk8s.io", "owner": "Server", "from": from});
+        let spec = fixtures::validated(json!({"apis": [api]}));
+        assert!(predecessor(&spec.apis[0]).is_none());
+        predecessor_database(&spec, &spec.apis[0])
+    }
+
+    #[test]
+    fn reports_of_this_cluster_are_imported_unless_another_one_is_named() {
+        let secret = json!({"name": "s"});
+        let own = database(&json!({"database": {"connectionSecretRef": secret}})).unwrap();
+        let uid = fixtures::facts().cluster_uid;
+        assert_eq!(own, migration::PredecessorDatabase::new("target", "s", uid));
+        let other = "99999999-9999-9999-9999-999999999999";
+        let from = json!({"database": {"connectionSecretRef": secret, "clusterID": other}});
+        assert_eq!(database(&from).unwrap().cluster_id, other);
+    }
 }

@@ -186,6 +186,8 @@ pub struct Validated {
     pub owner: Option<OwnerReference>,
     /// Groups and their owners, in the user's order.
     pub apis: Vec<ApiSpec>,
+    /// uid of the namespace `kube-system`.
+    pub cluster_uid: String,
     /// Where the reports are stored.
     pub database: Database,
     /// The reports are in the server's own pod still, and on their way to [`Self::database`].
@@ -290,6 +292,7 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         owner: object.controller_owner_ref(&()),
         namespace: spec.target_namespace.clone(),
         apis: spec.apis.clone(),
+        cluster_uid: facts.cluster_uid.to_owned(),
         database,
         moving: None,
         scale,

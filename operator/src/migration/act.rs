@@ -14,6 +14,7 @@ use super::{
     door_io,
     endpoints::{self, EndpointsError},
     feed::FeedError,
+    import::{self, ImportError},
     live::{Live, LiveError},
     mirror, notes,
     observed::{Observed, Resource},
@@ -61,6 +62,12 @@ pub enum ActError {
     /// The search for stragglers.
     #[error(transparent)]
     Settle(#[from] SettleError),
+    /// The import from a predecessor's database.
+    #[error(
+        "reports that only the database of the other server has are not imported yet: {0} (the group \
+         is served without them, and the import is tried again)"
+    )]
+    Import(#[from] ImportError),
     /// The soak.
     #[error(
         "the API does badly: {0}; it stays with the server (onFailure: Hold). Set owner: CRD to give it back"
@@ -141,6 +148,7 @@ impl ActError {
             Self::Verify(VerifyError::Differs { .. }) => (reasons::VERIFICATION_FAILED, true),
             Self::Live(_) | Self::Verify(_) => (reasons::COPYING, false),
             Self::Settle(_) | Self::Switch(_) => (reasons::SWITCHING, false),
+            Self::Import(error) => error.reason(),
             Self::Soak(_) => (reasons::SOAK_FAILED, true),
             Self::Prune(_) => (reasons::PRUNING, false),
             Self::Back(BackError::Refused { .. }) => (reasons::ROLLING_BACK, true),
@@ -216,6 +224,12 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
             let settled = settle::run(cx, o, &mut live.told);
             cx.step(step, settled).boxed().await?;
         }
+        Action::ImportDatabase => {
+            if let Some(database) = &cx.target.database {
+                let imported = import::run(cx, o, database);
+                cx.step(step, imported).boxed().await?;
+            }
+        }
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
         Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
@@ -253,7 +267,7 @@ fn takes_fence(action: Action, mirroring: bool) -> bool {
 pub fn is_interruptible(action: Action) -> bool {
     matches!(
         action,
-        Action::Mirror | Action::Verify | Action::Soak | Action::Prune
+        Action::Mirror | Action::Verify | Action::ImportDatabase | Action::Soak | Action::Prune
     )
 }
 
@@ -268,6 +282,12 @@ fn begin_anew(cx: &Cx, error: &BackError) {
 /// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may
 /// hold from CRDs which once were there.
 async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    if o.resources.iter().all(|r| !r.stored.status.opened) {
+        // A server that was never asked has nothing of what an earlier one has imported.
+        let key = notes::import(&cx.target.group);
+        let forgotten = cx.notes.set(&key, None).await;
+        forgotten.map_err(|e| ActError::Notes(Box::new(e)))?;
+    }
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     let revision = revisions::newest(&endpoints).await?;
     if !o.any_ours() {

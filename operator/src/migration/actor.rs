@@ -16,14 +16,14 @@ use super::{
     cx::Cx,
     door_io, endpoints,
     estimate::{self, Plan},
-    journal,
+    import, journal,
     live::Live,
     observe,
     observed::{Crd, Observed, Resource, Version},
     plan::{self, Action, Decision},
     restart, revisions,
     rights::{self, Right},
-    status::{ApiServiceStatus, GroupStatus, Phase, Problem, ResourceProgress, ServedBy},
+    status::{ApiServiceStatus, GroupStatus, Imported, Phase, Problem, ResourceProgress, ServedBy},
     supervisor::{Changes, Deps},
     target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
     wire::WireError,
@@ -264,6 +264,12 @@ async fn failed(
     if error.is_of_the_server() {
         live.server_away = Some(Instant::now());
     }
+    if action == Action::ImportDatabase {
+        // A group that is served may wait for the database for long.
+        if let Err(error) = keep_up(cx, o).await {
+            tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
+        }
+    }
     if error.cuts_watches() {
         restart::lost(cx, restart::Side::Crd, CUT).await;
     }
@@ -291,7 +297,11 @@ async fn failed(
 /// Ends when another owner or other settings are wanted. A server that is not ready for a moment
 /// is no reason to give up what runs.
 async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget) {
-    let other = |new: &GroupTarget| new.owner != current.owner || new.settings != current.settings;
+    let other = |new: &GroupTarget| {
+        new.owner != current.owner
+            || new.settings != current.settings
+            || new.database != current.database
+    };
     if wanted.wait_for(other).await.is_err() {
         // The supervisor is gone, and with it soon this task.
         std::future::pending::<()>().await;
@@ -327,6 +337,12 @@ fn publish(cx: &Cx, o: &Observed) {
         status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
         status.switched_at = o.notes.switched_at;
         status.pruned_at = o.notes.pruned_at;
+        let outcome = o.import.as_ref().and_then(import::Note::outcome);
+        status.imported = outcome.map(|sum| Imported {
+            objects: sum.imported,
+            left: sum.left(),
+            left_names: sum.names,
+        });
         status.prune_due = prune_due;
         // By the clock of whoever holds requests, whatever becomes of whoever asked for it.
         let holds = o.resources.iter().map(|r| &r.stored.status);

@@ -140,6 +140,11 @@ impl Cx {
         self.deps.stillness.begin(&self.target.group).await
     }
 
+    /// The fault point within a step.
+    pub async fn within(&self, step: StepName) {
+        self.faults.at(Side::Within, step, &self.notes).await;
+    }
+
     /// Publishes which step runs.
     pub fn show(&self, step: StepName, phase: Phase) {
         self.report.update(|status| status.begin(step, phase));

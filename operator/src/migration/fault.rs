@@ -1,8 +1,9 @@
-//! Fault points for the kill tests: the process aborts right before or after a step, once.
+//! Fault points for the kill tests: the process aborts right before or after a step, or within it,
+//! once.
 //!
 //! `REPORTS_SERVER_OPERATOR_FAULT` holds one point or several with commas between them:
-//! `SwitchPatch` aborts after that step, `before:SwitchPatch` before it; the names are those of
-//! [`StepName`]. That a point has fired is written to the notes' `ConfigMap` (key `fault.<point>`,
+//! `SwitchPatch` aborts after that step, `before:SwitchPatch` before it, and `within:ImportDatabase`
+//! after the first page of an import; the names are those of [`StepName`]. That a point has fired is written to the notes' `ConfigMap` (key `fault.<point>`,
 //! `:` written as `_`) before the abort, so the restarted process, whose environment is the same,
 //! goes on. Unset, which is the normal case, nothing is asked and nothing is written.
 
@@ -16,6 +17,8 @@ pub const VARIABLE: &str = "REPORTS_SERVER_OPERATOR_FAULT";
 pub enum Side {
     /// Before it begins.
     Before,
+    /// After a part of it, where a step has parts.
+    Within,
     /// After it is carried out, before that is reported.
     After,
 }
@@ -40,9 +43,10 @@ impl Faults {
         let mut points = Vec::new();
         let mut unknown = Vec::new();
         for name in text.split(',').map(str::trim).filter(|n| !n.is_empty()) {
-            let (side, step) = match name.strip_prefix("before:") {
-                Some(step) => (Side::Before, step),
-                None => (Side::After, name),
+            let (side, step) = match name.split_once(':') {
+                Some(("before", step)) => (Side::Before, step),
+                Some(("within", step)) => (Side::Within, step),
+                _ => (Side::After, name),
             };
             match StepName::parse(step) {
                 Some(step) => points.push((side, step)),
@@ -78,6 +82,7 @@ impl Faults {
 fn key(side: Side, step: StepName) -> String {
     match side {
         Side::Before => format!("fault.before_{step}"),
+        Side::Within => format!("fault.within_{step}"),
         Side::After => format!("fault.{step}"),
     }
 }
@@ -88,13 +93,15 @@ mod tests {
 
     #[test]
     fn points_are_parsed_and_unknown_ones_named() {
-        let (faults, unknown) = Faults::parse("SwitchPatch, before:Verify,nonsense");
+        let (faults, unknown) =
+            Faults::parse("SwitchPatch, before:Verify,within:ImportDatabase,nonsense,at:Verify");
         let points = [
             (Side::After, StepName::SwitchPatch),
             (Side::Before, StepName::Verify),
+            (Side::Within, StepName::ImportDatabase),
         ];
         assert_eq!(faults.0, points);
-        assert_eq!(unknown, ["nonsense"]);
+        assert_eq!(unknown, ["nonsense", "at:Verify"]);
         assert!(Faults::parse("").0.0.is_empty());
     }
 }

@@ -168,7 +168,11 @@ impl Journal {
 fn is_milestone(step: StepName) -> bool {
     matches!(
         step,
-        StepName::Register | StepName::SwitchSettle | StepName::Prune | StepName::BackClose
+        StepName::Register
+            | StepName::SwitchSettle
+            | StepName::ImportDatabase
+            | StepName::Prune
+            | StepName::BackClose
     )
 }
 

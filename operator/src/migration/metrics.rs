@@ -37,6 +37,7 @@ pub struct Metrics {
     seconds: Family<StepLabels, Histogram, fn() -> Histogram>,
     hold_seconds: Family<ResourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     copied: Family<ResourceLabels, Counter>,
+    imported: Family<ResourceLabels, Counter>,
     pruned: Family<ResourceLabels, Counter>,
     prune_concurrency: Family<GroupLabels, Gauge>,
 }
@@ -51,6 +52,7 @@ impl Metrics {
             seconds: Family::new_with_constructor(step_histogram),
             hold_seconds: Family::default(),
             copied: Family::default(),
+            imported: Family::default(),
             pruned: Family::default(),
             prune_concurrency: Family::default(),
         };
@@ -78,6 +80,11 @@ impl Metrics {
             "migration_items_copied",
             "Objects and events of etcd sent to the server, by API group and resource",
             metrics.copied.clone(),
+        );
+        registry.register(
+            "migration_reports_imported",
+            "Reports imported from the database of another server, by API group and resource",
+            metrics.imported.clone(),
         );
         registry.register(
             "migration_objects_pruned",
@@ -123,6 +130,12 @@ impl Metrics {
         self.prune_concurrency
             .get_or_create(&GroupLabels { group })
             .set(i64::from(limit));
+    }
+
+    pub(super) fn imported(&self, group: &str, resource: &str, reports: u64) {
+        self.imported
+            .get_or_create(&resource_labels(group, resource))
+            .inc_by(reports);
     }
 
     pub(super) fn pruned(&self, group: &str, resource: &str, objects: u64) {

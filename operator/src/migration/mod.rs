@@ -20,6 +20,7 @@ mod endpoints;
 mod estimate;
 mod fault;
 mod feed;
+mod import;
 mod journal;
 mod live;
 mod metrics;
@@ -58,13 +59,13 @@ mod writeback;
 pub use estimate::Plan;
 pub use metrics::Metrics;
 pub use status::{
-    ApiServiceStatus, Dropped, GroupStatus, Phase, Problem, Pruned, ReportSummary,
+    ApiServiceStatus, Dropped, GroupStatus, Imported, Phase, Problem, Pruned, ReportSummary,
     ResourceProgress, Restart, ServedBy,
 };
 pub use step::StepName;
 pub use stillness::Stillness;
 pub use supervisor::{Deps, Supervisor};
 pub use target::{
-    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, Predecessor, ServiceRef,
-    Settings, SourcePolicy, Verification, Workload,
+    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, Predecessor,
+    PredecessorDatabase, ServiceRef, Settings, SourcePolicy, Verification, Workload,
 };

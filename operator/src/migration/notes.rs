@@ -1,5 +1,6 @@
 //! The little that has to be remembered and is nowhere to be read off, in a `ConfigMap` in the
-//! operator's namespace: why a group was given back, and which fault points have fired.
+//! operator's namespace: why a group was given back, what was imported from a predecessor's database,
+//! and which fault points have fired.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -77,4 +78,10 @@ impl NoteBook {
 #[must_use]
 pub fn reverted(group: &str) -> String {
     format!("reverted.{group}")
+}
+
+/// Key of the note that tells what was imported from the database of a predecessor.
+#[must_use]
+pub fn import(group: &str) -> String {
+    format!("import.{group}")
 }

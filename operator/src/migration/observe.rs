@@ -11,7 +11,8 @@ use kube::{Api, api::ListParams};
 use super::{
     act,
     control::Control,
-    notes::{NoteBook, reverted},
+    import,
+    notes::{self, NoteBook, reverted},
     observed::{Crd, Notes, Observed, Resource, Version},
     status::Problem,
     target::{GroupTarget, Predecessor},
@@ -75,6 +76,7 @@ pub async fn observe(
                 .map_err(cluster("the operator's notes"))
         },
     )?;
+    let import = imported(notes, target).await?;
     let control_available = stored.is_some() && target.control_available;
     let known = stored.is_some();
     let stored = stored.unwrap_or_default();
@@ -93,11 +95,25 @@ pub async fn observe(
         strangers,
         predecessor,
         notes,
+        import,
         reverted,
         control_available,
         now: Timestamp::now(),
         ..Observed::default()
     })
+}
+
+/// What an earlier step has imported of the predecessor's database.
+async fn imported(
+    notes: &NoteBook,
+    target: &GroupTarget,
+) -> Result<Option<import::Note>, ObserveError> {
+    if target.database.is_none() {
+        return Ok(None);
+    }
+    let note = notes.get(&notes::import(&target.group)).await;
+    let note = note.map_err(cluster("the operator's notes"))?;
+    Ok(note.and_then(|text| import::Note::parse(&text)))
 }
 
 /// The CRDs of a group: found by name with a metadata list, because schemas are large.

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     door::{self, CLOSE_ANNOTATION, Door, VERSION},
     estimate::Plan,
+    import,
     target::{GroupTarget, SourcePolicy},
 };
 use crate::apiservice::Holder;
@@ -190,6 +191,8 @@ pub struct Observed {
     pub predecessor: Option<String>,
     /// See [`Notes`].
     pub notes: Notes,
+    /// What is imported of the predecessor's database; none where nothing is, or none was named.
+    pub import: Option<import::Note>,
     /// Why the group was given back although the server shall own it, if it was.
     pub reverted: Option<String>,
     /// The control API answers and is Available through the aggregator.
@@ -334,6 +337,9 @@ impl Observed {
         }
         if let Some(predecessor) = &self.predecessor {
             lines.insert(format!("taken from {predecessor}"));
+        }
+        if let Some(database) = &target.database {
+            lines.insert(format!("imported from {}", database.source()));
         }
         let service = &target.service;
         lines.insert(format!(

@@ -72,6 +72,8 @@ pub enum Action {
     Retake,
     /// 4f.
     Settle,
+    /// Import what only the database of a predecessor has.
+    ImportDatabase,
     /// Close the side door.
     CloseDoor,
     /// Bring our APIServices up to date.
@@ -102,6 +104,7 @@ impl Action {
             Self::Switch(SwitchFrom::Confirm) => StepName::SwitchConfirm,
             Self::Reopen => StepName::SwitchOpen,
             Self::Settle => StepName::SwitchSettle,
+            Self::ImportDatabase => StepName::ImportDatabase,
             Self::CloseDoor => StepName::CloseDoor,
             Self::Refresh => StepName::Refresh,
             Self::Soak => StepName::Soak,
@@ -241,6 +244,9 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
     if o.resources.iter().any(|r| !r.stored.status.settled) {
         return settle(o, target);
     }
+    if is_import_due(o, target) {
+        return Decision::Run(Action::ImportDatabase);
+    }
     let since = o.notes.switched_at.unwrap_or(o.now);
     if o.now < soak::end(since, &target.settings) {
         let action = if o.door_open() {
@@ -251,6 +257,14 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(action);
     }
     prune(o, target, since)
+}
+
+/// Whether a predecessor's database has reports that are still to be imported.
+fn is_import_due(o: &Observed, target: &GroupTarget) -> bool {
+    target.database.as_ref().is_some_and(|database| {
+        let note = o.import.as_ref();
+        !note.is_some_and(|note| note.is_done(database))
+    })
 }
 
 /// Late writes are looked for, and between two looks there is nothing to do.

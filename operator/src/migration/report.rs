@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     diff::NAMED,
+    import,
     status::{GroupStatus, Restart},
     step::StepName,
 };
@@ -51,6 +52,9 @@ pub struct MigrationReport {
     pub left: Vec<String>,
     /// The first writes to etcd that gave way to the server's own.
     pub dropped: Vec<String>,
+    /// The first rows that were left in a predecessor's database, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_imported: Vec<String>,
     /// Workloads that were to be restarted because watches were lost, each with the last time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<Restart>,
@@ -72,6 +76,12 @@ pub struct Counts {
     pub stragglers: u64,
     /// Of these, those that gave way to the server's own writes.
     pub dropped: u64,
+    /// Rows of a predecessor's database that were imported.
+    pub imported: u64,
+    /// Rows of it that the server had a report for, or had deleted one.
+    pub known: u64,
+    /// Rows of it that were left there.
+    pub not_imported: u64,
     /// Copies that the server knew of when the prune began; the deleted are counted against it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_prune: Option<u64>,
@@ -259,6 +269,14 @@ impl MigrationReport {
         self.dropped.extend(names);
     }
 
+    /// What became of the rows of a predecessor's database so far.
+    pub fn imports(&mut self, sum: &import::Account) {
+        self.counts.imported = sum.imported;
+        self.counts.known = sum.present;
+        self.counts.not_imported = sum.left();
+        self.not_imported = first(&sum.names);
+    }
+
     /// The restart of a workload; the newest of each is kept.
     pub fn restart(&mut self, restart: Restart) {
         self.restarts
@@ -318,6 +336,9 @@ impl MigrationReport {
             checksummed,
             stragglers,
             dropped,
+            imported,
+            known: _,
+            not_imported,
             to_prune: _,
             pruned,
             left,
@@ -326,7 +347,7 @@ impl MigrationReport {
         } = &self.counts;
         format!(
             "{copied} copied, {verified} verified ({checksummed} by checksum), {stragglers} stragglers, {dropped} dropped, \
-             {pruned} pruned, {} left in etcd, {written_back} written back, {deleted_back} deleted \
+             {imported} imported from a database, {not_imported} left there, {pruned} pruned, {} left in etcd, {written_back} written back, {deleted_back} deleted \
              on the way back, {} retries",
             left.sum(),
             self.retries.count

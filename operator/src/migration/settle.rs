@@ -25,6 +25,7 @@ use super::{
     door::VERSION,
     door_io,
     endpoints::{self, EndpointsError},
+    import,
     observed::{Observed, Resource},
     origin::{self, OriginError},
     pages::{Identity, Key, Pages, identity},
@@ -190,7 +191,8 @@ async fn one(
     let name = resource.name();
     let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
     let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
-    let missed = diff::missed(&etcd, &diff::of_digest(imported), &diff::of_digest(objects));
+    let imported = diff::of_digest(import::of_etcd(imported));
+    let missed = diff::missed(&etcd, &imported, &diff::of_digest(objects));
     let mut missed = told.news(name, missed);
     let lacks = !missed.deleted.is_empty() || !missed.kept.is_empty();
     if lacks && !origin::tells_deletions(cx, name).await? {

@@ -25,6 +25,8 @@ pub enum Phase {
     AwaitingApproval,
     /// Between holding the first request and closing the side door.
     Switching,
+    /// Served by us; reports that only the database of a predecessor has are imported.
+    Importing,
     /// Served by us and under observation.
     Soaking,
     /// Served by us; the copies in etcd are kept until their time has come.
@@ -51,6 +53,7 @@ impl Phase {
             Self::DryRun => "DryRun",
             Self::AwaitingApproval => "AwaitingApproval",
             Self::Switching => "Switching",
+            Self::Importing => "Importing",
             Self::Soaking => "Soaking",
             Self::Serving => "Serving",
             Self::Pruning => "Pruning",
@@ -166,6 +169,17 @@ pub struct Dropped {
     pub names: Vec<String>,
 }
 
+/// What became of the rows of a predecessor's database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Reports that were imported.
+    pub objects: u64,
+    /// Rows that were left there.
+    pub left: u64,
+    /// The first of them, as `resource/namespace/name: why`.
+    pub left_names: Vec<String>,
+}
+
 /// The migration report, in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportSummary {
@@ -231,6 +245,8 @@ pub struct GroupStatus {
     pub prune_due: Option<Timestamp>,
     /// Writes that others made to etcd while the server was in charge, and that were dropped.
     pub dropped: Dropped,
+    /// What was imported from the database of a predecessor, once that is done.
+    pub imported: Option<Imported>,
     /// See [`ReportSummary`]; none before the first was written.
     pub report: Option<ReportSummary>,
     /// Workloads that were to be restarted, each with the last time.

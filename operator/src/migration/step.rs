@@ -31,6 +31,8 @@ pub enum StepName {
     SwitchOpen,
     /// 4f: stragglers looked for, side door closed.
     SwitchSettle,
+    /// Import the reports that only the database of a predecessor has.
+    ImportDatabase,
     /// The CA bundle or the Service of our APIServices changed.
     Refresh,
     /// The side door is closed (a step of its own where it was found open).
@@ -55,7 +57,7 @@ pub enum StepName {
 
 impl StepName {
     /// Every step, in order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Preflight,
         Self::Register,
         Self::Mirror,
@@ -67,6 +69,7 @@ impl StepName {
         Self::SwitchDrain,
         Self::SwitchOpen,
         Self::SwitchSettle,
+        Self::ImportDatabase,
         Self::Refresh,
         Self::CloseDoor,
         Self::Soak,
@@ -94,6 +97,7 @@ impl StepName {
             Self::SwitchDrain => "SwitchDrain",
             Self::SwitchOpen => "SwitchOpen",
             Self::SwitchSettle => "SwitchSettle",
+            Self::ImportDatabase => "ImportDatabase",
             Self::Refresh => "Refresh",
             Self::CloseDoor => "CloseDoor",
             Self::Soak => "Soak",
@@ -128,6 +132,9 @@ impl StepName {
             Self::SwitchDrain => "waiting for the end of the watches on the CRDs",
             Self::SwitchOpen => "opening the server for requests",
             Self::SwitchSettle => "looking for late writes to etcd",
+            Self::ImportDatabase => {
+                "served by the server; importing reports from the database of the other server"
+            }
             Self::Refresh => "bringing the APIServices up to date",
             Self::CloseDoor => "taking the additional version off the CRDs",
             Self::Soak => "watching the API as clients see it",
@@ -156,6 +163,7 @@ impl StepName {
             | Self::SwitchDrain
             | Self::SwitchOpen
             | Self::SwitchSettle => Phase::Switching,
+            Self::ImportDatabase => Phase::Importing,
             Self::Soak => Phase::Soaking,
             Self::Refresh | Self::CloseDoor => Phase::Serving,
             Self::Prune => Phase::Pruning,

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -37,6 +38,9 @@ pub struct Deps {
     pub stillness: Stillness,
     /// The operator's own namespace: its `ConfigMap` of notes lives there.
     pub namespace: String,
+    /// Where hosts of databases are, for an operator outside of the cluster; see
+    /// [`database::ConnectOptions::resolve`].
+    pub resolve: BTreeMap<String, SocketAddr>,
 }
 
 /// One per operator process.

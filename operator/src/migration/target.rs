@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::spec::WorkloadKind;
+use crds::v1alpha1::spec::{ExternalSpec, LocalReference, WorkloadKind};
+use database::parameters::key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde::{Deserialize, Serialize};
+
+use crate::database::{
+    external,
+    place::{Connection, Source},
+};
 
 /// The `ReportsServer` on whose behalf a group is moved; events are published about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +75,52 @@ impl Predecessor {
     #[must_use]
     pub fn service(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The PostgreSQL of an aggregated API server that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PredecessorDatabase {
+    /// Namespace of the Secrets that `connection` names.
+    pub namespace: String,
+    /// How it is reached.
+    pub connection: Connection,
+    /// Whose rows are meant: `cluster_id` of the tables, a UUID.
+    pub cluster_id: String,
+}
+
+impl PredecessorDatabase {
+    /// The rows of `cluster_id`, in the database that is reached with the keys of one Secret: those of
+    /// [`ExternalSpec::connection_secret_ref`]. A standby will do unless the Secret says otherwise.
+    #[must_use]
+    pub fn new(namespace: &str, secret: &str, cluster_id: &str) -> Self {
+        let mut connection = external::connection(&ExternalSpec {
+            connection_secret_ref: LocalReference {
+                name: secret.to_owned(),
+            },
+            ..ExternalSpec::default()
+        });
+        let any = (key::TARGET_SESSION_ATTRS, "any".to_owned());
+        connection.parameters.extend([any]);
+        Self {
+            namespace: namespace.to_owned(),
+            connection,
+            cluster_id: cluster_id.to_owned(),
+        }
+    }
+
+    /// The Secret as `namespace/name`.
+    #[must_use]
+    pub fn secret(&self) -> String {
+        let source = self.connection.sources.first();
+        let name = source.map(Source::name).unwrap_or_default();
+        format!("{}/{name}", self.namespace)
+    }
+
+    /// What tells this source of reports from another one.
+    #[must_use]
+    pub fn source(&self) -> String {
+        format!("secret {}, cluster {}", self.secret(), self.cluster_id)
     }
 }
 
@@ -197,6 +249,8 @@ pub struct GroupTarget {
     pub owner: ApiOwner,
     /// The server that may answer for the group now, where that is not the CRD.
     pub predecessor: Option<Predecessor>,
+    /// The database of a server that is gone, where reports are to be imported from it.
+    pub database: Option<PredecessorDatabase>,
     /// The Service of our server.
     pub service: ServiceRef,
     /// CA bundle (PEM) that the kube-aggregator verifies our server with.

@@ -47,7 +47,7 @@ pub struct MigrationStatus {
 
 /// Where a group stands. The forward path is
 /// `Pending → Preflight → Mirroring → Verifying → (DryRun) → (AwaitingApproval) → Switching →
-/// Soaking → Retaining → Pruning → Completed`, the way back `RollingBack → RolledBack`. The names are stable.
+/// (Importing) → Soaking → Retaining → Pruning → Completed`, the way back `RollingBack → RolledBack`. The names are stable.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum MigrationPhase {
@@ -66,6 +66,8 @@ pub enum MigrationPhase {
     AwaitingApproval,
     /// The APIService is handed over; `step` tells how far.
     Switching,
+    /// The server answers; reports that only the database of another server has are imported.
+    Importing,
     /// The server answers; its availability is watched, and etcd still has every copy.
     Soaking,
     /// The soak is over; the copies in etcd are kept until `migration.source.after` is over.
@@ -96,6 +98,7 @@ impl MigrationPhase {
             Self::DryRun => "DryRun",
             Self::AwaitingApproval => "AwaitingApproval",
             Self::Switching => "Switching",
+            Self::Importing => "Importing",
             Self::Soaking => "Soaking",
             Self::Retaining => "Retaining",
             Self::Pruning => "Pruning",
@@ -136,12 +139,13 @@ impl MigrationPhase {
             Self::DryRun => 6,
             Self::AwaitingApproval => 7,
             Self::Switching => 8,
-            Self::Soaking => 9,
-            Self::Pruning => 10,
-            Self::Retaining => 11,
-            Self::Completed => 12,
-            Self::RolledBack => 13,
-            Self::Idle => 14,
+            Self::Importing => 9,
+            Self::Soaking => 10,
+            Self::Pruning => 11,
+            Self::Retaining => 12,
+            Self::Completed => 13,
+            Self::RolledBack => 14,
+            Self::Idle => 15,
         }
     }
 }
@@ -198,6 +202,17 @@ pub struct GroupMigrationStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), inner(length(max = 600)))]
     pub dropped_names: Vec<String>,
+    /// Reports imported from the database of another server, once that is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<i64>,
+    /// Rows of that database that were left there: their namespace does not exist, or they are no
+    /// report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_imported: Option<i64>,
+    /// The first of them, as `resource/namespace/name: why`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(max = 1000)))]
+    pub not_imported_names: Vec<String>,
     /// When the group's migration started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crds::v1alpha1::spec::PredecessorSpec;
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Service, ServicePort, ServiceSpec},
     apimachinery::pkg::util::intstr::IntOrString,
@@ -19,7 +20,8 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
     groups.sort_unstable();
     let mut data = BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))]);
     let sources = spec.apis.iter().filter_map(|api| api.from.as_ref());
-    let predecessors: BTreeSet<String> = sources.map(|from| from.server.user()).collect();
+    let servers = sources.filter_map(|from| from.server.as_ref());
+    let predecessors: BTreeSet<String> = servers.map(PredecessorSpec::user).collect();
     if !predecessors.is_empty() {
         let users: Vec<String> = predecessors.into_iter().collect();
         data.insert(REFUSED_WRITERS_KEY.to_owned(), users.join(","));

@@ -26,6 +26,7 @@ pub fn phase(group: &GroupStatus) -> MigrationPhase {
         Phase::DryRun => MigrationPhase::DryRun,
         Phase::AwaitingApproval => MigrationPhase::AwaitingApproval,
         Phase::Switching => MigrationPhase::Switching,
+        Phase::Importing => MigrationPhase::Importing,
         Phase::Soaking => MigrationPhase::Soaking,
         Phase::Serving => MigrationPhase::Retaining,
         Phase::Pruning => MigrationPhase::Pruning,
@@ -176,6 +177,7 @@ fn entry(
         (!parts.is_empty()).then(|| count(parts.iter().sum()))
     };
     let message = words(group);
+    let imported = group.imported.as_ref();
     GroupMigrationStatus {
         group: group.group.clone(),
         phase,
@@ -207,6 +209,11 @@ fn entry(
         } else {
             group.dropped.names.clone()
         },
+        imported: imported.map(|imported| count(imported.objects)),
+        not_imported: imported.map(|imported| count(imported.left)),
+        not_imported_names: imported
+            .map(|imported| imported.left_names.clone())
+            .unwrap_or_default(),
         started_at: started.or_else(|| under_way.then(|| time(now))),
         switched_at: group.switched_at.map(time),
         held_milliseconds: group

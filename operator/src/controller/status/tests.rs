@@ -174,6 +174,7 @@ fn problem(stalled: bool) -> Problem {
 #[case::mirroring(Phase::Copying, ServedBy::Crd, "InProgress")]
 #[case::awaiting(Phase::AwaitingApproval, ServedBy::Crd, "InProgress")]
 #[case::switching(Phase::Switching, ServedBy::Server, "InProgress")]
+#[case::importing(Phase::Importing, ServedBy::Server, "InProgress")]
 #[case::soaking(Phase::Soaking, ServedBy::Server, "Current")]
 #[case::retaining(Phase::Serving, ServedBy::Server, "Current")]
 #[case::pruning(Phase::Pruning, ServedBy::Server, "Current")]

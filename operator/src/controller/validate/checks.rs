@@ -128,11 +128,32 @@ pub(super) fn groups(spec: &ReportsServerSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A group is taken over from another server than its own.
+/// The groups whose reports kyverno/reports-server keeps.
+const OF_PREDECESSORS: [&str; 3] = ["openreports.io", "reports.kyverno.io", "wgpolicyk8s.io"];
+
+/// A group is taken over from another server than its own, or from the database of one that has had
+/// it.
 pub(super) fn sources(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {
     for (index, api) in spec.apis.iter().enumerate() {
-        let Some(from) = api.from.as_ref().map(|from| &from.server) else {
-            continue;
+        let from = match api.from.as_ref().map(|from| (&from.server, &from.database)) {
+            None => continue,
+            Some((Some(server), None)) => server,
+            Some((None, Some(_))) if OF_PREDECESSORS.contains(&api.group.as_str()) => continue,
+            Some((None, Some(_))) => {
+                let message = format!(
+                    "spec.apis[{index}].from.database: kyverno/reports-server keeps no reports of \
+                     {}, but of {}; leave it out",
+                    api.group,
+                    OF_PREDECESSORS.join(", ")
+                );
+                return refuse(reasons::INVALID_SPEC, message);
+            }
+            // The CRD's rule says the same; a cluster may hold objects from before it.
+            Some((None, None) | (Some(_), Some(_))) => {
+                let message =
+                    format!("spec.apis[{index}].from: set exactly one of server and database");
+                return refuse(reasons::INVALID_SPEC, message);
+            }
         };
         if from.namespace == spec.target_namespace && from.name == names.server() {
             let message = format!(

@@ -105,6 +105,28 @@ fn report_groups_are_accepted(#[case] group: &str) {
 }
 
 #[rstest]
+#[case("wgpolicyk8s.io", json!({"database": {"connectionSecretRef": {"name": "s"}}}), None)]
+#[case("wgpolicyk8s.io", json!({"server": {"namespace": "n", "name": "s"}}), None)]
+#[case("kyverno.io", json!({"database": {"connectionSecretRef": {"name": "s"}}}), Some("spec.apis[0].from.database: "))]
+#[case("wgpolicyk8s.io", json!({}), Some("spec.apis[0].from: set exactly one"))]
+#[case("wgpolicyk8s.io", json!({"server": {"namespace": "n", "name": "s"}, "database": {"connectionSecretRef": {"name": "s"}}}), Some("spec.apis[0].from: set exactly one"))]
+#[case("wgpolicyk8s.io", json!({"server": {"namespace": "target", "name": "simple-server"}}), Some("spec.apis[0].from.server: "))]
+fn a_source_is_another_server_or_the_database_of_one(
+    #[case] group: &str,
+    #[case] from: Value,
+    #[case] refused: Option<&str>,
+) {
+    let mut spec = apis(group);
+    spec["apis"][0]["from"] = from;
+    let refusal = try_validate(spec).err();
+    let message = refusal.map(|refusal| refusal.message);
+    match refused {
+        None => assert_eq!(message, None),
+        Some(start) => assert!(message.is_some_and(|m| m.starts_with(start)), "{start}"),
+    }
+}
+
+#[rstest]
 #[case(json!({"caValidity": "3h", "certValidity": "2h"}), "spec.tls.operator.caValidity")]
 #[case(json!({"certValidity": "2h", "renewBefore": "2h"}), "spec.tls.operator.renewBefore")]
 fn lifetimes_that_leave_no_time_are_refused(#[case] lifetimes: Value, #[case] field: &str) {

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-pub use verdict::{Usable, Verdict};
+pub use verdict::{Usable, Verdict, reason};
 
 use super::metrics::Metrics;
 

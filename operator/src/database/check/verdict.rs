@@ -74,8 +74,9 @@ impl Verdict {
     }
 }
 
-/// The reason of the condition.
-fn reason(diagnosis: Diagnosis) -> &'static str {
+/// The reason of a condition.
+#[must_use]
+pub fn reason(diagnosis: Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::WrongPassword => reasons::WRONG_PASSWORD,
         Diagnosis::MissingDatabase => reasons::DATABASE_MISSING,

@@ -287,7 +287,7 @@ impl Operator {
                 gate(Closed),
             ],
             Action::Release => vec![Small::ApiService(false), Small::Confirm, gate(Closed)],
-            Action::Register | Action::Retake | Action::Refresh => {
+            Action::Register | Action::Retake | Action::Refresh | Action::ImportDatabase => {
                 unreachable!("nobody in the model brings {action:?} about")
             }
         };

@@ -14,9 +14,9 @@ use super::*;
 use crate::{
     apiservice::Holder,
     migration::{
-        door,
+        door, import,
         observed::{Crd, Notes, Resource, Version},
-        target::{OnFailure, Predecessor, ServiceRef, Settings},
+        target::{OnFailure, Predecessor, PredecessorDatabase, ServiceRef, Settings},
     },
 };
 
@@ -27,6 +27,7 @@ pub(in crate::migration) fn target() -> GroupTarget {
         group: GROUP.into(),
         owner: ApiOwner::Server,
         predecessor: None,
+        database: None,
         service: ServiceRef {
             namespace: "reports".into(),
             name: "s".into(),
@@ -793,4 +794,52 @@ fn a_way_back_leads_to_the_crds_or_to_the_predecessor_that_was_not_left() {
         panic!("nothing is to be done");
     };
     assert_eq!(message, format!("served by {PREDECESSOR}"));
+}
+
+/// Served, with a database that reports are to be imported from.
+fn with_database(since_seconds: i64) -> (Observed, GroupTarget) {
+    let target = GroupTarget {
+        database: Some(PredecessorDatabase::new("ns", "secret", "cluster")),
+        ..target()
+    };
+    (served(since_seconds), target)
+}
+
+#[test]
+fn what_a_predecessors_database_has_is_imported_between_settle_and_soak() {
+    let (mut o, t) = with_database(10_000);
+    o.resources[0].stored.status.settled = false;
+    assert_eq!(action(&o, &t), Action::Settle);
+    o.resources[0].stored.status.settled = true;
+    // However long ago the switch was: nothing is pruned before.
+    assert_eq!(action(&o, &t), Action::ImportDatabase);
+    let database = t.database.clone().unwrap();
+    let mut note = import::Note::resume(None, &database);
+    o.import = Some(note.clone());
+    assert_eq!(action(&o, &t), Action::ImportDatabase, "cut off");
+    note.finish(o.now);
+    o.import = Some(note);
+    assert_eq!(action(&o, &t), Action::Prune);
+    // Another database has other reports.
+    let mut other = t.clone();
+    other.database = Some(PredecessorDatabase::new("ns", "other", "cluster"));
+    assert_eq!(action(&o, &other), Action::ImportDatabase);
+}
+
+#[test]
+fn a_group_without_crds_imports_once_it_is_registered_and_one_that_goes_back_does_not() {
+    let (mut o, mut t) = with_database(0);
+    for resource in &mut o.resources {
+        resource.crd = None;
+    }
+    assert_eq!(action(&o, &t), Action::ImportDatabase);
+    o.control_available = false;
+    assert_eq!(problem(&o, &t).reason, reasons::CONTROL_API_UNAVAILABLE);
+    let (o, _) = with_database(0);
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&o, &t), Action::Back);
+    // Before the switch it has no meaning.
+    t.owner = ApiOwner::Server;
+    let o = observed(Holder::Crd, GateState::Closed, false);
+    assert_eq!(action(&o, &t), Action::Mirror);
 }

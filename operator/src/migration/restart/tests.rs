@@ -166,6 +166,7 @@ fn process(fake: &Shared, restart: &[&str]) -> Cx {
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         stillness: Stillness::default(),
         namespace: "operator".to_owned(),
+        resolve: BTreeMap::new(),
     };
     let mut target = states::target();
     target.settings.restart = restart.iter().copied().map(workload).collect();

@@ -1,6 +1,6 @@
 //! Report APIs are taken over from the incumbent, kyverno/reports-server, on a control plane with two
-//! kube-apiservers, while clients write through both. Where its source is not present, these tests
-//! are skipped and say so.
+//! kube-apiservers, while clients write through both; or from its database when it is gone. Where its
+//! source is not present, these tests are skipped and say so.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,6 +8,8 @@
     clippy::panic,
     reason = "as in unit tests; helpers too"
 )]
+
+mod database;
 
 use std::{collections::BTreeSet, time::Duration};
 
