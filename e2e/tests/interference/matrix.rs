@@ -51,7 +51,7 @@ async fn nothing_that_others_do_in_any_step_loses_a_report() {
     let mut failed = BTreeMap::new();
     for case in &cases {
         let begun = std::time::Instant::now();
-        let result = run(&mut ground, *case).await;
+        let result = Box::pin(run(&mut ground, *case)).await;
         let how = if result.is_ok() { "well" } else { "failed" };
         println!("{case}: {how} after {:?}", begun.elapsed());
         if let Err(error) = result {
@@ -77,7 +77,7 @@ async fn run(ground: &mut Ground, case: Case) -> anyhow::Result<()> {
     let mut expected = ground.contents().await?;
     let writer = Writer::start(ground);
     ground.die(case.step, case.back, user).await?;
-    let mut meddling = Meddling::begin(ground, case, &mut expected).await?;
+    let mut meddling = Box::pin(Meddling::begin(ground, case, &mut expected)).await?;
     let migration = ground.migrate(None, case.back, user)?;
     meddling.end_soon(ground, &migration).await;
     if stalls(&migration, case.stall()).await? {
@@ -100,7 +100,7 @@ async fn run(ground: &mut Ground, case: Case) -> anyhow::Result<()> {
             written.check(ground).await.context("back again")?;
         }
     }
-    ground.tidy().await?;
+    Box::pin(ground.tidy()).await?;
     let gained = |(_, (_, name)): &(ReportKind, (String, String))| name == "gained";
     for (_, (namespace, name)) in expected.into_keys().filter(gained) {
         let reports = ground.reports(&ground.admin, &namespace);
