@@ -1,14 +1,21 @@
 //! The incumbent is gone, and its PostgreSQL is not: reports that only the database has are imported,
 //! once, whatever dies on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use e2e::incumbent::{Key, key};
+use e2e::{
+    cluster::Signal,
+    incumbent::{Key, NAME, Objects, api_services, key, kinds, leads_to, list},
+    reports::ReportKind,
+    takeover::GROUPS,
+};
 use http::{Method, Request, header};
-use kube::api::DeleteParams;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, api::DeleteParams};
+use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{BEFORE, Ground, LIMIT, LOOK, nothing};
 
 /// Two groups are moved at the same time; the first that comes to it dies, and the other with it.
 const FAULTS: &str = "before:ImportDatabase,within:ImportDatabase";
@@ -47,8 +54,12 @@ async fn reports_of_an_incumbent_that_is_gone_are_imported_from_its_database(#[c
     let _server = ground.processes.serve().unwrap();
     ground.processes.register().await.unwrap();
     let file = ground.processes.file("database.json");
-    std::fs::write(&file, json!(ground.incumbent.connection()).to_string()).unwrap();
     let flags = ["--from-database", file.as_str(), "--page-size", PAGE];
+    let mut elsewhere = ground.incumbent.connection();
+    elsewhere.insert("dbname", "elsewhere".to_owned());
+    std::fs::write(&file, json!(elsewhere).to_string()).unwrap();
+    waits(&ground, "waits", &flags).await;
+    std::fs::write(&file, json!(ground.incumbent.connection()).to_string()).unwrap();
     dies(&ground, "before", &flags).await;
     before(&ground, &mut wanted).await;
     dies(&ground, "within", &flags).await;
@@ -158,6 +169,29 @@ async fn strangers(ground: &Ground) {
     );
     let all = [nowhere, misnamed, other].join("\n");
     ground.incumbent.execute(&all).await.unwrap();
+}
+
+/// A migration that cannot have the database: the groups are served meanwhile, and it says what is
+/// missing.
+async fn waits(ground: &Ground, name: &str, flags: &[&str]) {
+    let migration = ground.processes.migrate(name, None, flags).unwrap();
+    let log = || std::fs::read_to_string(migration.process.log()).unwrap_or_default();
+    let of_group = |line: &str, group: &str| {
+        line.starts_with(group)
+            && line.contains("Importing ImportDatabase DatabaseMissing (stalled)")
+    };
+    let says = |group: &str| log().lines().any(|line| of_group(line, group));
+    let told = async {
+        while !GROUPS.iter().all(|group| says(group)) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let told = tokio::time::timeout(LIMIT, told).await;
+    assert!(told.is_ok(), "{}", log());
+    assert!(ground.is_ours().await);
+    assert_eq!(served(ground).await.len(), kinds().count());
+    migration.process.signal(Signal::Kill).unwrap();
+    migration.ended(LIMIT).await.unwrap();
 }
 
 /// A migration that comes to a fault point.
