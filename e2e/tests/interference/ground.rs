@@ -253,11 +253,6 @@ impl Ground {
             .collect())
     }
 
-    /// Reports of a kind in a namespace, in the version that clients use.
-    pub fn reports(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(client.clone(), namespace, &KIND.api_resource())
-    }
-
     /// A report that nobody has written yet.
     pub fn report(&self, namespace: &str, name: &str) -> DynamicObject {
         let owner = Owner {
@@ -279,7 +274,7 @@ impl Ground {
             .await?;
         for number in 0..3 {
             let report = self.report(name, &format!("doomed-{number}"));
-            let reports = self.reports(&self.admin, name);
+            let reports = reports(&self.admin, name);
             reports.create(&PostParams::default(), &report).await?;
         }
         Ok(())
@@ -321,11 +316,11 @@ impl Ground {
     /// moment.
     async fn restock(&self) -> kube::Result<()> {
         let (all, none) = (ListParams::default(), DeleteParams::default());
-        let written = self.reports(&self.admin, &format!("{NAMESPACE}-00"));
+        let written = reports(&self.admin, &format!("{NAMESPACE}-00"));
         written.delete_collection(&none, &all).await?;
         for report in &self.stock {
             let namespace = report.metadata.namespace.as_deref().unwrap_or_default();
-            let reports = self.reports(&self.admin, namespace);
+            let reports = reports(&self.admin, namespace);
             let mut report = report.clone();
             let meta = &mut report.metadata;
             (meta.uid, meta.resource_version, meta.managed_fields) = (None, None, None);
@@ -345,4 +340,9 @@ pub async fn ended(migration: &Migration) -> anyhow::Result<Ended> {
         bail!("{} ended {}: {}", migration.name, ended.how, ended.log);
     }
     Ok(ended)
+}
+
+/// Reports of a namespace, in the version that clients use.
+pub fn reports(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &KIND.api_resource())
 }

@@ -10,7 +10,7 @@ use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 
 use crate::{
     case::{Case, Interference, Stall},
-    ground::{Contents, Ground, SOON, ended},
+    ground::{Contents, Ground, SOON, ended, reports},
     meddle::{DOOMED, Meddling},
     rights,
     writer::Writer,
@@ -103,7 +103,7 @@ async fn run(ground: &mut Ground, case: Case) -> anyhow::Result<()> {
     Box::pin(ground.tidy()).await?;
     let gained = |(_, (_, name)): &(ReportKind, (String, String))| name == "gained";
     for (_, (namespace, name)) in expected.into_keys().filter(gained) {
-        let reports = ground.reports(&ground.admin, &namespace);
+        let reports = reports(&ground.admin, &namespace);
         reports
             .delete(&name, &kube::api::DeleteParams::default())
             .await?;

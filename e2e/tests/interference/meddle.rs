@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     API_SERVICE, PAUSE, applied,
     case::{Case, Interference},
-    ground::{Contents, Ground, KIND, SOON},
+    ground::{Contents, Ground, KIND, SOON, reports},
     rights,
 };
 
@@ -239,7 +239,7 @@ fn changed(mut spec: CustomResourceDefinitionSpec) -> CustomResourceDefinitionSp
 
 /// Whoever serves keeps the property that the schema has gained.
 async fn keeps_property(ground: &Ground) -> anyhow::Result<()> {
-    let reports = ground.reports(&ground.other, "writer-00");
+    let reports = reports(&ground.other, "writer-00");
     let mut report = ground.report("writer-00", "noted");
     report.data[PROPERTY] = json!("kept");
     let kept = async {

@@ -34,8 +34,10 @@ pub async fn grant(admin: &Client, but: Option<&[(&str, &str)]>) -> anyhow::Resu
     let params = PatchParams::apply("test").force();
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": USER}, "rules": rules});
-    let roles: Api<ClusterRole> = Api::all(admin.clone());
-    roles.patch(USER, &params, &Patch::Apply(role)).await?;
+    let cluster_roles: Api<ClusterRole> = Api::all(admin.clone());
+    cluster_roles
+        .patch(USER, &params, &Patch::Apply(role))
+        .await?;
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding", "metadata": {"name": USER},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER},

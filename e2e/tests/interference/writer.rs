@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::ground::{Ground, KIND};
+use crate::ground::{Ground, KIND, reports};
 
 /// Where it writes; a number follows.
 pub const NAMESPACE: &str = "writer";
@@ -48,7 +48,7 @@ impl Writer {
     /// Begins to create, change and delete reports.
     pub fn start(ground: &Ground) -> Self {
         let namespace = format!("{NAMESPACE}-00");
-        let reports = ground.reports(&ground.other, &namespace);
+        let reports = reports(&ground.other, &namespace);
         let template = ground.report(&namespace, "");
         let end = CancellationToken::new();
         let task = tokio::spawn(write(reports, template, end.clone()));

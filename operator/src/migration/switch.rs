@@ -57,6 +57,10 @@ const INDIRECT_CONFIRMATIONS: u32 = 20;
 /// See [`INDIRECT_CONFIRMATIONS`].
 const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 
+/// Why watches are lost where the switch is given up after the drain.
+const TAKEN_AWAY: &str =
+    "an APIService was taken away after the watches on the CRDs had been ended";
+
 /// Why a switch did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
@@ -78,6 +82,12 @@ pub enum SwitchError {
     /// A mirror is not following right now.
     #[error("the watch on {0} is being resumed; the switch waits for it")]
     NotFollowing(String),
+    /// Somebody has led the clients back to the CRDs.
+    #[error(
+        "an APIService was taken away from the server while requests were held; the group stays \
+         with the CRDs, and the switch is tried again"
+    )]
+    TakenAway,
     /// Our server does not answer everywhere.
     #[error(
         "after {} s the server does not answer for {version} at the kube-apiserver {endpoint}; \
@@ -165,6 +175,13 @@ pub async fn run(
     }
     if drained.lost {
         recover::recover(cx, o, &endpoints).await?;
+    }
+    if from == SwitchFrom::Hold && !acts::are_ours(cx, o.versions.iter()).await? {
+        // Clients write to the CRDs, past the mirrors, and the server has taken no write yet.
+        restart::lost(cx, Side::Server, TAKEN_AWAY).await;
+        undo_unopened(cx, o).await?;
+        live.running.clear();
+        return Err(SwitchError::TakenAway);
     }
     cx.step(
         StepName::SwitchOpen,
