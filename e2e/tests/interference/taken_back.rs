@@ -29,6 +29,17 @@ fn is_ours(service: Option<&APIService>) -> bool {
     spec.is_some_and(|spec| spec.service.is_some())
 }
 
+/// Deletes the APIService; gives how long it took until it was ours again.
+async fn delete(client: &Client) -> Duration {
+    let services: Api<APIService> = Api::all(client.clone());
+    let gone = Instant::now();
+    let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
+    deleted.unwrap();
+    let ours = await_condition(services, API_SERVICE, is_ours);
+    tokio::time::timeout(LIMIT, ours).await.unwrap().unwrap();
+    gone.elapsed()
+}
+
 /// The reports of a namespace, and one to write there.
 fn reports(processes: &Processes, client: &Client) -> (Api<DynamicObject>, Value) {
     let kind = ReportKind::PolicyReport;
@@ -85,17 +96,11 @@ async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_i
         .unwrap();
     serving.says(&["Soak"]).await.unwrap();
     let client = processes.cluster.client().await.unwrap();
-    let services: Api<APIService> = Api::all(client.clone());
     let (reports, template) = reports(&processes, &client);
     let (end, ended) = tokio::sync::watch::channel(false);
     let writing = create_until(&reports, &template, &ended);
     let meddling = async {
-        let gone = Instant::now();
-        let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
-        deleted.unwrap();
-        let ours = await_condition(services.clone(), API_SERVICE, is_ours);
-        tokio::time::timeout(LIMIT, ours).await.unwrap().unwrap();
-        let away = gone.elapsed();
+        let away = delete(&client).await;
         // What was written to etcd meanwhile has come to the server when the group is settled.
         let settled = await_settled(&client);
         tokio::time::timeout(LIMIT, settled).await.unwrap();
@@ -125,19 +130,13 @@ async fn an_api_service_that_is_deleted_on_the_way_has_it_gone_anew(
         assert!(there.done, "{}", there.log);
     }
     let client = processes.cluster.client().await.unwrap();
-    let services: Api<APIService> = Api::all(client.clone());
     let (reports, template) = reports(&processes, &client);
     let (end, ended) = tokio::sync::watch::channel(false);
     let writing = create_until(&reports, &template, &ended);
     let meddling = async {
         let way = processes.migrate("way", None, flags).unwrap();
         way.says(&["step started", step]).await.unwrap();
-        let gone = Instant::now();
-        let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
-        deleted.unwrap();
-        let ours = await_condition(services.clone(), API_SERVICE, is_ours);
-        tokio::time::timeout(LIMIT, ours).await.unwrap().unwrap();
-        let away = gone.elapsed();
+        let away = delete(&client).await;
         let way = way.ended(LIMIT).await.unwrap();
         assert!(way.done, "{}", way.log);
         assert!(way.log.contains(says), "{}", way.log);

@@ -17,7 +17,7 @@ use super::{
     import::{self, ImportError},
     live::{Live, LiveError},
     mirror, notes,
-    observed::{Observed, Resource},
+    observed::Observed,
     plan::{Action, SwitchFrom},
     predecessor,
     prune::{self, PruneError},
@@ -237,7 +237,7 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
         Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
         Action::Back => match back::run(cx, o).boxed().await {
             // The next look is at once: each moment both sides take writes.
-            Err(error @ BackError::Taken { .. }) => begin_anew(cx, &error),
+            Err(error @ BackError::TakenAway) => begin_anew(cx, &error),
             done => done?,
         },
         Action::Release => {
@@ -273,9 +273,10 @@ pub fn is_interruptible(action: Action) -> bool {
 
 /// A way back that somebody has got ahead of.
 fn begin_anew(cx: &Cx, error: &BackError) {
-    let note = error.to_string();
     tracing::warn!(group = cx.target.group, %error, "the way back begins anew");
-    cx.journal.retry(cx.report.status().step, &note);
+    cx.journal
+        .retry(cx.report.status().step, &error.to_string());
+    let note = format!("{}: {error}", cx.target.group);
     cx.event(EventType::Warning, reasons::ROLLING_BACK, &note);
 }
 
@@ -292,8 +293,7 @@ async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let revision = revisions::newest(&endpoints).await?;
     if !o.any_ours() {
         // Copied from a CRD that was deleted since, and its reports with it.
-        let is_copy = |r: &&Resource| r.gate() == GateState::Closed && r.stored.status.objects > 0;
-        for resource in o.resources.iter().filter(is_copy) {
+        for resource in o.resources.iter().filter(|r| r.is_copy()) {
             mirror::reset(&cx.control, resource.name(), None).await?;
         }
     }

@@ -114,13 +114,10 @@ pub enum BackError {
     Cut,
     /// Somebody has taken an APIService away from our server, and the CRD answers too early.
     #[error(
-        "{group}: an APIService was taken away from the server while the way back was under way; \
+        "an APIService was taken away from the server while the way back was under way; \
          the server is put in charge again, and the way back begins anew"
     )]
-    Taken {
-        /// The API group.
-        group: String,
-    },
+    TakenAway,
     /// The CRD does not answer at a kube-apiserver.
     #[error(
         "after {} s the kube-apiserver {endpoint} does not answer {path} from the CRD; look at \
@@ -168,10 +165,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     // What clients write to the CRD before its time would be overwritten.
     let written = tokio::select! {
         written = back.write() => written?,
-        () = acts::taken_away(cx, o) => {
-            let group = cx.target.group.clone();
-            return Err(BackError::Taken { group });
-        }
+        () = acts::taken_away(cx, o) => return Err(BackError::TakenAway),
     };
     let (still, held) = written;
     release(cx, o, &endpoints).await?;
@@ -385,8 +379,7 @@ impl<'a> Back<'a> {
             return Err(BackError::CrdChanged { crd });
         }
         if !acts::are_ours(cx, o.ours()).await? {
-            let group = cx.target.group.clone();
-            return Err(BackError::Taken { group });
+            return Err(BackError::TakenAway);
         }
         Ok(())
     }

@@ -124,6 +124,12 @@ impl Resource {
         self.stored.status.gate
     }
 
+    /// Whether the server has objects of it that it does not serve: copies.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        self.gate() == GateState::Closed && self.stored.status.objects > 0
+    }
+
     /// Whether its gate is not open but was, so that it is only to be opened again: there is nothing
     /// in etcd that the server would still have to copy.
     #[must_use]
@@ -258,10 +264,8 @@ impl Observed {
     /// does not serve.
     pub fn leftovers(&self) -> impl Iterator<Item = &Resource> {
         let copied = self.predecessor.is_none() && self.has_crds();
-        self.resources.iter().filter(move |r| {
-            let is_copy = r.gate() == GateState::Closed && r.stored.status.objects > 0;
-            copied && r.crd.is_none() && is_copy
-        })
+        let resources = self.resources.iter();
+        resources.filter(move |r| copied && r.crd.is_none() && r.is_copy())
     }
 
     /// Whether every version is ours; false when there is none.

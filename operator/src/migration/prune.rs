@@ -103,8 +103,8 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
     Ok(pruned)
 }
 
-/// Writes down that the copies are deleted. What changes in the cluster ends a prune that is under
-/// way, and this is such a change: it comes last, and the door is closed by a step of its own.
+/// Writes down that the copies are deleted; it comes after everything that is told of the prune. The
+/// door is closed by a step of its own, which is not given up half-way.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -201,7 +201,7 @@ async fn one(
         cx.deps
             .metrics
             .prune_concurrency(&cx.target.group, throttle.limit());
-        forget(cx, resource, &gone).await?;
+        forget(cx, resource, VERSION, &gone).await?;
         progress.gone(cx, resource, gone.len() as u64);
         if let Some(error) = failed {
             return Err(error);
@@ -283,8 +283,17 @@ async fn delete(
     }
 }
 
-/// Tells the server that copies are gone.
-async fn forget(cx: &Cx, resource: &Resource, gone: &[&DigestItem]) -> Result<(), WireError> {
+/// Has the server forget the marks of imports, whose objects have this `version` of the API: the
+/// copies are gone, or never were.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn forget(
+    cx: &Cx,
+    resource: &Resource,
+    version: &str,
+    gone: &[&DigestItem],
+) -> Result<(), WireError> {
     for part in gone.chunks(MAX_IMPORT_ITEMS) {
         let items = part.iter().map(|copy| {
             let known = Identity {
@@ -295,7 +304,7 @@ async fn forget(cx: &Cx, resource: &Resource, gone: &[&DigestItem]) -> Result<()
                 uid: copy.uid.clone(),
                 version: copy.resource_version.parse().unwrap_or_default(),
             };
-            let object = acts::metadata_only(cx, resource, VERSION, &known);
+            let object = acts::metadata_only(cx, resource, version, &known);
             ImportItem {
                 type_: ImportType::Object,
                 object,

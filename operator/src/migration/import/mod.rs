@@ -29,12 +29,12 @@ use kube::runtime::events::EventType;
 use serde_json::Value;
 
 use super::{
-    acts,
     control::retry,
     cx::Cx,
     notes,
     observed::{Observed, Resource},
-    pages::{Identity, Key},
+    pages::Key,
+    prune,
     recover::batch,
     step::StepName,
     target::PredecessorDatabase,
@@ -198,27 +198,12 @@ fn key_of(object: &Value) -> Key {
 async fn forget(cx: &Cx, resource: &Resource) -> Result<(), ImportError> {
     let name = resource.name();
     let (marks, _) = cx.control.digest(name, DigestSet::Imported).await?;
-    let ours: Vec<DigestItem> = marks.into_iter().filter(is_ours).collect();
+    let ours: Vec<&DigestItem> = marks.iter().filter(|mark| is_ours(mark)).collect();
     let versions = &resource.stored.status.versions;
     let version = versions.first().map(String::as_str).unwrap_or_default();
     for part in ours.chunks(MAX_IMPORT_ITEMS) {
-        let items = part.iter().map(|mark| {
-            let known = Identity {
-                key: Key {
-                    namespace: mark.namespace.clone(),
-                    name: mark.name.clone(),
-                },
-                uid: mark.uid.clone(),
-                version: MARK,
-            };
-            ImportItem {
-                type_: ImportType::Object,
-                object: acts::metadata_only(cx, resource, version, &known),
-            }
-        });
-        let one = batch(ImportMode::Pruned, items.collect());
         cx.pacer.turn().await;
-        retry(PATIENCE, || cx.control.import(name, &one)).await?;
+        prune::forget(cx, resource, version, part).await?;
     }
     Ok(())
 }
