@@ -231,7 +231,7 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
             }
         }
         Action::CloseDoor => cx.step(step, door_io::close(cx, o)).boxed().await?,
-        Action::Refresh => cx.step(step, acts::refresh(cx, o)).boxed().await?,
+        Action::Refresh => cx.step(step, refresh(cx, o)).boxed().await?,
         Action::Soak => soak(cx, o).boxed().await?,
         Action::Prune => prune(cx, o).boxed().await?,
         Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
@@ -320,6 +320,21 @@ async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     acts::set_gates(cx, &o.resources, GateState::Open, Some(false)).await?;
     let now = Timestamp::now().to_string();
     acts::take_over(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    Ok(())
+}
+
+/// The time of the switch is told anew where the clock was set back since.
+async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    acts::refresh(cx, o).await?;
+    if o.is_dated_ahead() {
+        let now = o.now.to_string();
+        tracing::warn!(
+            group = cx.target.group,
+            now,
+            "the clock was set back: the switch counts from now"
+        );
+        acts::annotate(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    }
     Ok(())
 }
 

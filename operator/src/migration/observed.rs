@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crds::control::{GateState, StoredResource};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
@@ -17,6 +17,9 @@ use super::{
     target::{GroupTarget, SourcePolicy},
 };
 use crate::apiservice::Holder;
+
+/// By how much clocks may differ.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// A CRD of the group and what matters about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -313,6 +316,14 @@ impl Observed {
             GateState::Held => r.stored.status.opened && !r.stored.status.released,
             GateState::Closed => false,
         })
+    }
+
+    /// Whether the switch is told to have been later than now: the clock was set back, and whatever
+    /// follows the switch by some time would be late by as much.
+    #[must_use]
+    pub fn is_dated_ahead(&self) -> bool {
+        let latest = self.now.checked_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX);
+        self.notes.switched_at.is_some_and(|at| at > latest)
     }
 
     /// Whether etcd has everything of some resource, so that its way leads to the CRD only.

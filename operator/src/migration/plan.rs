@@ -238,7 +238,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
             (false, true) => Action::Switch(SwitchFrom::Confirm),
         });
     }
-    if o.versions.iter().any(|v| v.outdated) {
+    if o.versions.iter().any(|v| v.outdated) || o.is_dated_ahead() {
         return Decision::Run(Action::Refresh);
     }
     if o.resources.iter().any(|r| !r.stored.status.settled) {

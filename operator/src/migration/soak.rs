@@ -36,15 +36,18 @@ pub fn end(since: Timestamp, settings: &Settings) -> Timestamp {
     plan::after(since, settings.drain_window + settings.soak)
 }
 
-/// Looks until `until`, and on until a look is good.
+/// Looks until `until`, and on until a look is good. What is left is measured once: a clock that is set
+/// meanwhile makes it neither longer nor shorter.
 ///
 /// # Errors
 /// [`Breach`] as soon as there is one.
 pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> {
     let mut failing = None::<Instant>;
+    let left = Duration::try_from(until.duration_since(o.now)).unwrap_or_default();
+    let begun = Instant::now();
     loop {
         match look(cx, o).await {
-            Ok(()) if Timestamp::now() >= until => return Ok(()),
+            Ok(()) if begun.elapsed() >= left => return Ok(()),
             Ok(()) => failing = None,
             Err(why) => {
                 let since = *failing.get_or_insert_with(Instant::now);
