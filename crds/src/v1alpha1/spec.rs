@@ -82,8 +82,9 @@ pub struct ReportsServerSpec {
         .message("targetNamespace is immutable: create another ReportsServer to move"))]
     pub target_namespace: String,
 
-    /// Leaves everything as it is while true: children are kept and not changed, a migration
-    /// pauses before its next step, status is still written.
+    /// Leaves everything as it is while true: children are kept and not changed, nothing new of a
+    /// migration is begun, status is still written. A switch or a way back that is under way is
+    /// brought to its end first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 

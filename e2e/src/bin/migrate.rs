@@ -258,6 +258,7 @@ fn target(
         server_ready: true,
         control_available: true,
         persistent: true,
+        suspended: false,
         settings: Settings {
             page_size: args.page_size,
             dry_run: args.dry_run,

@@ -94,6 +94,7 @@ pub async fn targets(
         server_ready,
         control_available,
         persistent: effective.ephemeral.is_none(),
+        suspended: false,
         settings: Settings {
             page_size: effective.page_size,
             max_requests_per_second: Some(effective.max_requests_per_second),

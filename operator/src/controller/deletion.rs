@@ -7,7 +7,7 @@ use kube::{ResourceExt, runtime::controller::Action};
 use tracing::info;
 
 use super::{
-    Context, Error, apply, build, cleanup, control_api_name, dereference, finalizer, forward,
+    Context, Error, apply, build, cleanup, dereference, finalizer, forward, is_control_available,
     moving::{self, Attended},
     owner, postgres, registered, report,
     status::State,
@@ -30,7 +30,7 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     };
     match plan {
         cleanup::Plan::Restore(restore) => {
-            let control = control_available(ctx);
+            let control = is_control_available(ctx);
             let targets =
                 cleanup::targets(&ctx.client, object, &restore, &registered, control).await;
             ctx.supervisor.ensure(&owner(object), targets);
@@ -132,11 +132,4 @@ async fn keep(
     let managed = spec.managed();
     let stopped = managed.is_some_and(|managed| managed.present.stopped);
     Ok(Ok(if stopped { Kept::Stopped } else { Kept::Whole }))
-}
-
-fn control_available(ctx: &Context) -> bool {
-    let found = ctx
-        .api_services
-        .find(|object| object.name_any() == control_api_name());
-    found.is_some_and(|object| crate::apiservice::is_available(&object))
 }

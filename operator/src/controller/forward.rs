@@ -11,8 +11,7 @@ use kube::{Client, Resource};
 use tracing::info;
 
 use super::{
-    Context, Error, RESYNC,
-    apply::{self, Applied},
+    Context, Error, RESYNC, apply,
     build::{self, Kept},
     dereference, finalizer,
     moving::{self, Attended},
@@ -84,7 +83,12 @@ pub async fn carry_out(
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
     // The finalizer comes before the first group is touched, and goes after the last is back.
-    let targets = targets(spec, &applied, &certs.material.bundle());
+    let server = Serving {
+        ready: workload::is_serving(&applied.deployment),
+        control_available: crate::apiservice::is_available(&applied.control_api),
+        ca_bundle: certs.material.bundle().into_bytes(),
+    };
+    let targets = targets(spec, &server, false);
     let held = targets
         .iter()
         .any(|target| target.owner == migration::ApiOwner::Server)
@@ -169,10 +173,19 @@ async fn sweep(
     Ok(())
 }
 
+/// The server as the migrations find it.
+pub struct Serving {
+    /// Whether its Deployment serves.
+    pub ready: bool,
+    /// Whether its control API is Available.
+    pub control_available: bool,
+    /// What its certificate is verified with (PEM).
+    pub ca_bundle: Vec<u8>,
+}
+
 /// What each group of the specification should reach.
-fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTarget> {
-    let server_ready = workload::is_serving(&applied.deployment);
-    let control_available = crate::apiservice::is_available(&applied.control_api);
+#[must_use]
+pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<GroupTarget> {
     let target = |api: &ApiSpec| GroupTarget {
         group: api.group.clone(),
         owner: match api.owner {
@@ -182,10 +195,11 @@ fn targets(spec: &Validated, applied: &Applied, ca_bundle: &str) -> Vec<GroupTar
         predecessor: predecessor(api),
         database: predecessor_database(spec, api),
         service: dereference::service_ref(&spec.namespace, spec.names.server()),
-        ca_bundle: ca_bundle.as_bytes().to_vec(),
-        server_ready,
-        control_available,
+        ca_bundle: server.ca_bundle.clone(),
+        server_ready: server.ready,
+        control_available: server.control_available,
         persistent: spec.home().is_persistent(),
+        suspended,
         settings: spec.migration.clone(),
     };
     spec.apis.iter().map(target).collect()

@@ -30,7 +30,10 @@ use std::{
     time::Duration,
 };
 
-use crds::v1alpha1::{ReportsServer, reasons, status::BackupResult};
+use crds::v1alpha1::{
+    ReportsServer, reasons,
+    status::{BackupResult, MigrationPhase},
+};
 use jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
@@ -43,6 +46,7 @@ use tracing::warn;
 
 use self::{
     dereference::Registered,
+    forward::Serving,
     status::{State, Written},
     validate::{Claim, Facts},
     watches::Watches,
@@ -51,7 +55,7 @@ use crate::{
     database::check::Checks,
     events,
     metrics::Metrics,
-    migration::{Owner, Phase, Supervisor},
+    migration::{GroupStatus, Owner, Phase, Supervisor},
 };
 
 #[cfg(test)]
@@ -63,6 +67,8 @@ pub use validate::Validated;
 
 /// A complete look even when nothing seems to have changed.
 const RESYNC: Duration = Duration::from_mins(5);
+/// How often a suspended switch is looked at until it has come to its end.
+const FINISHING: Duration = Duration::from_secs(5);
 
 /// What reconciliations share.
 pub struct Context {
@@ -164,26 +170,62 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
     };
     // Between two steps of an upgrade there is no database: it is brought to its end first.
     if object.spec.suspend == Some(true) && !upgrade::has_stopped(&ctx.client, &spec).await? {
-        return suspend(object, ctx).await;
+        return suspend(object, &spec, ctx).await;
     }
     Box::pin(forward::carry_out(object, &spec, ctx))
         .await
         .map(Action::requeue)
 }
 
-/// Leaves everything as it is. A switch under way is brought to its end first: between two of its
-/// steps requests are held.
-async fn suspend(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
-    let name = object.name_any();
-    let groups = ctx.supervisor.status(&name);
-    let finishing = groups
-        .iter()
-        .any(|group| matches!(group.phase, Phase::Switching | Phase::RollingBack));
+/// Leaves everything as it is. A switch under way is brought to its end first, also where another
+/// operator began it: between two of its steps requests are held.
+async fn suspend(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Result<Action, Error> {
+    ctx.watches.ensure(&spec.names, &spec.namespace);
+    let deployment = dereference::deployment(&ctx.client, spec).await?;
+    let material = dereference::material(&ctx.client, spec).await?;
+    let published = registered(object, ctx).into_iter().next();
+    let ca_bundle = match material.bundle() {
+        // The Secret is gone, and no other is made now.
+        none if none.is_empty() => published.map(|r| r.ca_bundle).unwrap_or_default(),
+        bundle => bundle.into_bytes(),
+    };
+    let server = Serving {
+        ready: deployment.as_ref().is_some_and(workload::is_serving),
+        control_available: is_control_available(ctx),
+        ca_bundle,
+    };
+    let targets = forward::targets(spec, &server, true);
+    ctx.supervisor.ensure(&owner(object), targets);
+    let groups = ctx.supervisor.status(&object.name_any());
+    let finishing = groups.iter().any(|group| is_under_way(object, group));
     report(object, ctx, &State::Suspended { finishing }).await?;
-    if !finishing {
-        ctx.supervisor.forget(&name);
+    Ok(Action::requeue(if finishing { FINISHING } else { RESYNC }))
+}
+
+/// Whether a group is between two steps of a switch; of one that this process has not looked at yet
+/// the status tells.
+fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
+    let told = || {
+        let migration = object.status.as_ref()?.migration.as_ref()?;
+        let told = migration.groups.iter().find(|g| g.group == group.group)?;
+        Some(told.phase)
+    };
+    match group.phase {
+        Phase::Switching | Phase::RollingBack => true,
+        Phase::Pending => matches!(
+            told(),
+            Some(MigrationPhase::Switching | MigrationPhase::RollingBack)
+        ),
+        _ => false,
     }
-    Ok(Action::requeue(RESYNC))
+}
+
+/// Whether the kube-apiserver reaches the server's control API.
+fn is_control_available(ctx: &Context) -> bool {
+    let found = ctx
+        .api_services
+        .find(|object| object.name_any() == control_api_name());
+    found.is_some_and(|object| crate::apiservice::is_available(&object))
 }
 
 /// Computes the status, writes it if it changed, and tells what changed.

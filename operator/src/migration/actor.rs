@@ -143,7 +143,7 @@ async fn turn(
     }
     journal::load(cx).await;
     let o = look(cx, live).await?;
-    if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() {
+    if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() || cx.target.suspended {
         live.running.clear();
     }
     publish(cx, &o);

@@ -49,6 +49,7 @@ mod status;
 mod step;
 mod stillness;
 mod supervisor;
+mod suspension;
 mod switch;
 mod target;
 mod throttle;

@@ -9,6 +9,7 @@ use super::{
     preflight, settle, soak,
     status::{Phase, Problem},
     step::StepName,
+    suspension,
     target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
 };
 use crate::apiservice::Holder;
@@ -126,6 +127,15 @@ fn wait(step: StepName, problem: Problem) -> Decision {
 /// Decides.
 #[must_use]
 pub fn plan(o: &Observed, target: &GroupTarget) -> Decision {
+    match decide(o, target) {
+        Decision::Run(action) if target.suspended => {
+            suspension::rest(o, action).unwrap_or(Decision::Run(action))
+        }
+        decision => decision,
+    }
+}
+
+fn decide(o: &Observed, target: &GroupTarget) -> Decision {
     if o.is_released() {
         // Whoever is wanted by now: the way leads to the CRDs first.
         return if o.control_available {

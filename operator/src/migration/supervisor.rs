@@ -99,7 +99,7 @@ impl Supervisor {
         }
     }
 
-    /// Stops every task of an owner: it is gone, or its `ReportsServer` is suspended.
+    /// Stops every task of an owner, which is gone.
     pub fn forget(&self, owner_name: &str) {
         self.lock().retain(|(name, _), _| name != owner_name);
     }

@@ -241,6 +241,10 @@ impl Default for Settings {
 
 /// The wanted state of one API group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own"
+)]
 pub struct GroupTarget {
     /// API group, for example `wgpolicyk8s.io`.
     pub group: String,
@@ -261,6 +265,8 @@ pub struct GroupTarget {
     pub control_available: bool,
     /// False when the database would not survive its pod: then nothing is ever pruned.
     pub persistent: bool,
+    /// Whether nothing new is begun: what clients would notice comes to its end, all else waits.
+    pub suspended: bool,
     /// See [`Settings`].
     pub settings: Settings,
 }

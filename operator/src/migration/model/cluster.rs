@@ -435,6 +435,11 @@ impl Cluster {
         self.known[who] = self.ours;
     }
 
+    /// Whoever sends a request is answered.
+    pub fn is_served(&self) -> bool {
+        self.all_know() && (!self.ours || self.serves())
+    }
+
     /// Everybody has noticed what the APIService says.
     pub fn all_know(&self) -> bool {
         self.known.iter().all(|known| *known == self.ours)

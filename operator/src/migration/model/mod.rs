@@ -45,6 +45,8 @@ enum Move {
     Crash,
     /// The user wants the other owner.
     Flip,
+    /// The user suspends the operator's work, or lets it go on.
+    Suspend(bool),
     /// Somebody applies the CRD without our version.
     Reapply,
 }
@@ -62,6 +64,7 @@ fn moves(disturbed: bool) -> impl Strategy<Value = Vec<Move>> {
         3 => (0..2 * APISERVERS).prop_map(Move::Leave),
         4 => (0..2 * APISERVERS).prop_map(Move::ComeBack),
         1 => Just(Move::Flip),
+        1 => any::<bool>().prop_map(Move::Suspend),
     ];
     let fault = prop_oneof![Just(Move::Crash), Just(Move::Reapply)];
     let one = if disturbed {
@@ -104,6 +107,7 @@ impl Model {
                 self.operator.crash();
             }
             Move::Flip => self.operator.flip(),
+            Move::Suspend(suspended) => self.operator.suspend(suspended),
             Move::Reapply => {
                 self.disturbed = true;
                 if cluster.door {
@@ -114,8 +118,28 @@ impl Model {
         self.cluster.pump()
     }
 
-    /// Nothing happens any more but what the operator does: it comes to rest where it is wanted.
+    /// Nothing happens any more but what the operator does: it comes to rest where it is wanted, and
+    /// before, while it is suspended, where clients are served.
     fn rest(&mut self) -> Result<(), Flaw> {
+        if self.operator.suspended() {
+            self.come_to_rest()?;
+            if !self.cluster.is_served() {
+                return Err(format!("suspended unserved: {:?}", self.operator));
+            }
+            self.operator.suspend(false);
+        }
+        let phase = self.come_to_rest()?;
+        let wanted = match self.operator.owner {
+            ApiOwner::Server => Phase::Completed,
+            ApiOwner::Crd => Phase::RolledBack,
+        };
+        if phase != wanted {
+            return Err(format!("at rest in {phase:?}, not in {wanted:?}"));
+        }
+        self.cluster.at_rest(self.disturbed)
+    }
+
+    fn come_to_rest(&mut self) -> Result<Phase, Flaw> {
         for _ in 0..PATIENCE {
             (0..2 * APISERVERS).for_each(|n| self.cluster.come_back(n));
             (0..=APISERVERS).for_each(|who| self.cluster.notice(who));
@@ -124,15 +148,8 @@ impl Model {
             let Some(phase) = self.operator.step(&mut self.cluster) else {
                 continue;
             };
-            let wanted = match self.operator.owner {
-                ApiOwner::Server => Phase::Completed,
-                ApiOwner::Crd => Phase::RolledBack,
-            };
-            if phase != wanted {
-                return Err(format!("at rest in {phase:?}, not in {wanted:?}"));
-            }
             self.cluster.pump()?;
-            return self.cluster.at_rest(self.disturbed);
+            return Ok(phase);
         }
         Err(format!("no rest: {:?}", self.operator))
     }

@@ -106,6 +106,7 @@ struct Memory {
 #[derive(Clone, Debug)]
 pub struct Operator {
     pub owner: ApiOwner,
+    suspended: bool,
     omission: Option<Omission>,
     memory: Memory,
     now: Timestamp,
@@ -117,6 +118,7 @@ impl Operator {
     pub fn new(omission: Option<Omission>) -> Self {
         Self {
             owner: ApiOwner::Server,
+            suspended: false,
             omission,
             memory: Memory::default(),
             now: Timestamp::UNIX_EPOCH,
@@ -136,6 +138,22 @@ impl Operator {
             ApiOwner::Server => ApiOwner::Crd,
             ApiOwner::Crd => ApiOwner::Server,
         };
+        self.interrupt();
+    }
+
+    /// The user suspends its work, or lets it go on.
+    pub fn suspend(&mut self, suspended: bool) {
+        if self.suspended != suspended {
+            self.suspended = suspended;
+            self.interrupt();
+        }
+    }
+
+    pub fn suspended(&self) -> bool {
+        self.suspended
+    }
+
+    fn interrupt(&mut self) {
         if self.memory.interruptible {
             self.memory.script.clear();
         }
@@ -166,7 +184,7 @@ impl Operator {
     }
 
     fn decide(&mut self, cluster: &Cluster) -> Option<Phase> {
-        if self.owner == ApiOwner::Crd {
+        if self.owner == ApiOwner::Crd || self.suspended {
             self.memory.mirror = None;
         }
         match plan::plan(&self.look(cluster), &self.target()) {
@@ -192,6 +210,7 @@ impl Operator {
         let target = states::target();
         GroupTarget {
             owner: self.owner,
+            suspended: self.suspended,
             settings: Settings {
                 soak: Duration::from_secs(10),
                 ..target.settings

@@ -37,6 +37,7 @@ pub(in crate::migration) fn target() -> GroupTarget {
         server_ready: true,
         control_available: true,
         persistent: true,
+        suspended: false,
         settings: Settings {
             soak: Duration::from_secs(10),
             on_failure: OnFailure::Revert,
@@ -842,4 +843,97 @@ fn a_group_without_crds_imports_once_it_is_registered_and_one_that_goes_back_doe
     t.owner = ApiOwner::Server;
     let o = observed(Holder::Crd, GateState::Closed, false);
     assert_eq!(action(&o, &t), Action::Mirror);
+}
+
+/// What is decided for a suspended `ReportsServer`.
+fn suspended(o: &Observed, owner: ApiOwner) -> Decision {
+    let target = GroupTarget {
+        owner,
+        suspended: true,
+        ..target()
+    };
+    plan(o, &target)
+}
+
+fn phase_at_rest(decision: &Decision) -> Phase {
+    match decision {
+        Decision::Idle {
+            phase, wake: None, ..
+        } => *phase,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nothing_new_is_begun_while_suspended() {
+    let mut o = observed(Holder::Crd, GateState::Closed, false);
+    let decision = suspended(&o, ApiOwner::Server);
+    assert_eq!(phase_at_rest(&decision), Phase::Copying);
+    (o.mirrors, o.verified) = (MirrorStage::Following, true);
+    let decision = suspended(&o, ApiOwner::Server);
+    assert_eq!(phase_at_rest(&decision), Phase::Verifying);
+    let Decision::Idle { message, .. } = decision else {
+        unreachable!()
+    };
+    assert_eq!(
+        message,
+        "suspended before the step SwitchHold; nothing new is begun while spec.suspend is true"
+    );
+    let prunable = served(3600);
+    let decision = suspended(&prunable, ApiOwner::Server);
+    assert_eq!(phase_at_rest(&decision), Phase::Serving);
+    let decision = suspended(&prunable, ApiOwner::Crd);
+    assert_eq!(phase_at_rest(&decision), Phase::Serving);
+    let mut pruned = served(3600);
+    pruned.notes.pruned_at = Some(pruned.now);
+    let decision = suspended(&pruned, ApiOwner::Crd);
+    assert_eq!(phase_at_rest(&decision), Phase::Completed);
+}
+
+#[test]
+fn what_clients_wait_for_comes_to_its_end_while_suspended() {
+    let goes_on = |o: &Observed, owner| match suspended(o, owner) {
+        Decision::Run(action) => action,
+        other => panic!("{other:?}"),
+    };
+    // An operator died in a switch, and the next one finds it suspended.
+    let mut half = observed(Holder::Ours, GateState::Held, false);
+    let action = goes_on(&half, ApiOwner::Server);
+    assert_eq!(action, Action::Switch(SwitchFrom::Confirm));
+    half.versions.push(version(Holder::Crd));
+    let action = goes_on(&half, ApiOwner::Server);
+    assert_eq!(action, Action::Switch(SwitchFrom::Patch));
+    // The same in the hold of a way back, and after it.
+    let held = observed(Holder::Ours, GateState::Held, true);
+    assert_eq!(goes_on(&held, ApiOwner::Crd), Action::Reopen);
+    let mut released = held;
+    for resource in &mut released.resources {
+        resource.stored.status.released = true;
+    }
+    assert_eq!(goes_on(&released, ApiOwner::Crd), Action::Release);
+}
+
+#[test]
+fn a_group_without_crds_is_not_left_halfway_while_suspended() {
+    let mut o = observed(Holder::Ours, GateState::Closed, false);
+    for resource in &mut o.resources {
+        resource.crd = None;
+    }
+    let register = Decision::Run(Action::Register);
+    assert_eq!(suspended(&o, ApiOwner::Server), register);
+    o.versions = vec![version(Holder::Absent)];
+    let decision = suspended(&o, ApiOwner::Server);
+    assert!(matches!(decision, Decision::Idle { .. }), "{decision:?}");
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_stretch_what_follows_the_switch() {
+    let ahead = served(-3600);
+    assert_eq!(action(&ahead, &target()), Action::Refresh);
+    assert_eq!(
+        suspended(&ahead, ApiOwner::Server),
+        Decision::Run(Action::Refresh)
+    );
+    // Clocks of two nodes.
+    assert_eq!(action(&served(-30), &target()), Action::Soak);
 }
