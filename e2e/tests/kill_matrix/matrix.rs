@@ -1,113 +1,45 @@
-//! The operator dies at each step of both directions, the servers at the worst moments: each
-//! direction comes to its end all the same, and nothing is lost. Two rounds drawn anew in each run,
-//! all of them on both databases with `E2E_FULL`.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "as in unit tests; helpers too"
-)]
-
-mod common;
+//! A cluster with clients at work, and the groups that go there and back on it.
 
 use std::time::Duration;
 
-use common::{NEVER, full, options, say};
 use crds::{
     control::{GateState, StoredResource, stored_resource_name},
-    v1alpha1::status::MigrationPhase,
+    v1alpha1::{ReportsServer, status::MigrationPhase},
 };
 use e2e::{
     chaos::{ChaosOptions, Direction, Driver as _, Harness, Moment, NodeDriver, Outcome},
     reports::Input,
-    takeover::{Database, OPERATOR_NAMESPACE, Takeover},
+    takeover::{Database, NAME, OPERATOR_NAMESPACE, Takeover},
 };
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
+    runtime::wait::{await_condition, conditions::is_deleted},
 };
-use rand::seq::SliceRandom as _;
-use rstest::rstest;
 use serde_json::json;
+
+use crate::{
+    common::{full, options, say},
+    point::{Deed, Point},
+};
 
 const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
-/// Rounds of a run that is not full.
-const DRAWN: usize = 2;
 const PAUSE: Duration = Duration::from_millis(50);
 const OPERATOR: &str = "deployment/reports-server-operator";
 /// Where the operator writes down which points have fired.
 const NOTES: &str = "reports-server-operator-notes";
 
-/// Who dies when.
-#[derive(Clone, Copy, Debug)]
-enum Point {
-    /// The operator, right after this step of its migration, or right before it.
-    Operator(&'static str),
-    /// The servers while they take the copies.
-    ServersInMirror,
-    /// The servers while the operator writes back what they have.
-    ServersInWriteback,
-    /// The servers while they hold requests, and the operator after this step, which begins the
-    /// hold: that leaves time for it.
-    ServersInHold(&'static str),
-    /// The servers as soon as they serve a group.
-    ServersAfterSwitch,
-}
-
-const FORWARD: [Point; 13] = [
-    Point::Operator("before:Mirror"),
-    Point::Operator("Mirror"),
-    Point::Operator("Verify"),
-    Point::Operator("SwitchHold"),
-    Point::Operator("SwitchPatch"),
-    Point::Operator("SwitchConfirm"),
-    Point::Operator("SwitchDrain"),
-    Point::Operator("SwitchOpen"),
-    Point::Operator("SwitchSettle"),
-    Point::Operator("Prune"),
-    Point::ServersInMirror,
-    Point::ServersInHold("SwitchHold"),
-    Point::ServersAfterSwitch,
-];
-const BACK: [Point; 9] = [
-    Point::Operator("before:BackOpenDoor"),
-    Point::Operator("BackOpenDoor"),
-    Point::Operator("BackWrite"),
-    Point::Operator("BackBurn"),
-    Point::Operator("BackHold"),
-    Point::Operator("BackRelease"),
-    Point::Operator("BackClose"),
-    Point::ServersInWriteback,
-    Point::ServersInHold("BackHold"),
-];
-
-impl Point {
-    /// The operator's fault point.
-    fn fault(self) -> Option<&'static str> {
-        match self {
-            Self::Operator(step) | Self::ServersInHold(step) => Some(step),
-            _ => None,
-        }
-    }
-
-    /// Requests that were at a server when it died fail; a dead operator fails none.
-    fn servers_die(self) -> bool {
-        !matches!(self, Self::Operator(_))
-    }
-}
-
 /// The whole of one database.
-struct Matrix {
+pub struct Matrix {
     driver: NodeDriver,
     harness: Harness,
 }
 
 impl Matrix {
-    async fn start(database: Database) -> Self {
+    pub async fn start(database: Database) -> Self {
         let mut options = options(Input::detect(), REPORTS);
         options.cluster.apiservers = if full() { 2 } else { 1 };
         options.database = database;
@@ -123,27 +55,117 @@ impl Matrix {
     }
 
     /// The groups go one way, and somebody dies on it.
-    async fn go(&mut self, round: u32, direction: Direction, point: Point, prune: bool) {
+    pub async fn go(&mut self, round: u32, direction: Direction, point: Point, prune: bool) {
         println!("=== round {round}, {direction:?}: {point:?}");
         self.arm(point.fault()).await;
+        self.begin(round, direction, point.servers_die());
+        tokio::join!(self.way(direction, prune), self.strike(point));
+        self.check().await;
+        if let Some(fault) = point.fault() {
+            let fired = self.notes().get(NOTES).await.unwrap();
+            assert!(has_fired(Some(&fired), fault), "{fault}: {fired:?}");
+        }
+    }
+
+    /// The groups go one way, the operator dies after a step, and a user does something before it is
+    /// there again.
+    pub async fn meddle(
+        &mut self,
+        round: u32,
+        direction: Direction,
+        step: &str,
+        deed: Deed,
+        prune: bool,
+    ) {
+        println!("=== round {round}, {direction:?}: {deed:?} at {step}");
+        self.arm(Some(step)).await;
+        self.begin(round, direction, false);
+        let way = self.way(direction, prune);
+        let meddled = async {
+            let fired = await_condition(self.notes(), NOTES, |notes: Option<&ConfigMap>| {
+                has_fired(notes, step)
+            });
+            let fired = tokio::time::timeout(LIMIT, fired).await;
+            fired.expect("the operator dies").unwrap();
+        };
+        tokio::select! {
+            biased;
+            () = meddled => {}
+            () = way => panic!("{step} is passed by"),
+        }
+        match deed {
+            Deed::Suspend => self.suspend().await,
+            Deed::Delete => self.delete().await,
+            Deed::Flip => {
+                let other = match direction {
+                    Direction::Back => Direction::Forward,
+                    _ => Direction::Back,
+                };
+                self.way(other, prune).await;
+            }
+        }
+        println!("  {deed:?} is over");
+        self.way(direction, prune).await;
+        self.check().await;
+    }
+
+    /// Suspends the `ReportsServer`, looks whether clients are served when it rests, and lets it go
+    /// on.
+    async fn suspend(&mut self) {
+        let suspend = |suspend: bool| json!({"suspend": suspend.then_some(true)});
+        self.line().patch_spec(suspend(true)).await.unwrap();
+        let rests = self
+            .line()
+            .follow("a suspended ReportsServer", LIMIT, |server| {
+                let status = server.status.as_ref();
+                let ready = status
+                    .filter(|status| status.observed_generation == server.metadata.generation)
+                    .and_then(|status| status.conditions.iter().find(|c| c.type_ == "Ready"));
+                ready.is_some_and(|c| {
+                    c.reason == "Suspended" && c.message.contains("not carried out")
+                })
+            });
+        rests.await.unwrap();
+        self.harness.check().await.unwrap();
+        self.line().patch_spec(suspend(false)).await.unwrap();
+    }
+
+    /// Deletes the `ReportsServer`, looks at what it leaves, and applies it again.
+    async fn delete(&mut self) {
+        let servers: Api<ReportsServer> = Api::all(self.line().client.clone());
+        let uid = servers.get(NAME).await.unwrap().metadata.uid.unwrap();
+        servers
+            .delete(NAME, &DeleteParams::default())
+            .await
+            .unwrap();
+        let gone = await_condition(servers, NAME, is_deleted(&uid));
+        let gone = tokio::time::timeout(LIMIT, gone).await;
+        gone.expect("the ReportsServer goes").unwrap();
+        self.harness.check().await.unwrap();
+        self.line().apply_as("CRD").await.unwrap();
+    }
+
+    fn begin(&self, round: u32, direction: Direction, disturbed: bool) {
         self.harness.tally.go(|moment| {
             *moment = Moment {
                 round,
                 direction,
-                disturbed: point.servers_die(),
+                disturbed,
                 restarted: None,
             };
         });
-        let way = async {
-            match direction {
-                Direction::Back => self.driver.back().await.unwrap(),
-                _ => self.driver.forward(prune).await.unwrap(),
-            }
-        };
-        tokio::join!(way, self.strike(point));
+    }
+
+    async fn way(&self, direction: Direction, prune: bool) {
+        match direction {
+            Direction::Back => self.driver.back().await.unwrap(),
+            _ => self.driver.forward(prune).await.unwrap(),
+        }
+    }
+
+    async fn check(&mut self) {
         self.harness.going(Direction::Rest);
         self.harness.check().await.unwrap();
-        self.fired(point).await;
     }
 
     /// Starts the operator anew, which dies at the point, also where an earlier one did.
@@ -214,15 +236,7 @@ impl Matrix {
         Api::namespaced(self.line().client.clone(), OPERATOR_NAMESPACE)
     }
 
-    /// The operator has died at its point.
-    async fn fired(&self, point: Point) {
-        let Some(fault) = point.fault() else { return };
-        let notes = self.notes().get(NOTES).await.unwrap();
-        let (notes, key) = (notes.data.unwrap_or_default(), fired_key(fault));
-        assert!(notes.contains_key(&key), "no {key} in {notes:?}");
-    }
-
-    async fn finish(self) -> Outcome {
+    pub async fn finish(self) -> Outcome {
         let (tally, ledger) = (self.harness.tally.clone(), self.harness.ledger.clone());
         self.harness.finish().await.unwrap();
         let mut outcome = Outcome {
@@ -239,50 +253,16 @@ fn fired_key(fault: &str) -> String {
     format!("fault.{}", fault.replace(':', "_"))
 }
 
+/// Whether the operator has died at a point.
+fn has_fired(notes: Option<&ConfigMap>, fault: &str) -> bool {
+    let data = notes.and_then(|notes| notes.data.as_ref());
+    data.is_some_and(|data| data.contains_key(&fired_key(fault)))
+}
+
 /// Whether it was done, or there was nothing to do it to.
 fn is_or_missing(done: &kube::Result<()>) -> bool {
     match done {
         Err(kube::Error::Api(status)) => status.code == 404,
         done => done.is_ok(),
-    }
-}
-
-/// A point of each direction for each round; the shorter list begins anew.
-fn rounds() -> Vec<(Point, Point)> {
-    let (mut forward, mut back) = (FORWARD.to_vec(), BACK.to_vec());
-    if !full() {
-        forward.shuffle(&mut rand::rng());
-        back.shuffle(&mut rand::rng());
-        forward.truncate(DRAWN);
-    }
-    forward.into_iter().zip(back.into_iter().cycle()).collect()
-}
-
-#[rstest]
-#[case::embedded(Database::Embedded)]
-#[case::managed(Database::Managed)]
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_nothing_is_lost(#[case] database: Database) {
-    if !full() && !matches!(database, Database::Embedded) {
-        println!("only with E2E_FULL=1");
-        return;
-    }
-    let rounds = rounds();
-    println!("points: {rounds:?}");
-    let mut matrix = Matrix::start(database).await;
-    for (round, (forward, back)) in (1..).zip(rounds) {
-        // Pruned and kept by turns; what is not pruned cannot be interrupted.
-        let prune = matches!(forward, Point::Operator("Prune")) || round % 2 == 0;
-        matrix.go(round, Direction::Forward, forward, prune).await;
-        matrix.go(round, Direction::Back, back, prune).await;
-    }
-    let outcome = matrix.finish().await;
-    println!("{outcome}");
-    assert!(outcome.writes > 200, "{outcome}");
-    if full() {
-        assert!(outcome.is_clean(), "{outcome}");
-    }
-    for flaw in NEVER {
-        assert_eq!(outcome.flaw(flaw), 0, "{flaw:?}: {outcome}");
     }
 }
