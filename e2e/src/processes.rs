@@ -22,6 +22,11 @@ const PORT: u16 = 8443;
 pub const PEAK_MEMORY: &str = "peak memory";
 /// Longest time of one migration.
 pub const LIMIT: Duration = Duration::from_mins(3);
+/// The file that tells the clock.
+const CLOCK: &str = "clock";
+/// Where the library is that keeps it: in a folder named after the architecture.
+const LIBRARIES: &str = "/usr/lib";
+const FAKETIME: &str = "faketime/libfaketime.so.1";
 /// Between two looks at what a migration says.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -48,6 +53,9 @@ pub enum ProcessesError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The library is missing that clocks are set with.
+    #[error("no {LIBRARIES}/*/{FAKETIME}; run `hack/deps postgres`")]
+    NoFaketime,
     /// A program of this workspace is not where it should be.
     #[error("the program `{0}` is not beside this one; build it with `cargo build -p e2e --bins`")]
     Program(&'static str),
@@ -219,7 +227,44 @@ impl Processes {
             "--refused-writers".to_owned(),
             users.to_owned(),
         ]);
-        Ok(self.cluster.run(spec)?)
+        Ok(self.cluster.run(self.with_clock(spec)?)?)
+    }
+
+    /// Sets the clock of servers and migrations so many seconds from the real time, within a second.
+    /// Those that were started without a clock of their own keep the real one; with `None`, what is
+    /// started from now on does.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn set_clock(&self, seconds: Option<i64>) -> Result<(), ProcessesError> {
+        let path = PathBuf::from(self.file(CLOCK));
+        let done = match seconds {
+            Some(seconds) => std::fs::write(&path, format!("{seconds:+}")),
+            None => std::fs::remove_file(&path),
+        };
+        done.map_err(|source| ProcessesError::File { path, source })
+    }
+
+    /// Whether what is started gets a clock of its own.
+    #[must_use]
+    pub fn has_clock(&self) -> bool {
+        Path::new(&self.file(CLOCK)).exists()
+    }
+
+    fn with_clock(&self, spec: ProcessSpec) -> Result<ProcessSpec, ProcessesError> {
+        if !self.has_clock() {
+            return Ok(spec);
+        }
+        let library = std::fs::read_dir(LIBRARIES).ok().and_then(|entries| {
+            let paths = entries.flatten().map(|entry| entry.path().join(FAKETIME));
+            paths.into_iter().find(|path| path.exists())
+        });
+        let library = library.ok_or(ProcessesError::NoFaketime)?;
+        Ok(spec
+            .env("LD_PRELOAD", library.display().to_string())
+            .env("FAKETIME_TIMESTAMP_FILE", self.file(CLOCK))
+            .env("FAKETIME_CACHE_DURATION", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1"))
     }
 
     /// The Service, and the control API registered; waits until that is Available.
@@ -287,7 +332,7 @@ impl Processes {
         }
         Ok(Migration {
             name: name.to_owned(),
-            process: Arc::new(self.cluster.run(spec)?),
+            process: Arc::new(self.cluster.run(self.with_clock(spec)?)?),
         })
     }
 }

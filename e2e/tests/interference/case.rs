@@ -50,6 +50,13 @@ pub enum Interference {
     ServerStopped,
     /// Fills the file system of the server's database, and makes room some time later.
     DatabaseFull,
+    /// Lets the server run for a small part of the time only, and all of it some time later: its
+    /// database answers slowly.
+    DatabaseSlow,
+    /// Sets the clocks of the operator and the server an hour ahead.
+    ClockAhead,
+    /// Sets them an hour back.
+    ClockBack,
     /// Takes rights away from the operator.
     RightsAway,
     /// Asks for the other direction, and when that has ended for this one again.
@@ -59,7 +66,7 @@ pub enum Interference {
 }
 
 impl Interference {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Reapplied,
         Self::AppliedInALoop,
         Self::VersionGained,
@@ -70,10 +77,24 @@ impl Interference {
         Self::ServerKilled,
         Self::ServerStopped,
         Self::DatabaseFull,
+        Self::DatabaseSlow,
+        Self::ClockAhead,
+        Self::ClockBack,
         Self::RightsAway,
         Self::OwnerFlipped,
         Self::ApiServiceDeleted,
     ];
+}
+
+impl Interference {
+    /// Seconds by which clocks are ahead of the real time from then on.
+    pub fn clock(self) -> Option<i64> {
+        match self {
+            Self::ClockAhead => Some(3600),
+            Self::ClockBack => Some(-3600),
+            _ => None,
+        }
+    }
 }
 
 /// One case.

@@ -103,6 +103,17 @@ impl Ground {
         self.server = Some(self.processes.serve_with("", &database).unwrap());
     }
 
+    /// Starts the server anew where its clock is the real one and is to be set later, or the other
+    /// way round.
+    pub async fn keep_clock(&mut self, own: bool) -> anyhow::Result<()> {
+        if own != self.processes.has_clock() {
+            self.processes.set_clock(own.then_some(0))?;
+            self.kill_server().await;
+            self.serve();
+        }
+        Ok(())
+    }
+
     /// Kills the server.
     pub async fn kill_server(&mut self) {
         if let Some(server) = self.server.take() {

@@ -71,6 +71,7 @@ async fn run(ground: &mut Ground, case: Case) -> anyhow::Result<()> {
         ground.namespace(DOOMED).await?;
     }
     let user = (case.what == Interference::RightsAway).then_some(rights::USER);
+    ground.keep_clock(case.what.clock().is_some()).await?;
     if case.back {
         ground.reach(false).await.context("to begin with")?;
     }

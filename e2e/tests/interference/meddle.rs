@@ -29,6 +29,10 @@ use crate::{
 
 /// How long a server or its database is away.
 const AWAY: Duration = Duration::from_secs(6);
+/// How long a database is slow, and how long it stands still and runs meanwhile, by turns.
+const SLOW: Duration = Duration::from_secs(15);
+const STOPPED: Duration = Duration::from_millis(400);
+const RUNNING: Duration = Duration::from_millis(50);
 /// The version that a CRD gains; the server has never heard of it.
 const GAINED: &str = "v1beta9";
 /// The property that a schema gains.
@@ -83,8 +87,13 @@ impl Meddling {
                 expected.retain(|(_, (namespace, _)), _| namespace != DOOMED);
             }
             Interference::ServerKilled => ground.kill_server().await,
-            Interference::ServerStopped => ground.signal_server(Signal::Stop),
+            Interference::ServerStopped | Interference::DatabaseSlow => {
+                ground.signal_server(Signal::Stop);
+            }
             Interference::DatabaseFull => fill(ground),
+            Interference::ClockAhead | Interference::ClockBack => {
+                ground.processes.set_clock(case.what.clock())?;
+            }
             Interference::RightsAway => {
                 rights::grant(&ground.admin, Some(&rights::NEEDED)).await?;
             }
@@ -106,18 +115,29 @@ impl Meddling {
 
     /// Ends what lasts for some time only, once `migration` has met it.
     pub async fn end_soon(&self, ground: &mut Ground, migration: &Migration) {
-        use Interference::{DatabaseFull, ServerKilled, ServerStopped};
-        if matches!(self.case.what, ServerKilled | ServerStopped | DatabaseFull) {
-            // It may not meet it at all: then it ends.
-            let _ = tokio::time::timeout(AWAY, migration.process.wait()).await;
-            self.undo(ground);
+        use Interference::{DatabaseFull, DatabaseSlow, ServerKilled, ServerStopped};
+        // It may not meet it at all: then it ends.
+        match self.case.what {
+            ServerKilled | ServerStopped | DatabaseFull => {
+                let _ = tokio::time::timeout(AWAY, migration.process.wait()).await;
+            }
+            DatabaseSlow => {
+                tokio::select! {
+                    () = slow(ground) => {}
+                    _ = tokio::time::timeout(SLOW, migration.process.wait()) => {}
+                }
+            }
+            _ => return,
         }
+        self.undo(ground);
     }
 
     fn undo(&self, ground: &mut Ground) {
         match self.case.what {
             Interference::ServerKilled => ground.serve(),
-            Interference::ServerStopped => ground.signal_server(Signal::Cont),
+            Interference::ServerStopped | Interference::DatabaseSlow => {
+                ground.signal_server(Signal::Cont);
+            }
             Interference::DatabaseFull => {
                 let filler = ground.processes.file(FILLER);
                 ground.shell(&["rm", &filler]);
@@ -145,6 +165,16 @@ impl Meddling {
             keeps_property(ground).await?;
         }
         Ok(())
+    }
+}
+
+/// The server stands still most of the time.
+async fn slow(ground: &Ground) {
+    loop {
+        tokio::time::sleep(RUNNING).await;
+        ground.signal_server(Signal::Stop);
+        tokio::time::sleep(STOPPED).await;
+        ground.signal_server(Signal::Cont);
     }
 }
 
