@@ -28,6 +28,12 @@ pub enum Fault {
     ApiServiceDeleted,
     /// A CRD gets an annotation.
     CrdTouched,
+    /// The `ReportsServer` is suspended for a while.
+    Suspended,
+    /// A managed PostgreSQL hangs for a while (`SIGSTOP`, `SIGCONT`).
+    DatabasePaused,
+    /// A managed PostgreSQL gets little of the processors for a while.
+    DatabaseSlow,
 }
 
 impl Fault {
@@ -52,6 +58,9 @@ impl fmt::Display for Fault {
             Self::ApiServerRestarted(index) => write!(f, "kube-apiserver {index} restarted"),
             Self::ApiServiceDeleted => f.write_str("APIService deleted"),
             Self::CrdTouched => f.write_str("CRD touched"),
+            Self::Suspended => f.write_str("ReportsServer suspended"),
+            Self::DatabasePaused => f.write_str("database paused"),
+            Self::DatabaseSlow => f.write_str("database slow"),
         }
     }
 }

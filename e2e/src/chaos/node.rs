@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{ChaosError, Driver, Fault, processes::at_cluster};
 use crate::{
     cluster::{Cluster, Signal},
-    takeover::{OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
+    takeover::{Database, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
 };
 
 /// Longest time of one direction, faults included.
@@ -30,6 +30,9 @@ const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
 const SERVED_LIMIT: Duration = Duration::from_secs(40);
 /// How long a container may take to be there again.
 const BACK_LIMIT: Duration = Duration::from_mins(2);
+/// How long a slow database stands still and runs, by turns.
+const STOPPED: Duration = Duration::from_millis(400);
+const RUNNING: Duration = Duration::from_millis(50);
 /// Between two looks at whether it is.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -107,6 +110,18 @@ impl NodeDriver {
             tracing::info!(%error, component, "not signalled");
         }
         Ok(())
+    }
+
+    /// Lets every process of a PostgreSQL stand still, or go on.
+    async fn pause_database(&self, paused: bool) -> Result<(), ChaosError> {
+        let signal = if paused { "-STOP" } else { "-CONT" };
+        let mut command = self.line.cluster.command("pkill");
+        let sent = command.args([signal, "-x", "postgres"]).status().await;
+        // Where none runs there is none to pause.
+        sent.map(drop).map_err(|source| {
+            let what = "pkill postgres".to_owned();
+            crate::cluster::Error::Io { what, source }.into()
+        })
     }
 
     /// Waits until the pods of a component are ready, after one was killed or deleted.
@@ -202,7 +217,7 @@ impl Driver for NodeDriver {
 
     fn faults(&self) -> Vec<Fault> {
         let last = self.line.cluster.apiservers().saturating_sub(1);
-        vec![
+        let mut faults = vec![
             Fault::OperatorKilled,
             Fault::OperatorPaused,
             Fault::ServerKilled,
@@ -212,7 +227,12 @@ impl Driver for NodeDriver {
             Fault::ApiServerRestarted(last),
             Fault::ApiServiceDeleted,
             Fault::CrdTouched,
-        ]
+            Fault::Suspended,
+        ];
+        if matches!(self.line.database(), Database::Managed) {
+            faults.extend([Fault::DatabasePaused, Fault::DatabaseSlow]);
+        }
+        faults
     }
 
     fn usual(&self) -> Duration {
@@ -236,6 +256,26 @@ impl Driver for NodeDriver {
             }
             Fault::ServerPodDeleted => self.delete_server().await,
             Fault::ApiServiceDeleted => self.delete_api_service().await,
+            Fault::Suspended => {
+                self.line.patch_spec(json!({"suspend": true})).await?;
+                tokio::time::sleep(length).await;
+                Ok(self.line.patch_spec(json!({"suspend": null})).await?)
+            }
+            Fault::DatabasePaused => {
+                self.pause_database(true).await?;
+                tokio::time::sleep(length).await;
+                self.pause_database(false).await
+            }
+            Fault::DatabaseSlow => {
+                let end = tokio::time::Instant::now() + length;
+                while tokio::time::Instant::now() < end {
+                    self.pause_database(true).await?;
+                    tokio::time::sleep(STOPPED).await;
+                    self.pause_database(false).await?;
+                    tokio::time::sleep(RUNNING).await;
+                }
+                Ok(())
+            }
             fault => at_cluster(&self.line.cluster, fault, length).await,
         }
     }
