@@ -1,5 +1,6 @@
 //! etcd's own account of itself, and its maintenance, through its JSON gateway.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{Cluster, Error, http, network};
@@ -56,8 +57,6 @@ impl Cluster {
     /// # Errors
     /// When etcd does not answer.
     pub async fn etcd_count(&self, prefix: &str) -> Result<u64, Error> {
-        use base64::{Engine, engine::general_purpose::STANDARD};
-
         let mut end = prefix.as_bytes().to_vec();
         if let Some(last) = end.last_mut() {
             *last = last.saturating_add(1);
@@ -66,6 +65,16 @@ impl Cluster {
             "key": STANDARD.encode(prefix), "range_end": STANDARD.encode(end), "count_only": true,
         });
         Ok(number(&self.etcd("/v3/kv/range", &request).await?["count"]))
+    }
+
+    /// Writes an object as a kube-apiserver stores those of CRDs.
+    ///
+    /// # Errors
+    /// When etcd refuses.
+    pub async fn etcd_put(&self, key: &str, object: &Value) -> Result<(), Error> {
+        let value = STANDARD.encode(object.to_string());
+        let request = json!({"key": STANDARD.encode(key), "value": value});
+        self.etcd("/v3/kv/put", &request).await.map(drop)
     }
 
     async fn etcd(&self, path: &str, request: &Value) -> Result<Value, Error> {

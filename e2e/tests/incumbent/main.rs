@@ -26,10 +26,11 @@ use futures::StreamExt as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
     Api, Client,
-    api::{DynamicObject, ListParams, WatchEvent, WatchParams},
+    api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams},
     runtime::{WatchStreamExt as _, reflector, watcher},
 };
 use rstest::rstest;
+use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Reports in a short run and in a whole one.
@@ -44,6 +45,8 @@ const BEFORE: u64 = 60;
 const AFTER: u64 = 100;
 /// For how long the incumbent goes on after the takeover; it looks at the APIServices every second.
 const BESIDE: Duration = Duration::from_secs(30);
+/// The group of the reports that lay in etcd before.
+const POLICY_WORKING_GROUP: &str = "wgpolicyk8s.io";
 const LOOK: Duration = Duration::from_millis(200);
 /// Longest time of one direction.
 const LIMIT: Duration = Duration::from_mins(20);
@@ -306,6 +309,67 @@ async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
     if crds {
         way_back(&mut ground, &stored).await;
     }
+}
+
+/// A report from before the incumbent lies in etcd, and an old state of one that the incumbent has.
+/// When an APIService is deleted after the takeover, the CRD shows both; none of it is merged, only
+/// what is written then.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lay_in_etcd_before_the_incumbent_stays_there() {
+    let Some(mut ground) = Ground::start(true).await else {
+        return;
+    };
+    let _server = ground.processes.serve().unwrap();
+    ground.processes.register().await.unwrap();
+    let there = ground.objects().await;
+    let of_kind = |key: &&incumbent::Key| key.0 == ReportKind::PolicyReport;
+    let (_, namespace, name) = there.0.keys().find(of_kind).unwrap().clone();
+    let api: Api<DynamicObject> = Api::namespaced_with(
+        ground.clients[0].clone(),
+        &namespace,
+        &ReportKind::PolicyReport.api_resource(),
+    );
+    let cluster = &ground.processes.cluster;
+    for (name, uid) in [(&*name, "old"), ("forgotten", "forgotten")] {
+        let report = report(&namespace, name, uid);
+        let key = format!("/registry/{POLICY_WORKING_GROUP}/policyreports/{namespace}/{name}");
+        cluster.etcd_put(&key, &report).await.unwrap();
+    }
+    let from = format!("{NAME}/{NAME}");
+    ground.migrate("takeover", &["--from", &from]).await;
+    ground.incumbent.kill().await.unwrap();
+
+    let services: Api<APIService> = Api::all(ground.clients[0].clone());
+    let service = format!("v1alpha2.{POLICY_WORKING_GROUP}");
+    let params = DeleteParams::default();
+    services.delete(&service, &params).await.unwrap();
+    let shown = async {
+        while api.get_opt("forgotten").await.ok().flatten().is_none() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, shown).await.unwrap();
+    let late = serde_json::from_value(report(&namespace, "late", "")).unwrap();
+    let late = api.create(&PostParams::default(), &late).await.unwrap();
+
+    ground.migrate("again", &["--from", &from]).await;
+    let mut wanted = there;
+    let late = serde_json::to_value(late).unwrap();
+    wanted
+        .0
+        .insert(incumbent::key(ReportKind::PolicyReport, &late), late);
+    nothing(&ground.objects().await.differences(&wanted, false));
+}
+
+/// The least of a report.
+fn report(namespace: &str, name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": format!("{POLICY_WORKING_GROUP}/v1alpha2"), "kind": "PolicyReport",
+        "metadata": {
+            "namespace": namespace, "name": name, "uid": uid, "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+    })
 }
 
 /// The incumbent goes on, and does not get an APIService back.

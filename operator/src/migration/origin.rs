@@ -1,6 +1,7 @@
 //! From which CRDs the server's copies come. A CRD that was deleted takes its copies in etcd with it,
 //! and one that is installed again begins without any: neither says that a client has deleted a
-//! report.
+//! report. Of a group that was taken over from another server etcd has no copies, only what lay there
+//! before that server came, which is nobody's late write.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +45,11 @@ fn key(group: &str) -> String {
     format!("copied-from.{group}")
 }
 
+/// Key of the note that tells when a group was taken over from another server.
+fn taken_over_key(group: &str) -> String {
+    format!("taken-over-at.{group}")
+}
+
 /// Notes from which CRDs the group is copied; written before the first request is held.
 ///
 /// # Errors
@@ -57,18 +63,50 @@ pub async fn note(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
         })
         .collect();
     let text = serde_json::to_string(&uids).unwrap_or_default();
-    let set = cx.notes.set(&key(&cx.target.group), Some(&text)).await;
+    set(cx, &taken_over_key(&cx.target.group), None).await?;
+    set(cx, &key(&cx.target.group), Some(&text)).await
+}
+
+/// Notes etcd's revision at which the group is taken over from another server; written before the
+/// first APIService is led away from it.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note_taken_over(cx: &Cx, revision: u64) -> Result<(), OriginError> {
+    let revision = revision.to_string();
+    set(cx, &taken_over_key(&cx.target.group), Some(&revision)).await
+}
+
+/// Returns etcd's revision at which the group was taken over from another server: what is as old in
+/// etcd belongs to the time before that server. `None` where the group was copied from CRDs.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn taken_over_at(cx: &Cx) -> Result<Option<u64>, OriginError> {
+    let noted = get(cx, &taken_over_key(&cx.target.group)).await?;
+    Ok(noted.and_then(|revision| revision.parse().ok()))
+}
+
+async fn get(cx: &Cx, key: &str) -> Result<Option<String>, OriginError> {
+    let noted = cx.notes.get(key).await;
+    noted.map_err(|error| OriginError::Notes(Box::new(error)))
+}
+
+async fn set(cx: &Cx, key: &str, text: Option<&str>) -> Result<(), OriginError> {
+    let set = cx.notes.set(key, text).await;
     set.map_err(|error| OriginError::Notes(Box::new(error)))
 }
 
-/// Whether what etcd lacks of a resource was deleted by clients: the CRD is the one that it was
-/// copied from, and nobody is deleting it. To be asked after etcd was listed.
+/// Whether what etcd lacks of a resource was deleted by clients: it was copied from a CRD, the CRD is
+/// the one that it was copied from, and nobody is deleting it. To be asked after etcd was listed.
 ///
 /// # Errors
 /// See [`OriginError`].
 pub async fn tells_deletions(cx: &Cx, resource: &str) -> Result<bool, OriginError> {
-    let noted = cx.notes.get(&key(&cx.target.group)).await;
-    let noted = noted.map_err(|error| OriginError::Notes(Box::new(error)))?;
+    if taken_over_at(cx).await?.is_some() {
+        return Ok(false);
+    }
+    let noted = get(cx, &key(&cx.target.group)).await?;
     let path = crd_path(resource);
     let crd: Option<CustomResourceDefinition> = match retry(PATIENCE, || cx.wire.get(&path)).await {
         Ok(reply) => Some(reply.json()?),

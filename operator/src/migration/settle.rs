@@ -194,6 +194,9 @@ async fn one(
     let imported = diff::of_digest(import::of_etcd(imported));
     let missed = diff::missed(&etcd, &imported, &diff::of_digest(objects));
     let mut missed = told.news(name, missed);
+    if let Some(revision) = origin::taken_over_at(cx).await? {
+        missed.written.retain(|one| one.version > revision);
+    }
     let lacks = !missed.deleted.is_empty() || !missed.kept.is_empty();
     if lacks && !origin::tells_deletions(cx, name).await? {
         missed.deleted.clear();

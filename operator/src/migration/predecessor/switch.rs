@@ -24,6 +24,7 @@ use super::{
         endpoints::{self, Endpoints},
         live::Live,
         observed::Observed,
+        origin,
         restart::{self, Side},
         revisions,
         step::StepName,
@@ -54,6 +55,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     };
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     guard::enforce(cx, o, &endpoints, predecessor).await?;
+    origin::note_taken_over(cx, revisions::newest(&endpoints).await?).await?;
     let _still = cx.still().await;
     try_join_all(copiers(live).map(Copier::pass)).await?;
     seal(live)?;
