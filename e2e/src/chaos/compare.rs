@@ -111,8 +111,13 @@ impl Comparison {
 
     fn count(&mut self, tally: &Tally, flaw: Flaw, key: &Key, why: &str) {
         if self.0.insert(key.clone()) {
-            tally.flaw(flaw, || format!("{key:?} {why}"));
+            tally.flaw_of(flaw, key, || format!("{key:?} {why}"));
         }
+    }
+
+    /// What was found of an object is explained.
+    pub fn explained(&mut self, key: &Key) {
+        self.0.remove(key);
     }
 }
 

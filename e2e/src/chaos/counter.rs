@@ -66,7 +66,7 @@ impl Counter {
         };
         let floor = floors.get(key).copied().unwrap_or_default();
         if !ledger.fresh(key, floor, found) {
-            tally.flaw(Flaw::StaleRead, || {
+            tally.flaw_of(Flaw::StaleRead, key, || {
                 format!("GET {path}: {found:?} after {floor:?}")
             });
         }
@@ -119,7 +119,7 @@ pub fn check(subjects: &[Subject], ledger: &Ledger, tally: &Tally) {
             };
             let (sure, most) = (sure as u64, (sure + doubted) as u64);
             if seq < sure || seq > most {
-                tally.flaw(Flaw::Lost, || {
+                tally.flaw_of(Flaw::Lost, key, || {
                     format!("{key:?}: {sure} to {most} increments, and it stands at {seq}")
                 });
             }

@@ -1,12 +1,12 @@
 //! Who switches the groups over and back, and what may happen meanwhile.
 
-use std::{fmt, time::Duration};
+use std::{collections::HashSet, fmt, time::Duration};
 
 use async_trait::async_trait;
 use rand::{Rng, RngExt as _, seq::IndexedRandom as _};
 use serde::Serialize;
 
-use super::{ChaosError, tally::Direction};
+use super::{ChaosError, dispute::Window, ledger::Key, tally::Direction};
 use crate::cluster::Cluster;
 
 /// Something that happens to the cluster.
@@ -133,8 +133,11 @@ pub trait Driver: Send + Sync {
     /// Usual time of one direction; faults are made within it.
     fn usual(&self) -> Duration;
 
-    /// Makes a fault; returns when it is over.
-    async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError>;
+    /// Makes a fault; returns when it is over, with the time in which an APIService was away.
+    async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError>;
+
+    /// Objects whose writes have given way since the last switch, as the operator tells.
+    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError>;
 }
 
 #[cfg(test)]

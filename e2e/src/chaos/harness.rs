@@ -15,6 +15,7 @@ use super::{
     compare::{self, Comparison},
     counter,
     crew::{Namespaces, Watchers, Watching, Work},
+    dispute::Dispute,
     ledger::{Fate, Key, Ledger, What},
     noise,
     object::{self, Subject},
@@ -133,6 +134,14 @@ impl Harness {
     /// # Errors
     /// When the state cannot be listed, or client-go has ended.
     pub async fn check(&mut self) -> Result<(), ChaosError> {
+        self.check_round(&Dispute::default()).await
+    }
+
+    /// The same after a round in which an APIService was deleted: what follows from that is no flaw.
+    ///
+    /// # Errors
+    /// See [`Harness::check`].
+    pub async fn check_round(&mut self, dispute: &Dispute) -> Result<(), ChaosError> {
         self.gate.rest().await;
         self.clientgo.check()?;
         self.caught_up().await;
@@ -141,6 +150,14 @@ impl Harness {
         counter::check(&self.counters, &self.ledger, &self.tally);
         for observer in &self.observers {
             observer.settle();
+        }
+        let touched = dispute.touched(&self.ledger);
+        self.tally
+            .judge(|suspect| dispute.explains(suspect, &touched));
+        for key in &dispute.dropped {
+            let found = found.get(key).and_then(|found| found.stamp);
+            self.ledger.gave_way(key, found);
+            self.comparison.explained(key);
         }
         self.gate.go_on();
         Ok(())

@@ -5,9 +5,11 @@
 //! itself, so that an event is told apart from any other whatever uid and version it has.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+use tokio::time::Instant;
 
 use crate::reports::ReportKind;
 
@@ -59,6 +61,8 @@ pub struct Op {
     pub fate: Fate,
     /// Content that was acknowledged.
     pub content: String,
+    /// When it was answered.
+    pub ended: Option<Instant>,
 }
 
 /// What must be stored under a name.
@@ -221,6 +225,7 @@ impl Ledger {
             what: What::Create,
             fate: Fate::Acknowledged,
             content,
+            ended: Some(Instant::now()),
         });
     }
 
@@ -245,6 +250,7 @@ impl Ledger {
         if let Some(op) = ops.and_then(|ops| ops.iter_mut().rev().find(|op| op.id == stamp.id)) {
             op.fate = fate;
             op.content = content;
+            op.ended = Some(Instant::now());
         }
     }
 
@@ -327,6 +333,29 @@ impl Ledger {
         history.ops.iter().any(deletes)
     }
 
+    /// Writes of this object gave way to others: what was found counts from now on, and of several
+    /// writes with the same number one.
+    pub fn gave_way(&self, key: &Key, found: Option<Stamp>) {
+        let mut inner = self.inner();
+        let Some(history) = inner.objects.get_mut(key) else {
+            return;
+        };
+        let kept = found.map_or(0, |found| found.seq);
+        let mut numbers = HashSet::from([kept]);
+        for op in history.ops.iter_mut().rev() {
+            if op.fate != Fate::Acknowledged || found.is_some_and(|found| found.id == op.id) {
+                continue;
+            }
+            let after = match found {
+                Some(_) => op.seq > kept,
+                None => !matches!(op.what, What::Delete(_)),
+            };
+            if after || !numbers.insert(op.seq) {
+                op.fate = Fate::Refused;
+            }
+        }
+    }
+
     /// Calls `each` with every object.
     pub fn each(&self, mut each: impl FnMut(&Key, &History)) {
         for (key, history) in &self.inner().objects {
@@ -362,6 +391,7 @@ impl Inner {
             what,
             fate: Fate::Pending,
             content: String::new(),
+            ended: None,
         });
         Stamp { seq, id }
     }

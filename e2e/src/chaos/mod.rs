@@ -12,6 +12,7 @@ mod collection;
 mod compare;
 mod counter;
 mod crew;
+mod dispute;
 mod driver;
 mod harness;
 mod ledger;
@@ -31,6 +32,7 @@ mod writer;
 
 use std::time::Duration;
 
+pub use dispute::{Dispute, Window};
 pub use driver::{Driver, Fault, Planned, Struck};
 pub use harness::Harness;
 pub use ledger::Ledger;
@@ -39,7 +41,7 @@ pub use observer::Observer;
 pub use outcome::{Holds, Outcome};
 pub use processes::{ProcessDriver, at_cluster};
 pub use run::run;
-pub use tally::{Direction, Flaw, Moment, Note, Tally};
+pub use tally::{Direction, Flaw, Moment, Note, Suspect, Tally};
 
 use crate::{
     processes::ProcessesError, reports::ReportKind, takeover::TakeoverError, witness::WitnessError,

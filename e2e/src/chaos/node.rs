@@ -1,9 +1,9 @@
 //! The driver on a cluster with a node: the operator itself, installed as a user does.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
-use crds::v1alpha1::status::MigrationPhase;
+use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
 use k8s_openapi::{
     api::core::v1::Pod, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
@@ -14,10 +14,11 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{ChaosError, Driver, Fault, processes::at_cluster};
+use super::{ChaosError, Driver, Fault, Window, ledger::Key, processes::at_cluster};
 use crate::{
     cluster::{Cluster, Signal},
-    takeover::{Database, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
+    reports::ReportKind,
+    takeover::{Database, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
 };
 
 /// Longest time of one direction, faults included.
@@ -166,22 +167,44 @@ impl NodeDriver {
 
     /// Only while the server serves, which is waited for: without the CRD's own the cluster has no
     /// such API.
-    async fn delete_api_service(&self) -> Result<(), ChaosError> {
-        let services: Api<APIService> = Api::all(self.line.client.clone());
-        let ours = await_condition(
-            services.clone(),
-            API_SERVICE,
-            |found: Option<&APIService>| {
-                let spec = found.and_then(|service| service.spec.as_ref());
-                spec.is_some_and(|spec| spec.service.is_some())
-            },
-        );
-        if let Ok(Ok(Some(_))) = tokio::time::timeout(SERVED_LIMIT, ours).await {
-            let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
-            deleted.map_err(cluster_error)?;
+    async fn delete_api_service(&self) -> Result<Option<Window>, ChaosError> {
+        if !self.leads_to_us().await {
+            return Ok(None);
         }
-        Ok(())
+        let services: Api<APIService> = Api::all(self.line.client.clone());
+        let from = tokio::time::Instant::now();
+        let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
+        deleted.map_err(cluster_error)?;
+        self.leads_to_us().await;
+        let to = tokio::time::Instant::now();
+        Ok(Some(Window { from, to }))
     }
+
+    /// Waits until the APIService leads to the server, for some time.
+    async fn leads_to_us(&self) -> bool {
+        let services: Api<APIService> = Api::all(self.line.client.clone());
+        let ours = |found: Option<&APIService>| {
+            let spec = found.and_then(|service| service.spec.as_ref());
+            spec.is_some_and(|spec| spec.service.is_some())
+        };
+        let ours = await_condition(services, API_SERVICE, ours);
+        let ours = tokio::time::timeout(SERVED_LIMIT, ours).await;
+        matches!(ours, Ok(Ok(Some(_))))
+    }
+}
+
+/// The object that the status names as `policyreports/NAMESPACE/NAME`.
+fn named(name: &str) -> Option<Key> {
+    let (plural, rest) = name.split_once('/')?;
+    let kind = ReportKind::ALL
+        .into_iter()
+        .find(|kind| kind.plural() == plural)?;
+    let (namespace, name) = rest.split_once('/').unwrap_or(("", rest));
+    Some(Key {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
 }
 
 fn cluster_error(error: kube::Error) -> ChaosError {
@@ -239,8 +262,8 @@ impl Driver for NodeDriver {
         Duration::from_secs(25)
     }
 
-    async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {
-        match fault {
+    async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError> {
+        let struck = match fault {
             Fault::OperatorKilled => {
                 self.signal("operator", Signal::Kill).await?;
                 self.ready("operator").await
@@ -255,7 +278,7 @@ impl Driver for NodeDriver {
                 self.ready("server").await
             }
             Fault::ServerPodDeleted => self.delete_server().await,
-            Fault::ApiServiceDeleted => self.delete_api_service().await,
+            Fault::ApiServiceDeleted => return self.delete_api_service().await,
             Fault::Suspended => {
                 self.line.patch_spec(json!({"suspend": true})).await?;
                 tokio::time::sleep(length).await;
@@ -277,6 +300,18 @@ impl Driver for NodeDriver {
                 Ok(())
             }
             fault => at_cluster(&self.line.cluster, fault, length).await,
-        }
+        };
+        struck.map(|()| None)
+    }
+
+    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
+        let servers: Api<ReportsServer> = Api::all(self.line.client.clone());
+        let server = servers.get(NAME).await.map_err(cluster_error)?;
+        let migration = server.status.and_then(|status| status.migration);
+        let groups = migration.into_iter().flat_map(|migration| migration.groups);
+        Ok(groups
+            .flat_map(|group| group.dropped_names)
+            .filter_map(|name| named(&name))
+            .collect())
     }
 }

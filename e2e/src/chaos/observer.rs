@@ -109,6 +109,12 @@ impl Observer {
         self.tally.flaw(flaw, || format!("{name}: {}", text()));
     }
 
+    fn flaw_of(&self, flaw: Flaw, key: &Key, text: impl FnOnce() -> String) {
+        let name = &self.nature.name;
+        self.tally
+            .flaw_of(flaw, key, || format!("{name}: {}", text()));
+    }
+
     /// Whether it is told what became of a cache.
     fn level(&self) -> bool {
         self.nature.source == Source::Informer
@@ -230,7 +236,7 @@ impl Observer {
         if self.level() {
             let last = inner.versions.get(&seen.key).copied().unwrap_or_default();
             if type_ != EventType::Deleted && seen.version <= last {
-                self.flaw(Flaw::OutOfOrder, || {
+                self.flaw_of(Flaw::OutOfOrder, &seen.key, || {
                     format!("{type_:?} {seen:?} after {last}")
                 });
             }
@@ -239,7 +245,7 @@ impl Observer {
         }
         if seen.version <= inner.last {
             let last = inner.last;
-            self.flaw(Flaw::OutOfOrder, || {
+            self.flaw_of(Flaw::OutOfOrder, &seen.key, || {
                 format!("{type_:?} {seen:?} after version {last}")
             });
         }
@@ -254,13 +260,13 @@ impl Observer {
             if self.level() && type_ == EventType::Modified && before == Some(None) {
                 return;
             }
-            self.flaw(Flaw::Phantom, || {
+            self.flaw_of(Flaw::Phantom, &seen.key, || {
                 format!("{type_:?} {seen:?}, which nobody writes")
             });
             return;
         };
         if !self.ledger.knows(&seen.key, stamp) {
-            self.flaw(Flaw::Phantom, || {
+            self.flaw_of(Flaw::Phantom, &seen.key, || {
                 format!("{type_:?} {seen:?}, which nobody wrote")
             });
             return;
@@ -270,19 +276,21 @@ impl Observer {
             return;
         }
         if !inner.seen.insert(stamp.id) && !inner.uncertain.remove(&stamp.id) {
-            self.flaw(Flaw::Duplicated, || format!("{type_:?} {seen:?} again"));
+            self.flaw_of(Flaw::Duplicated, &seen.key, || {
+                format!("{type_:?} {seen:?} again")
+            });
             return;
         }
         let known = before.flatten().map_or(0, |stamp| stamp.seq);
         if stamp.seq <= known {
-            self.flaw(Flaw::OutOfOrder, || {
+            self.flaw_of(Flaw::OutOfOrder, &seen.key, || {
                 format!("{type_:?} {seen:?} after number {known}")
             });
             return;
         }
         let was_there = before.is_some();
         if was_there != (type_ == EventType::Modified) {
-            self.flaw(Flaw::Phantom, || {
+            self.flaw_of(Flaw::Phantom, &seen.key, || {
                 let there = if was_there {
                     "is there"
                 } else {
@@ -296,25 +304,31 @@ impl Observer {
     fn deleted(&self, inner: &mut Inner, seen: &Seen) {
         let known = inner.cache.remove(&seen.key);
         let Some(stamp) = seen.stamp else {
-            self.flaw(Flaw::Phantom, || {
+            self.flaw_of(Flaw::Phantom, &seen.key, || {
                 format!("Deleted {seen:?}, which nobody deletes")
             });
             return;
         };
         if self.level() {
             if !self.ledger.deleted_since(&seen.key, stamp.seq) {
-                self.flaw(Flaw::Phantom, || format!("Deleted {seen:?} lives on"));
+                self.flaw_of(Flaw::Phantom, &seen.key, || {
+                    format!("Deleted {seen:?} lives on")
+                });
             }
             return;
         }
         let Some(deletion) = self.ledger.deletion(&seen.key, stamp.seq) else {
-            self.flaw(Flaw::Phantom, || format!("Deleted {seen:?} lives on"));
+            self.flaw_of(Flaw::Phantom, &seen.key, || {
+                format!("Deleted {seen:?} lives on")
+            });
             return;
         };
         if !inner.seen.insert(deletion.id) && !inner.uncertain.remove(&deletion.id) {
-            self.flaw(Flaw::Duplicated, || format!("Deleted {seen:?} again"));
+            self.flaw_of(Flaw::Duplicated, &seen.key, || {
+                format!("Deleted {seen:?} again")
+            });
         } else if known.is_none() {
-            self.flaw(Flaw::OutOfOrder, || {
+            self.flaw_of(Flaw::OutOfOrder, &seen.key, || {
                 format!("Deleted {seen:?} of an object that is not there")
             });
         }
@@ -388,7 +402,7 @@ impl Observer {
         inner.given_up.extend(given_up);
         for (id, key, seq, what, held) in missing {
             inner.told.insert(id);
-            self.flaw(Flaw::Missed, || {
+            self.flaw_of(Flaw::Missed, &key, || {
                 format!("{what:?} number {seq} (write {id}) of {key:?}; it holds {held:?}")
             });
         }

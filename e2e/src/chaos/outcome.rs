@@ -23,7 +23,7 @@ const FLAWS: [(Flaw, &str); 10] = [
     (Flaw::StaleRead, "stale_reads"),
 ];
 /// Names of what may happen.
-const NOTES: [(Note, &str); 10] = [
+const NOTES: [(Note, &str); 11] = [
     (Note::Requests, "requests"),
     (Note::Events, "events"),
     (Note::Reads, "lists_compared"),
@@ -39,6 +39,10 @@ const NOTES: [(Note, &str); 10] = [
     (
         Note::ListedAgainInDisturbedRounds,
         "listed_again_in_disturbed_rounds",
+    ),
+    (
+        Note::ExplainedByDeletedApiService,
+        "explained_by_deleted_apiservice",
     ),
 ];
 

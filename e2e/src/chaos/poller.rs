@@ -55,7 +55,7 @@ impl Poller {
         for (key, floor) in floors {
             let shown = found.get(&key).copied();
             if !ledger.fresh(&key, floor, shown) {
-                tally.flaw(Flaw::StaleRead, || {
+                tally.flaw_of(Flaw::StaleRead, &key, || {
                     format!("GET {uri} at {version}: {key:?} is {shown:?} after {floor:?}")
                 });
             }

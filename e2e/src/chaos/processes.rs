@@ -1,6 +1,7 @@
 //! The driver on a control plane without nodes: server and migration are processes.
 
 use std::{
+    collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -10,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{ChaosError, Driver, Fault};
+use super::{ChaosError, Driver, Fault, Window, ledger::Key};
 use crate::{
     cluster::{Cluster, Component, Process, Signal},
     processes::{LIMIT, Processes, ProcessesError},
@@ -132,7 +133,7 @@ impl Driver for ProcessDriver {
         Duration::from_secs(9)
     }
 
-    async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {
+    async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError> {
         match fault {
             Fault::OperatorKilled => self.signal(Signal::Kill),
             Fault::OperatorPaused => {
@@ -145,7 +146,11 @@ impl Driver for ProcessDriver {
             Fault::ServerPodDeleted | Fault::ApiServiceDeleted => {}
             fault => at_cluster(self.cluster(), fault, length).await?,
         }
-        Ok(())
+        Ok(None)
+    }
+
+    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
+        Ok(HashSet::new())
     }
 }
 

@@ -6,7 +6,8 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::{
     ChaosError, ChaosOptions,
-    driver::{Driver, Planned, Struck, plan},
+    dispute::Dispute,
+    driver::{Driver, Fault, Planned, Struck, plan},
     harness::Harness,
     outcome::Outcome,
     tally::{Direction, Moment},
@@ -16,6 +17,7 @@ use super::{
 const SOAK: std::ops::Range<u64> = 3000..8000;
 
 struct Run<'a> {
+    dispute: Dispute,
     driver: &'a dyn Driver,
     options: &'a ChaosOptions,
     harness: Harness,
@@ -36,6 +38,7 @@ pub async fn run(
     let harness = Harness::start(driver.cluster(), options).await?;
     say("writers, readers and watchers are at work");
     let mut run = Run {
+        dispute: Dispute::default(),
         driver,
         options,
         harness,
@@ -93,6 +96,10 @@ impl Run<'_> {
         } else {
             Vec::new()
         };
+        self.dispute = Dispute::default();
+        let disputed = planned
+            .iter()
+            .any(|planned| planned.fault == Fault::ApiServiceDeleted);
         let restarted = planned.iter().find_map(|planned| planned.fault.restarts());
         self.harness.tally.go(|moment| {
             *moment = Moment {
@@ -100,6 +107,7 @@ impl Run<'_> {
                 direction: Direction::Rest,
                 disturbed,
                 restarted,
+                disputed,
             };
         });
         // Pruned and kept, each with faults and without.
@@ -110,8 +118,11 @@ impl Run<'_> {
             let soak = Duration::from_millis(self.rng.random_range(SOAK));
             tokio::time::sleep(soak).await;
         }
-        self.harness.check().await?;
-        self.harness.tally.go(|moment| moment.disturbed = false);
+        self.harness.check_round(&self.dispute).await?;
+        self.harness.tally.go(|moment| {
+            moment.disturbed = false;
+            moment.disputed = false;
+        });
         Ok(())
     }
 
@@ -141,14 +152,17 @@ impl Run<'_> {
                 what: planned.fault.to_string(),
                 at: tally.seconds(),
             };
-            driver
-                .strike(planned.fault, planned.length)
-                .await
-                .map(|()| struck)
+            let window = driver.strike(planned.fault, planned.length).await?;
+            Ok::<_, ChaosError>((struck, window))
         }));
         let (switched, struck) = tokio::join!(switch, strikes);
-        self.outcome.faults.extend(struck?);
+        for (struck, window) in struck? {
+            self.outcome.faults.push(struck);
+            self.dispute.windows.extend(window);
+        }
         switched?;
+        // The next switch forgets them.
+        self.dispute.dropped.extend(driver.dropped().await?);
         let hold = self.harness.last_hold().await;
         let disturbed = tally.moment().disturbed;
         self.outcome.holds.add(direction, disturbed, hold);

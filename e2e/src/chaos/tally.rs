@@ -11,6 +11,8 @@ use std::{
 
 use serde::Serialize;
 
+use super::ledger::Key;
+
 /// Examples that are kept.
 const EXAMPLES: usize = 20;
 
@@ -76,6 +78,21 @@ pub enum Note {
     Events,
     /// Lists that were compared with what was acknowledged.
     Reads,
+    /// What would be a flaw, had not an APIService been deleted, with both sides taking writes.
+    ExplainedByDeletedApiService,
+}
+
+/// What may be a flaw; known once the round is over.
+#[derive(Clone, Debug)]
+pub struct Suspect {
+    /// Which.
+    pub flaw: Flaw,
+    /// Of which object.
+    pub key: Key,
+    /// When it was noticed.
+    pub at: tokio::time::Instant,
+    /// In words.
+    pub text: String,
 }
 
 /// Where the run is.
@@ -89,6 +106,8 @@ pub struct Moment {
     pub disturbed: bool,
     /// The kube-apiserver that was started anew in this round.
     pub restarted: Option<usize>,
+    /// Whether an APIService is deleted in this round.
+    pub disputed: bool,
 }
 
 #[derive(Default)]
@@ -98,6 +117,7 @@ struct Inner {
     notes: BTreeMap<Note, u64>,
     waits: BTreeMap<Direction, (Duration, String)>,
     disturbed_wait: Duration,
+    suspects: Vec<Suspect>,
     examples: Vec<String>,
 }
 
@@ -176,6 +196,35 @@ impl Tally {
         tracing::warn!(example, "a flaw");
         if few && inner.examples.len() < EXAMPLES {
             inner.examples.push(example);
+        }
+    }
+
+    /// Something about an object is wrong, or will be explained at the end of the round.
+    pub fn flaw_of(&self, flaw: Flaw, key: &Key, text: impl FnOnce() -> String) {
+        let mut inner = self.inner();
+        if inner.moment.disputed {
+            inner.suspects.push(Suspect {
+                flaw,
+                key: key.clone(),
+                at: tokio::time::Instant::now(),
+                text: text(),
+            });
+            return;
+        }
+        drop(inner);
+        self.flaw(flaw, text);
+    }
+
+    /// The round is over: whatever is not explained is a flaw.
+    pub fn judge(&self, explains: impl Fn(&Suspect) -> bool) {
+        let suspects = std::mem::take(&mut self.inner().suspects);
+        for suspect in suspects {
+            if explains(&suspect) {
+                tracing::info!(?suspect, "explained");
+                self.note(Note::ExplainedByDeletedApiService);
+            } else {
+                self.flaw(suspect.flaw, || suspect.text.clone());
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 
 use super::{
-    ledger::{Fate, Key, Ledger, Stamp, What},
+    ledger::{Expected, Fate, Key, Ledger, Stamp, What},
     object::{self, MANAGER, Subject},
     request::{Answer, Requester, media},
     tally::{Flaw, Note},
@@ -230,30 +230,47 @@ impl Writer {
     }
 
     /// What is stored: it must be what was written last.
-    async fn get(&self, slot: &Slot) -> Option<Value> {
+    async fn get(&self, slot: &mut Slot) -> Option<Value> {
         let path = slot.subject.path();
         let answer = self.requester.call(Method::GET, &path, None).await;
         let tally = &self.requester.tally;
         match answer {
             Answer::Said(StatusCode::OK, object) => {
                 let found = object::stamp(&object);
-                if found == slot.stamp {
+                if found == slot.stamp || self.gave_way(slot, found) {
                     return Some(object);
                 }
                 let wanted = slot.stamp;
-                tally.flaw(Flaw::StaleRead, || {
+                let key = &slot.subject.key;
+                tally.flaw_of(Flaw::StaleRead, key, || {
                     format!("GET {path}: {found:?} in place of {wanted:?}")
                 });
             }
+            Answer::Said(StatusCode::NOT_FOUND, _) if self.gave_way(slot, None) => {}
             Answer::Said(StatusCode::NOT_FOUND, _) => {
                 let wanted = slot.stamp;
-                tally.flaw(Flaw::StaleRead, || {
+                let key = &slot.subject.key;
+                tally.flaw_of(Flaw::StaleRead, key, || {
                     format!("GET {path}: nothing in place of {wanted:?}")
                 });
             }
             answer => tally.failed(format!("GET {path}: {}", answer.text())),
         }
         None
+    }
+
+    /// Whether what was found is what has to be there, since the last write has given way to another.
+    fn gave_way(&self, slot: &mut Slot, found: Option<Stamp>) -> bool {
+        let expected = match self.ledger().expected(&slot.subject.key) {
+            Some(Expected::Present { id, seq, .. }) => Some(Stamp { seq, id }),
+            Some(Expected::Absent) => None,
+            _ => return false,
+        };
+        let gave_way = expected == found && expected != slot.stamp;
+        if gave_way {
+            slot.stamp = found;
+        }
+        gave_way
     }
 
     async fn delete(&self, slot: &mut Slot) -> bool {

@@ -62,3 +62,26 @@ fn a_name_of_the_server_is_learnt_from_its_answer() {
     ledger.unnamed(refused, Fate::Refused);
     assert!(!ledger.knows(&key(), refused));
 }
+
+/// Two clients have made the same number on the two sides, and one of them was kept.
+#[test]
+fn what_gave_way_does_not_count() {
+    let ledger = Ledger::default();
+    let write = |what, seq| {
+        let stamp = ledger.begin_at(&key(), what, seq, false);
+        ledger.end(&key(), stamp, Fate::Acknowledged, seq.to_string());
+        stamp
+    };
+    write(What::Create, 1);
+    write(What::Update, 2);
+    let kept = write(What::Update, 2);
+    write(What::Delete(2), 3);
+    assert_eq!(ledger.expected(&key()), Some(Expected::Absent));
+    ledger.gave_way(&key(), Some(kept));
+    let (id, seq, content) = (kept.id, 2, "2".to_owned());
+    let expected = Expected::Present { id, seq, content };
+    assert_eq!(ledger.expected(&key()), Some(expected));
+    assert_eq!(ledger.acknowledged(), 2);
+    ledger.gave_way(&key(), None);
+    assert_eq!(ledger.expected(&key()), Some(Expected::Absent));
+}

@@ -1,0 +1,126 @@
+//! What may follow from an APIService that somebody deletes while the server has the group: for a
+//! moment both sides take writes. The operator merges them by a rule (`docs/migration.md`) and names
+//! what gave way; that, and what clients saw in between, is no flaw.
+
+use std::{collections::HashSet, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    ledger::{Key, Ledger},
+    tally::{Flaw, Suspect},
+};
+
+/// For how long after it is back a client may still be answered by what was there before.
+const UNDER_WAY: Duration = Duration::from_secs(2);
+
+/// The time in which an APIService was away.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Before it was deleted.
+    pub from: Instant,
+    /// When it was seen to lead to the server again.
+    pub to: Instant,
+}
+
+impl Window {
+    /// Whether both sides may have answered then.
+    #[must_use]
+    pub fn holds(&self, at: Instant) -> bool {
+        self.from <= at && at <= self.to + UNDER_WAY
+    }
+}
+
+/// What is known of a round in which an APIService was deleted.
+#[derive(Debug, Default)]
+pub struct Dispute {
+    /// When it was away.
+    pub windows: Vec<Window>,
+    /// Objects whose writes to etcd gave way to the server's, as the operator tells.
+    pub dropped: HashSet<Key>,
+}
+
+impl Dispute {
+    /// Returns the objects that were written to while an APIService was away.
+    #[must_use]
+    pub fn touched(&self, ledger: &Ledger) -> HashSet<Key> {
+        let mut touched = HashSet::new();
+        ledger.each(|key, history| {
+            let ended = history.ops.iter().filter_map(|op| op.ended);
+            if ended
+                .into_iter()
+                .any(|at| self.windows.iter().any(|window| window.holds(at)))
+            {
+                touched.insert(key.clone());
+            }
+        });
+        touched
+    }
+
+    /// Whether the rule explains it.
+    #[must_use]
+    pub fn explains(&self, suspect: &Suspect, touched: &HashSet<Key>) -> bool {
+        if self.dropped.contains(&suspect.key) {
+            return true;
+        }
+        match suspect.flaw {
+            Flaw::StaleRead => self.windows.iter().any(|window| window.holds(suspect.at)),
+            Flaw::Missed | Flaw::Duplicated | Flaw::OutOfOrder | Flaw::Phantom => {
+                touched.contains(&suspect.key)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chaos::ledger::{Fate, What},
+        reports::ReportKind,
+    };
+
+    fn key(name: &str) -> Key {
+        Key {
+            kind: ReportKind::PolicyReport,
+            namespace: "n".into(),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn only_what_was_named_may_be_lost_and_only_what_was_written_then_may_be_missed() {
+        let ledger = Ledger::default();
+        let from = Instant::now();
+        let stamp = ledger.begin(&key("written"), What::Create, false);
+        ledger.end(&key("written"), stamp, Fate::Acknowledged, "1".into());
+        let dispute = Dispute {
+            windows: vec![Window {
+                from,
+                to: Instant::now(),
+            }],
+            dropped: [key("named")].into(),
+        };
+        let touched = dispute.touched(&ledger);
+        let suspect = |flaw, name: &str, at| Suspect {
+            flaw,
+            key: key(name),
+            at,
+            text: String::new(),
+        };
+        let later = from + Duration::from_mins(1);
+        for (flaw, name, at, explained) in [
+            (Flaw::Lost, "named", later, true),
+            (Flaw::Lost, "written", from, false),
+            (Flaw::Resurrected, "written", from, false),
+            (Flaw::Missed, "written", later, true),
+            (Flaw::Missed, "other", later, false),
+            (Flaw::StaleRead, "other", from, true),
+            (Flaw::StaleRead, "other", later, false),
+        ] {
+            let found = dispute.explains(&suspect(flaw, name, at), &touched);
+            assert_eq!(found, explained, "{flaw:?} of {name}");
+        }
+    }
+}
