@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use e2e::{
     chaos::{
         self, ChaosError, ChaosOptions, Direction, Driver, Fault, Harness, Outcome, ProcessDriver,
-        at_cluster,
+        Window, at_cluster,
     },
     cluster::Cluster,
     processes::Processes,
@@ -96,8 +96,9 @@ impl Driver for Still {
         Duration::from_secs(3)
     }
 
-    async fn strike(&self, fault: Fault, length: Duration) -> Result<(), ChaosError> {
-        at_cluster(self.cluster(), fault, length).await
+    async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError> {
+        at_cluster(self.cluster(), fault, length).await?;
+        Ok(None)
     }
 }
 

@@ -137,7 +137,9 @@ pub trait Driver: Send + Sync {
     async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError>;
 
     /// Objects whose writes have given way since the last switch, as the operator tells.
-    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError>;
+    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
+        Ok(HashSet::new())
+    }
 }
 
 #[cfg(test)]

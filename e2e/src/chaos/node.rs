@@ -3,7 +3,11 @@
 use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
-use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
+use crds::{
+    control::StoredResource,
+    v1alpha1::{ReportsServer, status::MigrationPhase},
+};
+use http::Request;
 use k8s_openapi::{
     api::core::v1::Pod, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
@@ -12,15 +16,18 @@ use kube::{
     api::{DeleteParams, ListParams},
     runtime::wait::await_condition,
 };
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{ChaosError, Driver, Fault, Window, ledger::Key, processes::at_cluster};
 use crate::{
     cluster::{Cluster, Signal},
     reports::ReportKind,
-    takeover::{Database, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
+    takeover::{Database, GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
 };
 
+/// The server's view of what it stores.
+const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 /// Longest time of one direction, faults included.
 const LIMIT: Duration = Duration::from_mins(6);
 /// Label that tells pods apart.
@@ -176,8 +183,33 @@ impl NodeDriver {
         let deleted = services.delete(API_SERVICE, &DeleteParams::default()).await;
         deleted.map_err(cluster_error)?;
         self.leads_to_us().await;
+        self.merged().await?;
         let to = tokio::time::Instant::now();
         Ok(Some(Window { from, to }))
+    }
+
+    /// Waits until what was written to etcd meanwhile is at the server, for some time.
+    async fn merged(&self) -> Result<(), ChaosError> {
+        let (group, deadline) = (GROUPS[0], tokio::time::Instant::now() + SERVED_LIMIT);
+        while tokio::time::Instant::now() < deadline {
+            let request = Request::get(STORED).body(Vec::new());
+            let request = request.map_err(|e| ChaosError::Request(e.to_string()))?;
+            let stored = self.line.client.request::<Stored>(request);
+            // Behind a server that is being started it is asked again.
+            if let Ok(stored) = stored.await {
+                let of_group = |one: &&StoredResource| one.status.group == group;
+                if stored
+                    .items
+                    .iter()
+                    .filter(of_group)
+                    .all(|one| one.status.settled)
+                {
+                    break;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Waits until the APIService leads to the server, for some time.
@@ -191,6 +223,12 @@ impl NodeDriver {
         let ours = tokio::time::timeout(SERVED_LIMIT, ours).await;
         matches!(ours, Ok(Ok(Some(_))))
     }
+}
+
+/// A list at [`STORED`].
+#[derive(Deserialize)]
+struct Stored {
+    items: Vec<StoredResource>,
 }
 
 /// The object that the status names as `policyreports/NAMESPACE/NAME`.

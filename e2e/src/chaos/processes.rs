@@ -1,7 +1,6 @@
 //! The driver on a control plane without nodes: server and migration are processes.
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -11,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{ChaosError, Driver, Fault, Window, ledger::Key};
+use super::{ChaosError, Driver, Fault, Window};
 use crate::{
     cluster::{Cluster, Component, Process, Signal},
     processes::{LIMIT, Processes, ProcessesError},
@@ -147,10 +146,6 @@ impl Driver for ProcessDriver {
             fault => at_cluster(self.cluster(), fault, length).await?,
         }
         Ok(None)
-    }
-
-    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
-        Ok(HashSet::new())
     }
 }
 

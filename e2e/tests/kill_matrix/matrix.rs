@@ -152,6 +152,7 @@ impl Matrix {
                 direction,
                 disturbed,
                 restarted: None,
+                disputed: false,
             };
         });
     }
