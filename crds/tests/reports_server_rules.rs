@@ -110,6 +110,32 @@ fn names(#[case] name: &str, #[case] accepted: bool) {
     assert_eq!(refusals(&named, None).is_empty(), accepted);
 }
 
+/// The identity in force may be named, where the specification names none.
+#[rstest]
+#[case(json!({"database": {"clusterIdentity": "uid"}}), json!({}), "uid", "")]
+#[case(json!({}), json!({}), "mine", "")]
+// Of a status that was lost, or is from before it told of the identity.
+#[case(json!({"database": {"clusterIdentity": "uid"}}), json!({"id": "mine"}), "mine", "")]
+#[case(json!({"database": {"clusterIdentity": "uid"}}), json!({}), "mine", "cannot become another one than status.database")]
+fn the_identity_in_force_stays(
+    #[case] status: Value,
+    #[case] before: Value,
+    #[case] id: &str,
+    #[case] message: &str,
+) {
+    let of = |identity: Value| {
+        let mut object = object(json!({"clusterIdentity": identity}));
+        object["status"] = status.clone();
+        object
+    };
+    let found = refusals(&of(json!({"id": id})), Some(&of(before)));
+    if message.is_empty() {
+        assert_eq!(found, Vec::<String>::new());
+    } else {
+        assert_refused(&found, message);
+    }
+}
+
 #[rstest]
 #[case::api_added(json!({}), json!({"apis": [{"group": "a.b", "owner": "Server"}]}))]
 #[case::api_given_back(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": [{"group": "a.b", "owner": "CRD"}]}))]

@@ -12,6 +12,7 @@ pub mod manifests;
 pub mod metrics;
 pub mod migration;
 pub mod names;
+mod said;
 pub mod security;
 #[cfg(test)]
 mod testing;

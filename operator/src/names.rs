@@ -46,6 +46,8 @@ pub fn operator_image() -> String {
 pub const SERVICE_PORT: i32 = 443;
 /// Port on which the server listens.
 pub const CONTAINER_PORT: i32 = 8443;
+/// Key of the `ConfigMap` with the specification that was carried out last.
+pub const ACCEPTED_KEY: &str = "spec.json";
 /// Name of both ports.
 pub const PORT_NAME: &str = "https";
 /// Key of the `ConfigMap` that lists the served API groups.
@@ -97,6 +99,12 @@ impl Names {
     #[must_use]
     pub fn database(&self) -> String {
         names::database(&self.instance)
+    }
+
+    /// `ConfigMap` with the specification that was carried out last.
+    #[must_use]
+    pub fn accepted(&self) -> String {
+        format!("{}-accepted", self.server())
     }
 
     /// Secret that tells an embedded server where to move its reports.

@@ -26,6 +26,8 @@ pub const INVALID_SPEC: &str = "InvalidSpec";
 pub const NOT_SUPPORTED: &str = "NotSupported";
 /// The operator lacks a right; the message names it.
 pub const FORBIDDEN: &str = "Forbidden";
+/// An object by the name of a child is somebody else's.
+pub const FOREIGN_OBJECT: &str = "ForeignObject";
 /// An older `ReportsServer` has claimed the API group.
 pub const API_GROUP_CLAIMED: &str = "APIGroupClaimed";
 /// Somebody else's `APIService` serves the API group.

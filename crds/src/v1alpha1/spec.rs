@@ -50,6 +50,9 @@ use super::status::ReportsServerStatus;
     // Until the reports are moved, the status says Embedded, and the move can be given up.
     validation = Rule::new("!has(oldSelf.spec.database) || !has(oldSelf.spec.database.mode) || oldSelf.spec.database.mode == 'Embedded' || (has(oldSelf.status) && has(oldSelf.status.database) && has(oldSelf.status.database.mode) && oldSelf.status.database.mode == 'Embedded') || (has(self.spec.database) && has(self.spec.database.mode) && self.spec.database.mode == oldSelf.spec.database.mode)")
         .message("database.mode can only be changed from Embedded to another mode, or back while the reports are not moved yet; for any other move create a new ReportsServer and restore a backup"),
+    // The identity in force may be one that the specification does not name.
+    validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.database) || !has(oldSelf.status.database.clusterIdentity) || !has(self.spec.clusterIdentity) || !has(self.spec.clusterIdentity.id) || self.spec.clusterIdentity.id == oldSelf.status.database.clusterIdentity || (has(oldSelf.spec.clusterIdentity) && has(oldSelf.spec.clusterIdentity.id) && self.spec.clusterIdentity.id == oldSelf.spec.clusterIdentity.id)")
+        .message("clusterIdentity.id cannot become another one than status.database.clusterIdentity: the reports in the database carry that one"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
     printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),
@@ -257,7 +260,8 @@ pub struct LocalReference {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterIdentitySpec {
     /// Key of this cluster's reports. Default: uid of the namespace `kube-system`. Immutable once
-    /// set.
+    /// set, and once reports are stored in PostgreSQL: `status.database.clusterIdentity` tells the
+    /// one in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 63),

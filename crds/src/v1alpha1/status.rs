@@ -137,6 +137,10 @@ pub struct DatabaseStatus {
     /// Mode in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<DatabaseMode>,
+    /// Key of this cluster's reports in it; empty for `Embedded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub cluster_identity: Option<String>,
     /// Host name; empty for `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

@@ -2,6 +2,8 @@
 //! any more.
 
 mod managed;
+mod probe;
+mod refused;
 mod volume;
 
 use std::{fmt::Debug, time::Duration};
@@ -32,13 +34,17 @@ use tracing::info;
 
 use super::{
     build::{Children, Kept, ServiceAccountRef, control_api_name, operand_binding},
+    ownership,
     validate::Validated,
     workload,
 };
 
+use crate::said::said;
+
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
+pub use probe::probe;
 pub use volume::Volume;
 #[cfg(test)]
 pub use volume::apply as volume;
@@ -52,7 +58,7 @@ const ACCESS_POLL: Duration = Duration::from_millis(200);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A child was refused.
-    #[error("cannot apply {kind} {name}: {source}")]
+    #[error("cannot apply {kind} {name}: {}", said(.source))]
     Apply {
         /// Kind of the child.
         kind: String,
@@ -61,8 +67,22 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// An object of that name is somebody else's.
+    #[error(
+        "{kind} {name} is there and is not of this ReportsServer{manager}: it is left as it is; remove \
+         it, or give the ReportsServer another name or targetNamespace",
+        manager = managed_by(.manager.as_deref())
+    )]
+    Foreign {
+        /// Kind of the child.
+        kind: String,
+        /// `namespace/name` or name of the child.
+        name: String,
+        /// The field manager that made it.
+        manager: Option<String>,
+    },
     /// Leftovers could not be listed or deleted.
-    #[error("cannot remove a {kind} that is no longer needed: {source}")]
+    #[error("cannot remove a {kind} that is no longer needed: {}", said(.source))]
     Orphans {
         /// Kind of the leftovers.
         kind: String,
@@ -70,13 +90,13 @@ pub enum Error {
         source: kube::Error,
     },
     /// Backups could not be listed.
-    #[error("cannot list the jobs of the backups: {source}")]
+    #[error("cannot list the jobs of the backups: {}", said(.source))]
     Backups {
         /// Why.
         source: kube::Error,
     },
     /// A pod of an old template that cannot start could not be deleted.
-    #[error("cannot delete pod {pod}, which keeps its successor waiting: {source}")]
+    #[error("cannot delete pod {pod}, which keeps its successor waiting: {}", said(.source))]
     InTheWay {
         /// Its name.
         pod: String,
@@ -84,13 +104,13 @@ pub enum Error {
         source: kube::Error,
     },
     /// The server's pods could not be read.
-    #[error("cannot read the server's pods: {source}")]
+    #[error("cannot read the server's pods: {}", said(.source))]
     Pods {
         /// Why.
         source: kube::Error,
     },
     /// The operator's rights in the target namespace.
-    #[error("cannot find out the operator's rights in namespace {namespace}: {source}")]
+    #[error("cannot find out the operator's rights in namespace {namespace}: {}", said(.source))]
     Access {
         /// The target namespace.
         namespace: String,
@@ -119,8 +139,13 @@ impl Error {
                 matches!(source, kube::Error::Api(status) if status.code == 403)
             }
             Self::NoAccess(_) => true,
+            Self::Foreign { .. } => false,
         }
     }
+}
+
+fn managed_by(manager: Option<&str>) -> String {
+    manager.map_or_else(String::new, |manager| format!(" (made by {manager})"))
 }
 
 /// The children whose state the status is computed from, as the kube-apiserver returned them.
@@ -165,14 +190,15 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         disruption_budget,
         autoscaler,
         control_api,
+        accepted,
         move_name: _,
     } = children;
     one(&inside(client, &operand_binding), &operand_binding).await?;
     maybe(client, service_account.as_ref()).await?;
-    one(&Api::all(client.clone()), &auth_delegator).await?;
-    one(&inside(client, &auth_reader), &auth_reader).await?;
-    one(&Api::all(client.clone()), &schema_reader).await?;
-    one(&Api::all(client.clone()), &schema_reader_binding).await?;
+    named(&Api::all(client.clone()), &auth_delegator).await?;
+    named(&inside(client, &auth_reader), &auth_reader).await?;
+    named(&Api::all(client.clone()), &schema_reader).await?;
+    named(&Api::all(client.clone()), &schema_reader_binding).await?;
     one(&inside(client, &config_reader), &config_reader).await?;
     one(
         &inside(client, &config_reader_binding),
@@ -197,17 +223,8 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     maybe(client, disruption_budget.as_ref()).await?;
     maybe(client, autoscaler.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
-    let pods = if workload::is_ready(&deployment) {
-        Vec::new()
-    } else {
-        let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
-        pods(
-            client,
-            &deployment.namespace().unwrap_or_default(),
-            selector,
-        )
-        .await?
-    };
+    one(&inside(client, &accepted), &accepted).await?;
+    let pods = pods_in_trouble(client, &deployment).await?;
     Ok(Applied {
         deployment,
         data,
@@ -215,6 +232,35 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         control_api,
         pods,
     })
+}
+
+/// Applies only what clients depend on: the certificates, and what leads to the server.
+///
+/// # Errors
+/// At the first child that is refused.
+pub async fn keep(client: &Client, children: &Children) -> Result<APIService, Error> {
+    one(&inside(client, &children.ca), &children.ca).await?;
+    let serving_cert = &children.serving_cert;
+    one(&inside(client, serving_cert), serving_cert).await?;
+    if let Some(managed) = &children.managed {
+        one(&inside(client, &managed.tls), &managed.tls).await?;
+        one(&inside(client, &managed.client), &managed.client).await?;
+    }
+    one(&inside(client, &children.service), &children.service).await?;
+    one(&Api::all(client.clone()), &children.control_api).await
+}
+
+/// The server's pods, newest first; none while it is ready.
+///
+/// # Errors
+/// If they cannot be read.
+pub async fn pods_in_trouble(client: &Client, deployment: &Deployment) -> Result<Vec<Pod>, Error> {
+    if workload::is_ready(deployment) {
+        return Ok(Vec::new());
+    }
+    let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
+    let namespace = deployment.namespace().unwrap_or_default();
+    pods(client, &namespace, selector).await
 }
 
 /// Server-side apply of an object in a namespace, where there is to be one.
@@ -232,22 +278,68 @@ where
     }
 }
 
-/// Server-side apply of one object. Force: the fields that we build are ours, whoever wrote last.
+/// Server-side apply of one object, unless it is somebody else's. Force: the fields that we build are
+/// ours, whoever wrote last.
 async fn one<K>(api: &Api<K>, object: &K) -> Result<K, Error>
 where
     K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
 {
+    refuse_foreign(api, object).await?;
+    named(api, object).await
+}
+
+/// The same without a look, where the operator has no right to it; such names begin with
+/// `reports-server:` and are nobody else's.
+async fn named<K>(api: &Api<K>, object: &K) -> Result<K, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
+{
+    patch(api, object, &PatchParams::apply(FIELD_MANAGER).force()).await
+}
+
+/// Makes sure that there is none of this name, or ours.
+async fn refuse_foreign<K>(api: &Api<K>, object: &K) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
+{
+    let found = api.get_metadata_opt(&object.name_any()).await;
+    let found = found.map_err(|source| refused_to(object, source))?;
+    let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
+    else {
+        return Ok(());
+    };
+    Err(Error::Foreign {
+        kind: K::kind(&()).into_owned(),
+        name: full_name(object),
+        manager: found
+            .managed_fields()
+            .iter()
+            .find_map(|entry| entry.manager.clone()),
+    })
+}
+
+fn full_name<K: ResourceExt>(object: &K) -> String {
     let name = object.name_any();
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(&name, &params, &Patch::Apply(object))
-        .await
-        .map_err(|source| Error::Apply {
-            kind: K::kind(&()).into_owned(),
-            name: object
-                .namespace()
-                .map_or_else(|| name.clone(), |ns| format!("{ns}/{name}")),
-            source,
-        })
+    object
+        .namespace()
+        .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"))
+}
+
+fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) -> Error {
+    Error::Apply {
+        kind: K::kind(&()).into_owned(),
+        name: full_name(object),
+        source,
+    }
+}
+
+async fn patch<K>(api: &Api<K>, object: &K, params: &PatchParams) -> Result<K, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
+{
+    let name = object.name_any();
+    let patched = api.patch(&name, params, &Patch::Apply(object)).await;
+    patched.map_err(|source| refused_to(object, source))
 }
 
 /// The pods that a selector finds, newest first.
@@ -284,7 +376,8 @@ pub async fn gain_access(
     operator: &ServiceAccountRef,
 ) -> Result<(), Error> {
     let binding = operand_binding(spec, operator);
-    match one(&inside(client, &binding), &binding).await {
+    // Whether one of that name is somebody else's cannot be read yet.
+    match named(&inside(client, &binding), &binding).await {
         // Whoever withholds the right to bind has bound the role already, or hears of it below.
         Ok(_) => info!(namespace = spec.namespace, "bound the operator's role"),
         Err(error) if error.is_forbidden() => {}

@@ -11,7 +11,7 @@ use super::{
     moving::{self, Attended},
     owner, postgres, registered, report,
     status::State,
-    upgrade,
+    targets, upgrade,
     validate::{self, Facts, Refusal, Validated},
 };
 
@@ -90,12 +90,14 @@ async fn resolve(
 ) -> Result<Result<Validated, Refusal>, Error> {
     let namespace = dereference::namespace(&ctx.client, &object.spec.target_namespace).await?;
     let cluster_uid = dereference::cluster_uid(&ctx.client).await?;
+    let groups = ctx.supervisor.status(&object.name_any());
     let facts = Facts {
         namespace,
         claims: &[],
         default_image: &ctx.server_image,
         default_postgres_image: &ctx.postgres_image,
         cluster_uid: &cluster_uid,
+        dropped: &targets::dropped(object, &registered(object, ctx), &groups),
     };
     Ok(validate::validate(object, &facts))
 }

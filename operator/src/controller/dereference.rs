@@ -1,16 +1,18 @@
 //! Step 1 of a reconciliation: read what the other steps decide on.
 
+use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use k8s_openapi::{
     api::{
-        apps::v1::Deployment,
+        apps::v1::{Deployment, StatefulSet},
         batch::v1::Job,
-        core::v1::{Namespace, PersistentVolumeClaim, Secret},
+        core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret},
     },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 
 use super::{
+    ownership::is_child,
     upgrade,
     validate::{NamespaceState, Validated},
 };
@@ -22,14 +24,15 @@ use crate::{
         managed::{Known, Managed, PASSWORD_KEY, backup},
     },
     migration::ServiceRef,
-    names::{KUBE_SYSTEM, SERVICE_PORT},
+    names::{ACCEPTED_KEY, KUBE_SYSTEM, Names, SERVICE_PORT},
+    said::said,
 };
 
 /// What could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The target namespace.
-    #[error("cannot read namespace {name}: {source}")]
+    #[error("cannot read namespace {name}: {}", said(.source))]
     Namespace {
         /// Its name.
         name: String,
@@ -37,7 +40,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A Secret with certificates.
-    #[error("cannot read secret {namespace}/{name}: {source}")]
+    #[error("cannot read secret {namespace}/{name}: {}", said(.source))]
     Secret {
         /// Its namespace.
         namespace: String,
@@ -47,7 +50,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A volume.
-    #[error("cannot read persistentvolumeclaim {namespace}/{name}: {source}")]
+    #[error("cannot read persistentvolumeclaim {namespace}/{name}: {}", said(.source))]
     Claim {
         /// Its namespace.
         namespace: String,
@@ -57,7 +60,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// The Job that restores a backup.
-    #[error("cannot read job {namespace}/{name}: {source}")]
+    #[error("cannot read job {namespace}/{name}: {}", said(.source))]
     Job {
         /// Its namespace.
         namespace: String,
@@ -66,8 +69,28 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// What was carried out last.
+    #[error("cannot read configmap {namespace}/{name}: {}", said(.source))]
+    ConfigMap {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The database.
+    #[error("cannot read statefulset {namespace}/{name}: {}", said(.source))]
+    StatefulSet {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
     /// The server.
-    #[error("cannot read deployment {namespace}/{name}: {source}")]
+    #[error("cannot read deployment {namespace}/{name}: {}", said(.source))]
     Deployment {
         /// Its namespace.
         namespace: String,
@@ -92,6 +115,8 @@ impl Error {
         | Self::Secret { source, .. }
         | Self::Claim { source, .. }
         | Self::Job { source, .. }
+        | Self::ConfigMap { source, .. }
+        | Self::StatefulSet { source, .. }
         | Self::Deployment { source, .. }) = self
         else {
             return false;
@@ -132,7 +157,7 @@ pub async fn cluster_uid(client: &Client) -> Result<String, Error> {
         .ok_or(Error::NoIdentity)
 }
 
-/// The server as it is.
+/// The server as it is; one of somebody else by that name is none.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -140,11 +165,56 @@ pub async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Depl
     let api = Api::<Deployment>::namespaced(client.clone(), &spec.namespace);
     let name = spec.names.server();
     let found = api.get_opt(&name).await;
-    found.map_err(|source| Error::Deployment {
+    let found = found.map_err(|source| Error::Deployment {
         namespace: spec.namespace.clone(),
         name,
         source,
-    })
+    })?;
+    Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
+}
+
+/// The specification that was carried out last, where there is one that can still be read.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn accepted(
+    client: &Client,
+    object: &ReportsServer,
+) -> Result<Option<ReportsServerSpec>, Error> {
+    let namespace = &object.spec.target_namespace;
+    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let name = Names::new(object.name_any()).accepted();
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| Error::ConfigMap {
+        namespace: namespace.clone(),
+        name,
+        source,
+    })?;
+    let own = |map: &ConfigMap| {
+        let owners = map.owner_references();
+        owners
+            .iter()
+            .any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
+    };
+    let text = found.filter(own).and_then(|map| map.data);
+    let text = text.and_then(|mut data| data.remove(ACCEPTED_KEY));
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// A PostgreSQL that the operator runs, as it is.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<StatefulSet>, Error> {
+    let api = Api::<StatefulSet>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.postgres();
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| Error::StatefulSet {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
 }
 
 /// Whether the volume of an embedded database is there.

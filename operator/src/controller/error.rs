@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{apply, dereference, finalizer, status, upgrade};
+use super::{apply, dereference, finalizer, status, upgrade, validate::Refusal};
 use crate::{
     certs,
     database::{cloudnativepg, files},
@@ -84,6 +84,16 @@ impl Error {
                 ..
             }) => status.code == 403,
             _ => false,
+        }
+    }
+
+    /// Why a child can never be applied as it is, and what to change; nothing where trying again may
+    /// help.
+    #[must_use]
+    pub fn refused(&self) -> Option<Refusal> {
+        match self {
+            Self::Apply(error) => error.refused(),
+            _ => None,
         }
     }
 

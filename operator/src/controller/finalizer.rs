@@ -7,9 +7,11 @@ use kube::{
 };
 use serde_json::json;
 
+use crate::said::said;
+
 /// Why the finalizer could not be changed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot change the finalizer: {0}")]
+#[error("cannot change the finalizer: {}", said(.0))]
 pub struct Error(#[from] pub kube::Error);
 
 /// Whether `object` carries it.

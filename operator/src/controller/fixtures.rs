@@ -1,5 +1,7 @@
 //! Objects for the tests, made by the real validation.
 
+use std::collections::BTreeSet;
+
 use crds::v1alpha1::ReportsServer;
 use serde_json::{Value, json};
 
@@ -36,6 +38,7 @@ pub fn facts() -> Facts<'static> {
         default_image: IMAGE,
         default_postgres_image: POSTGRES_IMAGE,
         cluster_uid: "uid-of-kube-system",
+        dropped: const { &BTreeSet::new() },
     }
 }
 

@@ -2,21 +2,20 @@
 
 use std::{sync::PoisonError, time::Duration};
 
-use crds::v1alpha1::{
-    ReportsServer,
-    spec::{ApiOwner, ApiSpec},
-};
+use crds::v1alpha1::ReportsServer;
 use jiff::Timestamp;
 use kube::{Client, Resource};
 use tracing::info;
 
 use super::{
-    Context, Error, RESYNC, apply,
-    build::{self, Kept},
+    Context, Error, RESYNC,
+    apply::{self, Applied},
+    build::{self, Children, Kept},
     dereference, finalizer,
     moving::{self, Attended},
     owner, postgres, registered, report,
     status::State,
+    targets::{self, Serving},
     upgrade,
     validate::{Refusal, Validated},
     workload,
@@ -25,19 +24,28 @@ use crate::{
     certs,
     database::managed::Managed,
     events,
-    migration::{self, GroupTarget, Phase},
+    migration::{self, Phase},
 };
 
 /// How often pods are looked at while they start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);
 
-/// Builds and applies the children, hands the groups to the migration, writes the status. Returns
-/// when to look again at the latest.
+/// How far a specification was carried out.
+pub enum Outcome {
+    /// Wholly; when to look again at the latest.
+    Done(Duration),
+    /// The cluster stands against it.
+    Refused(Refusal),
+}
+
+/// Builds and applies the children, hands the groups to the migration, writes the status. `refusal`
+/// tells that it is done in place of a later specification, and why.
 pub async fn carry_out(
     object: &ReportsServer,
     spec: &Validated,
+    refusal: Option<&Refusal>,
     ctx: &Context,
-) -> Result<Duration, Error> {
+) -> Result<Outcome, Error> {
     let now = Timestamp::now();
     // dereference what lies in the target namespace (client required)
     let material = match dereference::material(&ctx.client, spec).await {
@@ -47,14 +55,11 @@ pub async fn carry_out(
         }
         read => read?,
     };
-    let met = meet(spec, &ctx.client).await?;
-    let spec = match &met {
+    let spec = match meet(spec, &ctx.client).await? {
         Ok(spec) => spec,
-        Err(refusal) => {
-            report(object, ctx, &State::Refused(refusal)).await?;
-            return Ok(RESYNC);
-        }
+        Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
+    let spec = &spec;
     upgrade::clear(&ctx.client, spec).await?;
     // Before the new volume takes its first write.
     upgrade::retire(&ctx.client, spec).await?;
@@ -64,10 +69,7 @@ pub async fn carry_out(
     let attended = moving::attend(&ctx.client, object, &mut spec, database.as_ref()).await?;
     let busy = match attended {
         Attended::GoOn { busy } => busy,
-        Attended::Refused(refusal) => {
-            report(object, ctx, &State::Refused(&refusal)).await?;
-            return Ok(RESYNC);
-        }
+        Attended::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let spec = &spec;
     // build (no client required)
@@ -78,7 +80,13 @@ pub async fn carry_out(
     let children = build::build(spec, &certs.material, &ctx.operator);
     let kept = children.kept();
     // apply (client required)
-    let applied = Box::pin(apply::apply(&ctx.client, children)).await?;
+    let applied = match Box::pin(try_apply(object, children, ctx)).await {
+        Ok(applied) => applied,
+        Err(error) => match error.refused() {
+            Some(refusal) => return Ok(Outcome::Refused(refusal)),
+            None => return Err(error),
+        },
+    };
     sweep(object, spec, &kept, ctx).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
@@ -88,18 +96,15 @@ pub async fn carry_out(
         control_available: crate::apiservice::is_available(&applied.control_api),
         ca_bundle: certs.material.bundle().into_bytes(),
     };
-    let targets = targets(spec, &server, false);
+    let groups = ctx.supervisor.status(name);
+    let targets = targets::targets(spec, &server, false);
     let held = targets
         .iter()
         .any(|target| target.owner == migration::ApiOwner::Server)
         || registered
             .iter()
             .any(|registered| registered.group != crds::control::GROUP)
-        || ctx
-            .supervisor
-            .status(name)
-            .iter()
-            .any(|group| group.phase == Phase::RollingBack);
+        || groups.iter().any(|group| group.phase == Phase::RollingBack);
     finalizer::set(&ctx.client, object, held).await?;
     ctx.supervisor.ensure(&owner(object), targets);
     // status (client required)
@@ -108,6 +113,7 @@ pub async fn carry_out(
         ctx,
         &State::Applied {
             spec,
+            refusal,
             applied: &applied,
             certs: &certs,
             database: database.as_ref(),
@@ -126,7 +132,21 @@ pub async fn carry_out(
     } else {
         STARTING_RESYNC
     };
-    Ok(due.clamp(Duration::from_secs(1), resync))
+    Ok(Outcome::Done(due.clamp(Duration::from_secs(1), resync)))
+}
+
+/// Applies the children. Those of a specification that was not carried out yet are tried before, so
+/// that all of them are applied or none.
+async fn try_apply(
+    object: &ReportsServer,
+    children: Children,
+    ctx: &Context,
+) -> Result<Applied, Error> {
+    let accepted = dereference::accepted(&ctx.client, object).await?;
+    if accepted.as_ref() != Some(&object.spec) {
+        apply::probe(&ctx.client, &children).await?;
+    }
+    Ok(Box::pin(apply::apply(&ctx.client, children)).await?)
 }
 
 /// What is wanted, with what the namespace holds of a managed database.
@@ -171,84 +191,4 @@ async fn sweep(
     let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
     swept.insert(spec.uid.clone(), generation);
     Ok(())
-}
-
-/// The server as the migrations find it.
-pub struct Serving {
-    /// Whether its Deployment serves.
-    pub ready: bool,
-    /// Whether its control API is Available.
-    pub control_available: bool,
-    /// What its certificate is verified with (PEM).
-    pub ca_bundle: Vec<u8>,
-}
-
-/// What each group of the specification should reach.
-#[must_use]
-pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<GroupTarget> {
-    let target = |api: &ApiSpec| GroupTarget {
-        group: api.group.clone(),
-        owner: match api.owner {
-            ApiOwner::Server => migration::ApiOwner::Server,
-            ApiOwner::Crd => migration::ApiOwner::Crd,
-        },
-        predecessor: predecessor(api),
-        database: predecessor_database(spec, api),
-        service: dereference::service_ref(&spec.namespace, spec.names.server()),
-        ca_bundle: server.ca_bundle.clone(),
-        server_ready: server.ready,
-        control_available: server.control_available,
-        persistent: spec.home().is_persistent(),
-        suspended,
-        settings: spec.migration.clone(),
-    };
-    spec.apis.iter().map(target).collect()
-}
-
-/// The server that a group is taken over from.
-fn predecessor(api: &ApiSpec) -> Option<migration::Predecessor> {
-    let server = api.from.as_ref()?.server.as_ref()?;
-    Some(migration::Predecessor {
-        namespace: server.namespace.clone(),
-        name: server.name.clone(),
-        user: server.user(),
-    })
-}
-
-/// The database of a server that is gone, which reports of a group are imported from.
-fn predecessor_database(spec: &Validated, api: &ApiSpec) -> Option<migration::PredecessorDatabase> {
-    let database = api.from.as_ref()?.database.as_ref()?;
-    let cluster_id = database.cluster_id.as_ref().unwrap_or(&spec.cluster_uid);
-    let secret = &database.connection_secret_ref.name;
-    Some(migration::PredecessorDatabase::new(
-        &spec.namespace,
-        secret,
-        cluster_id,
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::controller::fixtures;
-
-    fn database(from: &Value) -> Option<migration::PredecessorDatabase> {
-        let api = json!({"group": "wgpolicyk8s.io", "owner": "Server", "from": from});
-        let spec = fixtures::validated(json!({"apis": [api]}));
-        assert!(predecessor(&spec.apis[0]).is_none());
-        predecessor_database(&spec, &spec.apis[0])
-    }
-
-    #[test]
-    fn reports_of_this_cluster_are_imported_unless_another_one_is_named() {
-        let secret = json!({"name": "s"});
-        let own = database(&json!({"database": {"connectionSecretRef": secret}})).unwrap();
-        let uid = fixtures::facts().cluster_uid;
-        assert_eq!(own, migration::PredecessorDatabase::new("target", "s", uid));
-        let other = "99999999-9999-9999-9999-999999999999";
-        let from = json!({"database": {"connectionSecretRef": secret, "clusterID": other}});
-        assert_eq!(database(&from).unwrap().cluster_id, other);
-    }
 }

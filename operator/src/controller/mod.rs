@@ -14,12 +14,15 @@ mod finalizer;
 pub(crate) mod fixtures;
 mod forward;
 mod moving;
+mod ownership;
 mod postgres;
 mod run;
 mod status;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod upgrade;
+mod upkeep;
 mod validate;
 mod watches;
 mod workload;
@@ -30,10 +33,7 @@ use std::{
     time::Duration,
 };
 
-use crds::v1alpha1::{
-    ReportsServer, reasons,
-    status::{BackupResult, MigrationPhase},
-};
+use crds::v1alpha1::{ReportsServer, reasons, status::BackupResult};
 use jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{
@@ -46,16 +46,16 @@ use tracing::warn;
 
 use self::{
     dereference::Registered,
-    forward::Serving,
+    forward::Outcome,
     status::{State, Written},
-    validate::{Claim, Facts},
+    validate::{Claim, Facts, Refusal},
     watches::Watches,
 };
 use crate::{
     database::check::Checks,
     events,
     metrics::Metrics,
-    migration::{GroupStatus, Owner, Phase, Supervisor},
+    migration::{Owner, Supervisor},
 };
 
 #[cfg(test)]
@@ -67,8 +67,6 @@ pub use validate::Validated;
 
 /// A complete look even when nothing seems to have changed.
 const RESYNC: Duration = Duration::from_mins(5);
-/// How often a suspended switch is looked at until it has come to its end.
-const FINISHING: Duration = Duration::from_secs(5);
 
 /// What reconciliations share.
 pub struct Context {
@@ -145,79 +143,44 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
     if object.meta().deletion_timestamp.is_some() {
         return deletion::delete(object, ctx).await;
     }
+    let spec = match resolve(object, ctx).await? {
+        Ok(spec) => spec,
+        Err(refusal) => return Box::pin(upkeep::refuse(object, &refusal, None, ctx)).await,
+    };
+    // Between two steps of an upgrade there is no database: it is brought to its end first.
+    if object.spec.suspend == Some(true) && !upgrade::has_stopped(&ctx.client, &spec).await? {
+        return Box::pin(upkeep::suspend(object, &spec, ctx)).await;
+    }
+    match Box::pin(forward::carry_out(object, &spec, None, ctx)).await? {
+        Outcome::Done(resync) => Ok(Action::requeue(resync)),
+        Outcome::Refused(refusal) => {
+            Box::pin(upkeep::refuse(object, &refusal, Some(&spec), ctx)).await
+        }
+    }
+}
+
+/// Reads what decides whether the specification is possible, and decides.
+async fn resolve(
+    object: &ReportsServer,
+    ctx: &Context,
+) -> Result<Result<Validated, Refusal>, Error> {
     // dereference (client required)
     let namespace = dereference::namespace(&ctx.client, &object.spec.target_namespace).await?;
-    // validate (no client required)
-    let claims = claims(&ctx.objects);
-    let default_image = &ctx.server_image;
     let cluster_uid = ctx
         .cluster_uid
         .get_or_try_init(|| dereference::cluster_uid(&ctx.client))
         .await?;
+    // validate (no client required)
+    let groups = ctx.supervisor.status(&object.name_any());
     let facts = Facts {
         namespace,
-        claims: &claims,
-        default_image,
+        claims: &claims(&ctx.objects),
+        default_image: &ctx.server_image,
         default_postgres_image: &ctx.postgres_image,
         cluster_uid,
+        dropped: &targets::dropped(object, &registered(object, ctx), &groups),
     };
-    let spec = match validate::validate(object, &facts) {
-        Ok(spec) => spec,
-        Err(refusal) => {
-            report(object, ctx, &State::Refused(&refusal)).await?;
-            return Ok(Action::requeue(RESYNC));
-        }
-    };
-    // Between two steps of an upgrade there is no database: it is brought to its end first.
-    if object.spec.suspend == Some(true) && !upgrade::has_stopped(&ctx.client, &spec).await? {
-        return suspend(object, &spec, ctx).await;
-    }
-    Box::pin(forward::carry_out(object, &spec, ctx))
-        .await
-        .map(Action::requeue)
-}
-
-/// Leaves everything as it is. A switch under way is brought to its end first, also where another
-/// operator began it: between two of its steps requests are held.
-async fn suspend(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Result<Action, Error> {
-    ctx.watches.ensure(&spec.names, &spec.namespace);
-    let deployment = dereference::deployment(&ctx.client, spec).await?;
-    let material = dereference::material(&ctx.client, spec).await?;
-    let published = registered(object, ctx).into_iter().next();
-    let ca_bundle = match material.bundle() {
-        // The Secret is gone, and no other is made now.
-        none if none.is_empty() => published.map(|r| r.ca_bundle).unwrap_or_default(),
-        bundle => bundle.into_bytes(),
-    };
-    let server = Serving {
-        ready: deployment.as_ref().is_some_and(workload::is_serving),
-        control_available: is_control_available(ctx),
-        ca_bundle,
-    };
-    let targets = forward::targets(spec, &server, true);
-    ctx.supervisor.ensure(&owner(object), targets);
-    let groups = ctx.supervisor.status(&object.name_any());
-    let finishing = groups.iter().any(|group| is_under_way(object, group));
-    report(object, ctx, &State::Suspended { finishing }).await?;
-    Ok(Action::requeue(if finishing { FINISHING } else { RESYNC }))
-}
-
-/// Whether a group is between two steps of a switch; of one that this process has not looked at yet
-/// the status tells.
-fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
-    let told = || {
-        let migration = object.status.as_ref()?.migration.as_ref()?;
-        let told = migration.groups.iter().find(|g| g.group == group.group)?;
-        Some(told.phase)
-    };
-    match group.phase {
-        Phase::Switching | Phase::RollingBack => true,
-        Phase::Pending => matches!(
-            told(),
-            Some(MigrationPhase::Switching | MigrationPhase::RollingBack)
-        ),
-        _ => false,
-    }
+    Ok(validate::validate(object, &facts))
 }
 
 /// Whether the kube-apiserver reaches the server's control API.

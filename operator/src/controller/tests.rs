@@ -213,6 +213,33 @@ async fn access_is_gained_once_the_review_says_so() {
     task.await.unwrap().unwrap();
 }
 
+/// Before an object is applied, it is looked whether one of that name is somebody else's.
+async fn nobody_has_it(server: &mut crate::testing::Server) {
+    let look = server.next().await;
+    assert_eq!(look.method, "GET");
+    look.refuse(404, "NotFound");
+}
+
+#[tokio::test]
+async fn nothing_is_applied_over_an_object_of_somebody_else() {
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "target",
+            "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "uid-1"}]}});
+    let (client, mut server) = pair();
+    let wanted = serde_json::from_value(claim).unwrap();
+    let task = tokio::spawn(async move { apply::volume(&client, wanted).await });
+    let theirs = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": "data", "namespace": "target",
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "managedFields": [{"manager": "helm", "operation": "Update"}]}});
+    server.next().await.answer(200, &theirs);
+    // The mock answers nothing more: a PATCH would not end.
+    let refusal = task.await.unwrap().unwrap_err().refused().unwrap();
+    assert_eq!(refusal.reason, crds::v1alpha1::reasons::FOREIGN_OBJECT);
+    let told = "PersistentVolumeClaim target/data is there and is not of this ReportsServer (made by helm)";
+    assert!(refusal.message.starts_with(told), "{}", refusal.message);
+}
+
 #[tokio::test]
 async fn a_volume_that_may_not_grow_keeps_its_size_and_says_so() {
     let claim = |size: &str| {
@@ -223,6 +250,7 @@ async fn a_volume_that_may_not_grow_keeps_its_size_and_says_so() {
     let (client, mut server) = pair();
     let wanted = serde_json::from_value(claim("20Gi")).unwrap();
     let task = tokio::spawn(async move { apply::volume(&client, wanted).await });
+    nobody_has_it(&mut server).await;
     let grow = server.next().await;
     assert_eq!(
         grow.body["spec"]["resources"]["requests"]["storage"],
@@ -230,6 +258,7 @@ async fn a_volume_that_may_not_grow_keeps_its_size_and_says_so() {
     );
     grow.refuse(403, "Forbidden");
     server.next().await.answer(200, &claim("10Gi"));
+    nobody_has_it(&mut server).await;
     let keep = server.next().await;
     assert_eq!(keep.method, "PATCH");
     assert_eq!(
@@ -249,6 +278,7 @@ async fn a_volume_that_is_refused_for_another_reason_is_an_error() {
     let (client, mut server) = pair();
     let wanted = serde_json::from_value(claim).unwrap();
     let task = tokio::spawn(async move { apply::volume(&client, wanted).await });
+    nobody_has_it(&mut server).await;
     server.next().await.refuse(403, "Forbidden");
     // There is none yet: it is not its size that is refused.
     server.next().await.refuse(404, "NotFound");

@@ -22,11 +22,12 @@ use crate::{
         },
     },
     names::Names,
+    said::said,
 };
 
 /// What could not be read or done.
 #[derive(Debug, thiserror::Error)]
-#[error("major upgrade of the database: cannot {doing} in namespace {namespace}: {source}")]
+#[error("major upgrade of the database: cannot {doing} in namespace {namespace}: {}", said(.source))]
 pub struct Error {
     doing: &'static str,
     namespace: String,

@@ -13,7 +13,7 @@ mod tests;
 pub use scale::Autoscaling;
 pub use scale::{Replicas, Scale};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::{
     names as crd_names,
@@ -99,6 +99,8 @@ pub struct Facts<'a> {
     pub default_postgres_image: &'a str,
     /// uid of the namespace `kube-system`: what tells one cluster from another.
     pub cluster_uid: &'a str,
+    /// Groups that are named no more and not back at their CRDs.
+    pub dropped: &'a BTreeSet<String>,
 }
 
 /// Why nothing is done. Trying again does not help: the user has to change something.
@@ -184,8 +186,12 @@ pub struct Validated {
     pub namespace: String,
     /// Makes the children go with the `ReportsServer`; absent where they are to stay.
     pub owner: Option<OwnerReference>,
+    /// The specification itself, to be carried out again where a later one is refused.
+    pub source: ReportsServerSpec,
     /// Groups and their owners, in the user's order.
     pub apis: Vec<ApiSpec>,
+    /// Groups that are named no more; they go back to their CRDs.
+    pub dropped: BTreeSet<String>,
     /// uid of the namespace `kube-system`.
     pub cluster_uid: String,
     /// Where the reports are stored.
@@ -285,13 +291,16 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
     let scale = scale::of(spec, &effective)?;
     let database = database(spec, &effective, facts, &names, &scale)?;
+    checks::identity(object, &database)?;
     let certified = database_names(&database, &names, &spec.target_namespace);
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
     Ok(Validated {
         uid,
         owner: object.controller_owner_ref(&()),
         namespace: spec.target_namespace.clone(),
+        source: spec.clone(),
         apis: spec.apis.clone(),
+        dropped: facts.dropped.clone(),
         cluster_uid: facts.cluster_uid.to_owned(),
         database,
         moving: None,

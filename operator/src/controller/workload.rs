@@ -72,6 +72,10 @@ pub fn is_rolled_out(deployment: &Deployment) -> bool {
 #[must_use]
 pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
     let name = deployment.name_any();
+    let none = deployment.spec.as_ref().and_then(|spec| spec.replicas) == Some(0);
+    if none {
+        return format!("Deployment {name} is scaled to 0");
+    }
     pod_trouble(pods)
         .or_else(|| deployment_trouble(deployment))
         .or_else(|| pods.iter().find_map(ending))

@@ -10,6 +10,8 @@ use kube::{Api, Client};
 
 use super::place::{Connection, Source};
 
+use crate::said::said;
+
 /// What keeps a database from being used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -29,7 +31,7 @@ impl Problem {
 
 /// An object that a connection is made of could not be read. That it is missing is an answer.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {kind} {namespace}/{name}: {source}")]
+#[error("cannot read {kind} {namespace}/{name}: {}", said(.source))]
 pub struct Error {
     kind: &'static str,
     namespace: String,

@@ -33,6 +33,7 @@ use super::{
     wire::WireError,
 };
 use crate::apiservice::SWITCHED_AT;
+use crate::said::said;
 
 /// How far our versions go on above etcd's revision when the APIServices are taken back: clients
 /// get on with those of etcd until the kube-apiservers have noticed.
@@ -48,7 +49,7 @@ pub enum ActError {
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
     /// The operator's notes.
-    #[error("the operator's notes cannot be written: {0}")]
+    #[error("the operator's notes cannot be written: {}", said(.0))]
     Notes(#[source] Box<kube::Error>),
     /// The copy.
     #[error(transparent)]

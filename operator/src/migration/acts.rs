@@ -110,16 +110,20 @@ pub async fn take_over(
 /// See [`WireError`].
 pub async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     take_over(cx, o, &BTreeMap::new()).await?;
-    for version in &o.versions {
-        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
-        let build = |current: &APIService| {
-            apiservice::is_outdated(current, &cx.target.service, &cx.target.ca_bundle).then(|| {
-                apiservice::refresh_patch(current, &cx.target.service, &cx.target.ca_bundle)
-            })
-        };
-        patch_json(&cx.wire, &path, build).await?;
-    }
-    Ok(())
+    mend(cx, o).await
+}
+
+/// The same of those that lead to the server; one that was led elsewhere is left as it is.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn mend(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    let (service, ca_bundle) = (&cx.target.service, &cx.target.ca_bundle);
+    let build = |current: &APIService| {
+        apiservice::is_outdated(current, service, ca_bundle)
+            .then(|| apiservice::refresh_patch(current, service, ca_bundle))
+    };
+    patch_ours(cx, o, build).await
 }
 
 /// Writes annotations to all our APIServices.

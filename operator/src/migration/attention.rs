@@ -1,10 +1,10 @@
-//! Notices at once that somebody has put another server in charge of a version, or nobody: the
-//! tasks would see it only with their next look.
+//! Notices at once that somebody has put another server in charge of a version, or nobody, or has
+//! changed how it is reached: the tasks would see it only with their next look.
 
 use std::collections::HashMap;
 
 use futures::StreamExt;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 use kube::{
     Api, Client,
     runtime::{
@@ -13,11 +13,32 @@ use kube::{
     },
 };
 
-/// Namespace and name of the Service that an APIService points to.
-type Service = Option<(String, String)>;
+/// The part of an APIService that decides who answers, and whether that can be verified.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Registration {
+    /// Namespace, name and port of the Service.
+    service: Option<(String, String, Option<i32>)>,
+    ca_bundle: Option<Vec<u8>>,
+    insecure: bool,
+}
 
-/// Follows the APIServices for ever, and tells `notify` of each API group for a version of which
-/// another Service, or none, is in charge than before.
+impl Registration {
+    fn of(spec: APIServiceSpec) -> Self {
+        let service = spec.service.map(|service| {
+            let (namespace, name) = (service.namespace, service.name);
+            let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+            (namespace, name, service.port)
+        });
+        Self {
+            service,
+            ca_bundle: spec.ca_bundle.map(|bundle| bundle.0),
+            insecure: spec.insecure_skip_tls_verify == Some(true),
+        }
+    }
+}
+
+/// Follows the APIServices for ever, and tells `notify` of each API group of which a version is
+/// answered by another Service than before, or reached in another way.
 pub async fn follow(client: Client, notify: impl Fn(&str)) {
     let services: Api<APIService> = Api::all(client);
     let events = watcher::watcher(services, watcher::Config::default()).default_backoff();
@@ -35,12 +56,12 @@ pub async fn follow(client: Client, notify: impl Fn(&str)) {
     }
 }
 
-/// Who is in charge, by name of the APIService.
+/// By name of the APIService.
 #[derive(Default)]
-struct Known(HashMap<String, Service>);
+struct Known(HashMap<String, Registration>);
 
 impl Known {
-    /// The group of which a version has changed hands.
+    /// The group of which a version has changed.
     fn changed(&mut self, event: Event<APIService>) -> Option<String> {
         let (object, there) = match event {
             Event::Apply(object) | Event::InitApply(object) => (object, true),
@@ -49,19 +70,17 @@ impl Known {
         };
         let name = object.metadata.name.unwrap_or_default();
         let spec = object.spec?;
-        let service = spec.service.map(|service| {
-            (
-                service.namespace.unwrap_or_default(),
-                service.name.unwrap_or_default(),
-            )
-        });
-        let before = if there {
-            self.0.insert(name, service.clone())
-        } else {
+        let group = spec.group.clone();
+        if !there {
             self.0.remove(&name);
-            return spec.group;
-        };
-        (before != Some(service)).then_some(spec.group).flatten()
+            return group;
+        }
+        let now = Registration::of(spec);
+        if self.0.get(&name) == Some(&now) {
+            return None;
+        }
+        self.0.insert(name, now);
+        group
     }
 }
 
@@ -81,13 +100,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_hands_is_told() {
+    fn only_a_change_that_clients_notice_is_told() {
         let mut known = Known::default();
         let group = Some("g.io".to_owned());
         assert_eq!(known.changed(Event::Apply(service(None))), group);
         assert_eq!(known.changed(Event::Apply(service(None))), None);
         assert_eq!(known.changed(Event::Apply(service(Some("us")))), group);
         assert_eq!(known.changed(Event::InitApply(service(Some("us")))), None);
+        let mut damaged = service(Some("us"));
+        if let Some(spec) = &mut damaged.spec {
+            spec.ca_bundle = Some(k8s_openapi::ByteString(b"other".to_vec()));
+        }
+        damaged.metadata.resource_version = Some("9".to_owned());
+        assert_eq!(known.changed(Event::Apply(damaged.clone())), group);
+        damaged.metadata.resource_version = Some("10".to_owned());
+        assert_eq!(known.changed(Event::Apply(damaged)), None);
         assert_eq!(known.changed(Event::Delete(service(Some("us")))), group);
     }
 }

@@ -19,12 +19,13 @@ use super::{
     wire::WireError,
 };
 use crate::apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC};
+use crate::said::said;
 
 /// Why the state of a group cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
     /// A kind of the cluster.
-    #[error("cannot read {what}: {source}")]
+    #[error("cannot read {what}: {}", said(.source))]
     Cluster {
         /// What was read.
         what: &'static str,

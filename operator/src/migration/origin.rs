@@ -9,6 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use super::{control::retry, cx::Cx, door_io::crd_path, observed::Observed, wire::WireError};
 
+use crate::said::said;
+
 /// How long a question is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -19,7 +21,7 @@ pub enum OriginError {
     #[error(transparent)]
     Wire(Box<WireError>),
     /// The operator's notes.
-    #[error("the operator's notes cannot be read or written: {0}")]
+    #[error("the operator's notes cannot be read or written: {}", said(.0))]
     Notes(#[source] Box<kube::Error>),
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
+    acts,
     cx::Cx,
     observed::Observed,
     plan,
@@ -46,6 +47,10 @@ pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> 
     let left = Duration::try_from(until.duration_since(o.now)).unwrap_or_default();
     let begun = Instant::now();
     loop {
+        // What the operator can put right is no breach.
+        if let Err(error) = acts::mend(cx, o).await {
+            tracing::warn!(group = cx.target.group, %error, "soak: the APIServices");
+        }
         match look(cx, o).await {
             Ok(()) if begun.elapsed() >= left => return Ok(()),
             Ok(()) => failing = None,

@@ -10,14 +10,19 @@ use k8s_openapi::{
 };
 
 use super::{Validated, namespaced};
-use crate::names::{GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
+use crate::names::{ACCEPTED_KEY, GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
 
-/// Every group named by the user, those owned by CRDs too: a group on its way back is read from
-/// the server until its last report is in etcd again. A group that was never taken over stays
-/// gated and unregistered.
+/// Every group named by the user, those owned by CRDs and those that are named no more too: a group
+/// on its way back is read from the server until its last report is in etcd again. A group that was
+/// never taken over stays gated and unregistered.
 pub(super) fn config(spec: &Validated) -> ConfigMap {
-    let mut groups: Vec<&str> = spec.apis.iter().map(|api| api.group.as_str()).collect();
-    groups.sort_unstable();
+    let named = spec.apis.iter().map(|api| api.group.as_str());
+    let dropped = spec.dropped.iter().map(String::as_str);
+    let groups: Vec<&str> = named
+        .chain(dropped)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
     let mut data = BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))]);
     let sources = spec.apis.iter().filter_map(|api| api.from.as_ref());
     let servers = sources.filter_map(|from| from.server.as_ref());
@@ -29,6 +34,16 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
     ConfigMap {
         metadata: namespaced(spec, spec.names.config()),
         data: Some(data),
+        ..ConfigMap::default()
+    }
+}
+
+/// The specification, for the time when a later one is refused.
+pub(super) fn accepted(spec: &Validated) -> ConfigMap {
+    let source = serde_json::to_string(&spec.source).unwrap_or_default();
+    ConfigMap {
+        metadata: namespaced(spec, spec.names.accepted()),
+        data: Some(BTreeMap::from([(ACCEPTED_KEY.to_owned(), source)])),
         ..ConfigMap::default()
     }
 }

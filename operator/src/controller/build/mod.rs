@@ -79,6 +79,8 @@ pub struct Children {
     pub autoscaler: Option<HorizontalPodAutoscaler>,
     /// Registers the control API.
     pub control_api: APIService,
+    /// The specification that all this is made from. Applied last.
+    pub accepted: ConfigMap,
     /// Name of [`Self::database_move`], also where there is none.
     pub move_name: String,
 }
@@ -107,6 +109,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         disruption_budget: scale::disruption_budget(spec),
         autoscaler: scale::autoscaler(spec),
         control_api: control_api::api_service(spec, material),
+        accepted: config::accepted(spec),
         move_name: spec.names.database_move(),
     }
 }
@@ -158,7 +161,7 @@ impl Children {
         let mut kept = Kept {
             deployments: vec![self.deployment.name_any()],
             services: vec![self.service.name_any()],
-            config_maps: vec![self.config.name_any()],
+            config_maps: vec![self.config.name_any(), self.accepted.name_any()],
             secrets: vec![self.ca.name_any(), self.serving_cert.name_any()],
             roles: vec![self.config_reader.name_any()],
             role_bindings: vec![

@@ -62,6 +62,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         disruption_budget,
         autoscaler,
         control_api,
+        accepted,
         move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
@@ -85,6 +86,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("disruption_budget", value(&disruption_budget)),
         ("autoscaler", value(&autoscaler)),
         ("control_api", value(&control_api)),
+        ("accepted", value(&accepted)),
     ];
     all.into_iter()
         .chain(managed)
@@ -97,6 +99,16 @@ fn children_of_the_smallest_specification() {
     let apis = json!([{"group": "b.example", "owner": "Server"},
         {"group": "a.example", "owner": "CRD"}]);
     insta::assert_snapshot!(yaml(&all(children(json!({"apis": apis})))));
+}
+
+/// It is read from the server until its last report is in etcd again.
+#[test]
+fn a_group_that_is_named_no_more_is_served_until_it_is_back() {
+    let apis = json!([{"group": "b.example", "owner": "Server"}]);
+    let mut spec = validated(json!({"apis": apis}));
+    spec.dropped = ["a.example".to_owned()].into();
+    let config = build(&spec, &material(), &operator()).config;
+    assert_eq!(config.data.unwrap()["groups"], "a.example,b.example");
 }
 
 /// While the reports are moved, the pod stays the one that it was, to the byte, also where the

@@ -9,7 +9,12 @@ use crds::{
     },
 };
 use k8s_openapi::{
-    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::Condition,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{PersistentVolumeClaim, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::Condition,
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::ResourceExt;
 
@@ -24,6 +29,7 @@ use crate::{
     certs::Outcome,
     controller::{
         apply::{Applied, Managed, Volume},
+        upkeep::Found,
         validate::{Home, Validated},
         workload,
     },
@@ -57,7 +63,7 @@ pub fn certificates(certs: &Outcome) -> Finding {
 pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
     if spec.moving.is_some() {
         // The reports are served from where they were.
-        return servers_database(applied);
+        return servers_database(&applied.deployment, &applied.pods);
     }
     wanted_database(spec, applied, postgres)
 }
@@ -85,7 +91,7 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
             stopped(spec, applied).unwrap_or_else(|| managed_database(spec, managed, known))
         }
         (None, Some(known)) => postgresql(known),
-        (None, None) => servers_database(applied),
+        (None, None) => servers_database(&applied.deployment, &applied.pods),
     };
     let backups = managed.and_then(|managed| managed.backups.as_ref());
     let refused = |volume: &Volume| volume.refused.clone();
@@ -187,14 +193,14 @@ fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) 
     Finding::yes(reasons::DATABASE_AVAILABLE, message)
 }
 
-fn servers_database(applied: &Applied) -> Finding {
-    if workload::is_serving(&applied.deployment) {
+fn servers_database(deployment: &Deployment, pods: &[Pod]) -> Finding {
+    if workload::is_serving(deployment) {
         Finding::yes(
             reasons::DATABASE_AVAILABLE,
             "the server has opened the database",
         )
     } else {
-        let why = workload::why_not_ready(&applied.deployment, &applied.pods);
+        let why = workload::why_not_ready(deployment, pods);
         Finding::no(reasons::DATABASE_UNAVAILABLE, why)
     }
 }
@@ -223,21 +229,20 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 }
 
 /// Pods ready, and the control API answering through the aggregator.
-pub fn server(applied: &Applied) -> Finding {
-    let deployment = &applied.deployment;
+pub fn server(deployment: &Deployment, pods: &[Pod], control_api: &APIService) -> Finding {
     if !workload::is_serving(deployment) {
         return Finding::no(
             reasons::PODS_NOT_READY,
-            workload::why_not_ready(deployment, &applied.pods),
+            workload::why_not_ready(deployment, pods),
         );
     }
-    if is_available(&applied.control_api) {
+    if is_available(control_api) {
         return Finding::yes(
             reasons::AS_EXPECTED,
             "the server answers through the kube-apiserver",
         );
     }
-    let status = applied.control_api.status.as_ref();
+    let status = control_api.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let available = conditions
         .into_iter()
@@ -251,6 +256,45 @@ pub fn server(applied: &Applied) -> Finding {
             why.map_or_else(String::new, |why| format!(": {why}"))
         ),
     )
+}
+
+/// The server where nothing is repaired.
+pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
+    match &found.deployment {
+        Some(deployment) => server(deployment, &found.pods, &found.control_api),
+        None => Finding::no(
+            reasons::PODS_NOT_READY,
+            missing("Deployment", &spec.names.server()),
+        ),
+    }
+}
+
+/// The database where nothing is repaired. Of one that somebody else runs the server tells: its pods
+/// are not ready without it.
+pub fn database_as_found(spec: &Validated, found: &Found) -> Finding {
+    let managed = spec.is_managed() && spec.moving.is_none();
+    match (&found.deployment, &found.stateful_set) {
+        (_, Some(set)) if managed && workload::is_database_ready(set) => {
+            Finding::yes(reasons::DATABASE_AVAILABLE, "PostgreSQL answers")
+        }
+        (_, Some(set)) if managed => Finding::no(
+            reasons::DATABASE_UNAVAILABLE,
+            workload::why_database_not_ready(set, &[]),
+        ),
+        (_, None) if managed => {
+            let name = spec.names.postgres();
+            Finding::no(reasons::DATABASE_UNAVAILABLE, missing("StatefulSet", &name))
+        }
+        (Some(deployment), _) => servers_database(deployment, &found.pods),
+        (None, _) => {
+            let name = spec.names.server();
+            Finding::no(reasons::DATABASE_UNAVAILABLE, missing("Deployment", &name))
+        }
+    }
+}
+
+fn missing(kind: &str, name: &str) -> String {
+    format!("{kind} {name} is missing")
 }
 
 /// Whether every APIService points to where the specification wants it.

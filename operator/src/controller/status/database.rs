@@ -33,6 +33,7 @@ pub fn status(
     let (managed, known) = (managed.filter(|_| serves), known.filter(|_| serves));
     DatabaseStatus {
         mode: Some(spec.home().mode()),
+        cluster_identity: identity(spec),
         ready: conditions
             .get(types::DATABASE_READY)
             .filter(|condition| condition.status != "Unknown")
@@ -49,6 +50,14 @@ pub fn status(
         last_backup: last_backup.map(|(backup, _)| backup).or(before),
         schema_version: known.and_then(|known| known.schema_version.clone()),
         move_: spec.moving.as_ref().and_then(components::move_status),
+    }
+}
+
+/// The key of the reports that are served.
+fn identity(spec: &Validated) -> Option<String> {
+    match spec.home() {
+        Home::Postgres(postgres) => Some(postgres.cluster_identity.clone()),
+        Home::Pod(_) => None,
     }
 }
 

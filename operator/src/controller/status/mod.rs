@@ -32,6 +32,7 @@ use serde_json::json;
 use self::conditions::{Conditions, Finding, Is};
 use super::{
     apply::Applied,
+    upkeep::Found,
     validate::{Refusal, Validated},
     workload,
 };
@@ -39,7 +40,8 @@ use crate::{
     certs,
     database::{known::Known, managed::Managed},
     images,
-    migration::GroupStatus,
+    migration::{GroupStatus, Phase},
+    said::said,
 };
 
 /// How far the reconciliation came.
@@ -48,6 +50,8 @@ pub enum State<'a> {
     Applied {
         /// What was asked for.
         spec: &'a Validated,
+        /// Why not what is asked for by now, where that cannot be carried out.
+        refusal: Option<&'a Refusal>,
         /// What the kube-apiserver made of it.
         applied: &'a Applied,
         /// The certificates.
@@ -56,7 +60,12 @@ pub enum State<'a> {
         database: Option<&'a Known>,
     },
     /// The specification cannot be carried out.
-    Refused(&'a Refusal),
+    Refused {
+        /// Why.
+        refusal: &'a Refusal,
+        /// What is kept for clients, and how it was found.
+        found: Option<(&'a Validated, &'a Found)>,
+    },
     /// A step failed; it is tried again.
     Failed {
         /// What went wrong.
@@ -68,6 +77,10 @@ pub enum State<'a> {
     Suspended {
         /// An API group is in the middle of its switch, which is brought to its end first.
         finishing: bool,
+        /// What was asked for.
+        spec: &'a Validated,
+        /// What is kept for clients, and how it was found.
+        found: Option<&'a Found>,
     },
     /// The object is being deleted.
     Deleting,
@@ -102,8 +115,12 @@ pub fn compute(
         status.migration = (!groups.is_empty())
             .then(|| migration::migration(before.migration.as_ref(), groups, now));
     }
+    if let Some((spec, found)) = found(state) {
+        observe(&mut status, &mut conditions, spec, found);
+    }
     if let State::Applied {
         spec,
+        refusal: _,
         applied,
         certs,
         database,
@@ -125,7 +142,9 @@ pub fn compute(
             conditions.set(types::DATABASE_MOVED, finding);
         }
         describe(&mut status, &conditions, spec, applied, certs, *database);
-        conditions.set(types::SERVER_AVAILABLE, components::server(applied));
+        let (deployment, pods) = (&applied.deployment, &applied.pods[..]);
+        let server = components::server(deployment, pods, &applied.control_api);
+        conditions.set(types::SERVER_AVAILABLE, server);
         let apis = &spec.apis;
         conditions.set(
             types::API_SERVICES_REGISTERED,
@@ -141,6 +160,48 @@ pub fn compute(
     summarize(&mut conditions, object, state, groups);
     status.conditions = conditions.into_list();
     status
+}
+
+/// What was looked at without being carried out.
+fn found<'a>(state: &'a State<'a>) -> Option<(&'a Validated, &'a Found)> {
+    match state {
+        State::Refused { found, .. } => *found,
+        State::Suspended { spec, found, .. } => found.map(|found| (*spec, found)),
+        State::Applied { .. } | State::Failed { .. } | State::Deleting => None,
+    }
+}
+
+/// Health, and the certificates that are renewed all the same.
+fn observe(
+    status: &mut ReportsServerStatus,
+    conditions: &mut Conditions,
+    spec: &Validated,
+    found: &Found,
+) {
+    conditions.set(
+        types::CERTIFICATES_READY,
+        components::certificates(&found.certs),
+    );
+    conditions.set(
+        types::DATABASE_READY,
+        components::database_as_found(spec, found),
+    );
+    conditions.set(
+        types::SERVER_AVAILABLE,
+        components::server_as_found(spec, found),
+    );
+    status.tls = Some(tls(&found.certs));
+    let deployment = found.deployment.as_ref();
+    let counts = deployment.and_then(|deployment| deployment.status.clone());
+    let counts = counts.unwrap_or_default();
+    if let Some(server) = &mut status.server {
+        server.replicas = Some(counts.replicas.unwrap_or(0));
+        server.ready_replicas = Some(counts.ready_replicas.unwrap_or(0));
+    }
+    if let Some(database) = &mut status.database {
+        let ready = conditions.get(types::DATABASE_READY);
+        database.ready = ready.map(|condition| condition.status == "True");
+    }
 }
 
 /// `LastBackupSucceeded`, where backups are made. It stays when the Jobs that it is from are gone.
@@ -169,13 +230,21 @@ fn summarize(
     let stalled = stalled(state, groups);
     let ready = match (&stalled, state) {
         (Some((reason, message)), _) => Finding::no(reason, message.clone()),
-        (None, State::Suspended { finishing }) => suspended(conditions, *finishing),
+        (
+            None,
+            State::Suspended {
+                finishing, found, ..
+            },
+        ) => {
+            let unhealthy = found.and_then(|_| unhealthy(conditions));
+            suspended(conditions, object, groups, unhealthy, *finishing)
+        }
         (None, State::Deleting) => {
             let message = "the API groups are given back to their CRDs".to_owned();
             Finding::no(reasons::DELETING, problem(groups).unwrap_or(message))
         }
         (None, State::Failed { message, .. }) => failed(conditions, message),
-        (None, State::Applied { .. } | State::Refused(_)) => ready(conditions, object, groups),
+        (None, State::Applied { .. } | State::Refused { .. }) => ready(conditions, object, groups),
     };
     // Waiting for the user is neither progress nor failure.
     let resting = [reasons::SUSPENDED, reasons::AWAITING_APPROVAL].contains(&ready.reason);
@@ -247,7 +316,17 @@ fn busy(conditions: &Conditions, state: &State<'_>) -> Option<(&'static str, Str
 /// What trying again cannot mend.
 fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, String)> {
     match state {
-        State::Refused(refusal) => Some((refusal.reason, refusal.message.clone())),
+        State::Refused { refusal, .. } => Some((refusal.reason, refusal.message.clone())),
+        State::Applied {
+            refusal: Some(refusal),
+            ..
+        } => {
+            let message = format!(
+                "{}; until then the last specification that could be carried out stays in force",
+                refusal.message
+            );
+            Some((refusal.reason, message))
+        }
         State::Failed {
             message,
             forbidden: true,
@@ -281,33 +360,54 @@ fn failed(conditions: &Conditions, message: &str) -> Finding {
     }
 }
 
-/// Suspending changes nothing about what is served, so `Ready` keeps its value.
-fn suspended(conditions: &Conditions, finishing: bool) -> Finding {
+/// Suspending changes nothing about what is served. Whether clients are served is told all the same,
+/// and nothing is repaired where they are not.
+fn suspended(
+    conditions: &Conditions,
+    object: &ReportsServer,
+    groups: &[GroupStatus],
+    unhealthy: Option<String>,
+    finishing: bool,
+) -> Finding {
     let message = if finishing {
         "spec.suspend is true: the switch under way is brought to its end, then nothing is changed"
     } else {
         "spec.suspend is true: changes are not carried out"
     };
-    if conditions.is_true(types::READY) {
-        Finding::yes(reasons::SUSPENDED, message)
+    if let Some(why) = unhealthy {
+        return Finding::no(reasons::SUSPENDED, format!("{why}; {message}"));
+    }
+    // An operator that has just started has not looked at the groups yet.
+    let seen = groups.iter().all(|group| group.phase != Phase::Pending) && !groups.is_empty();
+    let ready = if seen {
+        let ready = ready(conditions, object, groups);
+        (ready.is == Is::True).then_some(()).ok_or(ready.message)
     } else {
-        Finding::no(reasons::SUSPENDED, message)
+        let before = conditions.is_true(types::READY);
+        before.then_some(()).ok_or_else(String::new)
+    };
+    match ready {
+        Ok(()) => Finding::yes(reasons::SUSPENDED, message),
+        Err(why) if why.is_empty() => Finding::no(reasons::SUSPENDED, message),
+        Err(why) => Finding::no(reasons::SUSPENDED, format!("{why}; {message}")),
     }
 }
 
-fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]) -> Finding {
-    for part in [
+/// Why clients are not served, in the words of the part that they depend on.
+fn unhealthy(conditions: &Conditions) -> Option<String> {
+    let parts = [
         types::CERTIFICATES_READY,
         types::DATABASE_READY,
         types::SERVER_AVAILABLE,
-    ] {
-        if !conditions.is_true(part) {
-            let message = conditions
-                .get(part)
-                .map(|c| c.message.clone())
-                .unwrap_or_default();
-            return Finding::no(reasons::DEPENDENCY_NOT_READY, message);
-        }
+    ];
+    let part = parts.into_iter().find(|part| !conditions.is_true(part))?;
+    let condition = conditions.get(part);
+    Some(condition.map(|c| c.message.clone()).unwrap_or_default())
+}
+
+fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]) -> Finding {
+    if let Some(message) = unhealthy(conditions) {
+        return Finding::no(reasons::DEPENDENCY_NOT_READY, message);
     }
     let missing = |api: &&ApiSpec| !groups.iter().any(|group| group.group == api.group);
     if let Some(api) = object.spec.apis.iter().find(missing) {
@@ -378,6 +478,10 @@ fn describe(
     status.database = Some(database::status(
         before, conditions, spec, applied, database,
     ));
+    status.tls = Some(tls(certs));
+}
+
+fn tls(certs: &certs::Outcome) -> TlsStatus {
     let observed = certs.material.observe(&[]);
     let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());
     let phase = match (&observed.previous[..], &observed.ca) {
@@ -386,13 +490,13 @@ fn describe(
         _ => TlsPhase::Overlap,
     };
     let whole = |time: Timestamp| Timestamp::from_second(time.as_second()).map(Time).ok();
-    status.tls = Some(TlsStatus {
+    TlsStatus {
         issuer: Some(TlsMode::Operator),
         ca_fingerprints: certs.material.ca_fingerprints(),
         not_after: certs.material.leaf_not_after().and_then(whole),
         next_rotation: whole(certs.next),
         phase: Some(phase),
-    });
+    }
 }
 
 /// The version that the image of a managed database names.
@@ -409,7 +513,7 @@ fn selector(spec: &Validated) -> String {
 
 /// Why the status could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the status: {0}")]
+#[error("cannot write the status: {}", said(.0))]
 pub struct Error(#[from] pub kube::Error);
 
 /// What became of a status.

@@ -14,7 +14,7 @@ use crds::{
 };
 
 use super::{Claim, NamespaceState, Refusal, refuse, template};
-use crate::names::Names;
+use crate::{database::place::Database, names::Names};
 
 /// Longest time for which late writes are looked for.
 const MAX_DRAIN_WINDOW: Duration = Duration::from_hours(1);
@@ -106,6 +106,31 @@ pub(super) fn pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusa
         Some(template) => template::check(template, &names.selector()),
         None => Ok(()),
     }
+}
+
+/// The reports in a database carry the identity with which they were written: under another one the
+/// server would find none of them.
+pub(super) fn identity(object: &ReportsServer, database: &Database) -> Result<(), Refusal> {
+    let status = object.status.as_ref();
+    let in_force = status
+        .and_then(|status| status.database.as_ref())
+        .and_then(|database| database.cluster_identity.as_deref());
+    let wanted = database
+        .postgres()
+        .map(|postgres| postgres.cluster_identity.as_str());
+    let (Some(in_force), Some(wanted)) = (in_force, wanted) else {
+        return Ok(());
+    };
+    if in_force == wanted {
+        return Ok(());
+    }
+    refuse(
+        reasons::INVALID_SPEC,
+        format!(
+            "spec.clusterIdentity.id: the reports in the database carry {in_force}, and {wanted} \
+             has none of them; set it to {in_force}"
+        ),
+    )
 }
 
 /// Groups that the kube-apiserver or this project needs itself.

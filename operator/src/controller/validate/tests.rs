@@ -462,6 +462,28 @@ fn the_cluster_is_named_by_the_user_or_by_its_uid() {
 }
 
 #[test]
+fn the_identity_that_reports_carry_stays() {
+    let managed = |identity: Value| {
+        let spec = json!({"database": {"mode": "Managed"}, "clusterIdentity": identity});
+        let mut object = object(spec);
+        object.status =
+            serde_json::from_value(json!({"database": {"clusterIdentity": "west-1"}})).unwrap();
+        validate(&object, &facts())
+    };
+    assert!(managed(json!({"id": "west-1"})).is_ok());
+    // By default it is the uid of kube-system.
+    for other in [json!({"id": "west-2"}), json!({})] {
+        let refusal = managed(other).unwrap_err();
+        assert_eq!(refusal.reason, reasons::INVALID_SPEC);
+        assert!(
+            refusal.message.contains("set it to west-1"),
+            "{}",
+            refusal.message
+        );
+    }
+}
+
+#[test]
 fn a_metric_that_is_none_is_named() {
     let refusal = try_validate(
         json!({"database": {"mode": "Managed"}, "server": {"autoscaling": {

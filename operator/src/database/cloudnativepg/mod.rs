@@ -21,6 +21,7 @@ use kube::{
 
 use super::{files::Problem, place::Connection};
 use crate::controller::Validated;
+use crate::said::said;
 
 pub use build::{DATABASE, OWNER};
 pub use observe::Observed;
@@ -67,7 +68,7 @@ pub struct Attended {
 
 /// The `Cluster` could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} Cluster {namespace}/{name} of CloudNativePG: {source}")]
+#[error("cannot {doing} Cluster {namespace}/{name} of CloudNativePG: {}", said(.source))]
 pub struct Error {
     doing: &'static str,
     namespace: String,

@@ -58,10 +58,10 @@ pub enum ImportError {
     #[error(transparent)]
     Wire(#[from] WireError),
     /// The namespaces.
-    #[error("the namespaces cannot be listed: {0}")]
+    #[error("the namespaces cannot be listed: {}", crate::said::said(.0))]
     Namespaces(#[source] Box<kube::Error>),
     /// The operator's notes.
-    #[error("the operator's notes cannot be written: {0}")]
+    #[error("the operator's notes cannot be written: {}", crate::said::said(.0))]
     Notes(#[source] Box<kube::Error>),
 }
 

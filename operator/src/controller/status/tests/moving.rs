@@ -50,6 +50,7 @@ fn status_on(
     let certs = issued();
     let state = State::Applied {
         spec: &spec,
+        refusal: None,
         applied,
         certs: &certs,
         database: None,

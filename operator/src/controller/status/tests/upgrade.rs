@@ -57,6 +57,7 @@ fn told(
     let certs = issued();
     let state = State::Applied {
         spec: &spec,
+        refusal: None,
         applied: &applied,
         certs: &certs,
         database: None,

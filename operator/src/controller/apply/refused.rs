@@ -1,0 +1,191 @@
+//! Which field of a `ReportsServer` a child was refused for.
+
+use crds::v1alpha1::reasons;
+use k8s_openapi::api::{
+    apps::v1::{Deployment, StatefulSet},
+    autoscaling::v2::HorizontalPodAutoscaler,
+    batch::v1::{CronJob, Job},
+    core::v1::{PersistentVolumeClaim, ServiceAccount},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::{Resource, core::Status};
+
+use super::Error;
+use crate::controller::validate::Refusal;
+
+/// Fields of pods, and the fields of `spec.server` that they are made from.
+const SERVER: [(&str, &str); 6] = [
+    (".affinity", "affinity"),
+    (".tolerations", "tolerations"),
+    (".nodeSelector", "nodeSelector"),
+    (".priorityClassName", "priorityClassName"),
+    (".resources", "resources"),
+    (".serviceAccountName", "serviceAccount"),
+];
+
+impl Error {
+    /// Returns why a child can never be applied as it is, and what to change; nothing where trying
+    /// again may help.
+    #[must_use]
+    pub fn refused(&self) -> Option<Refusal> {
+        match self {
+            Self::Foreign { .. } => Some(Refusal {
+                reason: reasons::FOREIGN_OBJECT,
+                message: self.to_string(),
+            }),
+            Self::Apply {
+                kind,
+                name,
+                source: kube::Error::Api(status),
+            } if matches!(status.code, 400 | 422) => {
+                let field = field(kind, name, status);
+                let message = format!(
+                    "{field}: the kube-apiserver refuses what is made from it: {}",
+                    status.message
+                );
+                Some(Refusal {
+                    reason: reasons::INVALID_SPEC,
+                    message,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The field of the `ReportsServer`.
+fn field(kind: &str, name: &str, status: &Status) -> String {
+    let is = |wanted: std::borrow::Cow<'static, str>| kind == wanted;
+    if is(HorizontalPodAutoscaler::kind(&())) {
+        "spec.server.autoscaling".to_owned()
+    } else if is(PodDisruptionBudget::kind(&())) {
+        "spec.server.podDisruptionBudget".to_owned()
+    } else if is(ServiceAccount::kind(&())) {
+        "spec.server.serviceAccount".to_owned()
+    } else if is(CronJob::kind(&())) || is(Job::kind(&())) || name.ends_with("-backups") {
+        "spec.database.backup".to_owned()
+    } else if is(PersistentVolumeClaim::kind(&())) {
+        let mode = if name.contains("-postgres") {
+            "managed"
+        } else {
+            "embedded"
+        };
+        format!("spec.database.{mode}.storage")
+    } else if is(StatefulSet::kind(&())) {
+        "spec.database.managed".to_owned()
+    } else if is(Deployment::kind(&())) {
+        server_field(status)
+    } else {
+        "spec".to_owned()
+    }
+}
+
+/// The field that the pods of the server have what was refused from.
+fn server_field(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let found = causes.flat_map(|cause| {
+        SERVER
+            .iter()
+            .filter(move |(part, _)| cause.field.contains(part))
+    });
+    let mut fields: Vec<String> = found
+        .map(|(_, field)| format!("spec.server.{field}"))
+        .collect();
+    fields.sort_unstable();
+    fields.dedup();
+    if fields.is_empty() {
+        fields.push("spec.server.podTemplate".to_owned());
+    }
+    fields.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(kind: &str, name: &str, code: u16, field: &str) -> Option<Refusal> {
+        let status: Status = serde_json::from_value(json!({
+            "status": "Failure", "code": code, "message": "no", "reason": "Invalid",
+            "details": {"causes": [{"field": field, "message": "no"}]},
+        }))
+        .unwrap();
+        let error = Error::Apply {
+            kind: kind.to_owned(),
+            name: format!("ns/{name}"),
+            source: kube::Error::Api(status.boxed()),
+        };
+        error.refused()
+    }
+
+    #[rstest]
+    #[case(
+        "CronJob",
+        "a-postgres-backup",
+        "spec.schedule",
+        "spec.database.backup"
+    )]
+    #[case(
+        "HorizontalPodAutoscaler",
+        "a-server",
+        "spec.metrics[0]",
+        "spec.server.autoscaling"
+    )]
+    #[case(
+        "PodDisruptionBudget",
+        "a-server",
+        "spec.minAvailable",
+        "spec.server.podDisruptionBudget"
+    )]
+    #[case(
+        "PersistentVolumeClaim",
+        "a-server-data",
+        "spec.resources",
+        "spec.database.embedded.storage"
+    )]
+    #[case(
+        "PersistentVolumeClaim",
+        "a-postgres-data",
+        "spec.resources",
+        "spec.database.managed.storage"
+    )]
+    #[case("StatefulSet", "a-postgres", "spec.template", "spec.database.managed")]
+    #[case(
+        "Deployment",
+        "a-server",
+        "spec.template.spec.containers[0].resources.requests",
+        "spec.server.resources"
+    )]
+    #[case(
+        "Deployment",
+        "a-server",
+        "spec.template.spec.affinity.nodeAffinity",
+        "spec.server.affinity"
+    )]
+    #[case(
+        "Deployment",
+        "a-server",
+        "spec.template.spec.volumes[3].name",
+        "spec.server.podTemplate"
+    )]
+    fn the_field_to_change_is_named(
+        #[case] kind: &str,
+        #[case] name: &str,
+        #[case] cause: &str,
+        #[case] field: &str,
+    ) {
+        let message = refused(kind, name, 422, cause).unwrap().message;
+        let start = format!("{field}: the kube-apiserver refuses");
+        assert!(message.starts_with(&start), "{message}");
+        assert!(message.ends_with(": no"), "{message}");
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_no_refusal() {
+        assert_eq!(refused("Deployment", "a", 409, ""), None);
+        assert_eq!(refused("Deployment", "a", 503, ""), None);
+        assert_eq!(refused("Deployment", "a", 403, ""), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! What each API group should reach, for the migrations.
+
+use std::collections::BTreeSet;
+
+use crds::{
+    control,
+    v1alpha1::{
+        ReportsServer,
+        spec::{ApiOwner, ApiSpec},
+        status::MigrationPhase,
+    },
+};
+
+use super::{
+    dereference::{self, Registered},
+    validate::Validated,
+};
+use crate::migration::{self, GroupStatus, GroupTarget, Phase};
+
+/// The server as the migrations find it; by default there is none.
+#[derive(Default)]
+pub struct Serving {
+    /// Whether its Deployment serves.
+    pub ready: bool,
+    /// Whether its control API is Available.
+    pub control_available: bool,
+    /// What its certificate is verified with (PEM).
+    pub ca_bundle: Vec<u8>,
+}
+
+/// Returns the groups that the specification names no more and that are not back at their CRDs: an
+/// APIService of theirs points to the server, or their way back has not come to its end.
+#[must_use]
+pub fn dropped(
+    object: &ReportsServer,
+    registered: &[Registered],
+    groups: &[GroupStatus],
+) -> BTreeSet<String> {
+    let status = object.status.as_ref();
+    let told = status.and_then(|status| status.migration.as_ref());
+    // What another process has begun.
+    let told = told.into_iter().flat_map(|migration| &migration.groups);
+    let told = told.filter(|group| group.phase == MigrationPhase::RollingBack);
+    let here = groups.iter();
+    let here = here.filter(|group| group.phase != Phase::RolledBack);
+    let pointed = registered.iter().map(|registered| &registered.group);
+    let all = pointed
+        .chain(here.map(|group| &group.group))
+        .chain(told.map(|group| &group.group));
+    let named = |group: &&String| object.spec.apis.iter().any(|api| api.group == **group);
+    all.filter(|group| !named(group) && *group != control::GROUP)
+        .cloned()
+        .collect()
+}
+
+/// What each group of the specification should reach; those that it names no more go back.
+#[must_use]
+pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<GroupTarget> {
+    let target = |group: &str, owner: migration::ApiOwner| GroupTarget {
+        group: group.to_owned(),
+        owner,
+        predecessor: None,
+        database: None,
+        service: dereference::service_ref(&spec.namespace, spec.names.server()),
+        ca_bundle: server.ca_bundle.clone(),
+        server_ready: server.ready,
+        control_available: server.control_available,
+        persistent: spec.home().is_persistent(),
+        suspended,
+        settings: spec.migration.clone(),
+    };
+    let named = spec.apis.iter().map(|api| {
+        let owner = match api.owner {
+            ApiOwner::Server => migration::ApiOwner::Server,
+            ApiOwner::Crd => migration::ApiOwner::Crd,
+        };
+        GroupTarget {
+            predecessor: predecessor(api),
+            database: predecessor_database(spec, api),
+            ..target(&api.group, owner)
+        }
+    });
+    let dropped = spec.dropped.iter();
+    let dropped = dropped.map(|group| target(group, migration::ApiOwner::Crd));
+    named.chain(dropped).collect()
+}
+
+/// The server that a group is taken over from.
+fn predecessor(api: &ApiSpec) -> Option<migration::Predecessor> {
+    let server = api.from.as_ref()?.server.as_ref()?;
+    Some(migration::Predecessor {
+        namespace: server.namespace.clone(),
+        name: server.name.clone(),
+        user: server.user(),
+    })
+}
+
+/// The database of a server that is gone, which reports of a group are imported from.
+fn predecessor_database(spec: &Validated, api: &ApiSpec) -> Option<migration::PredecessorDatabase> {
+    let database = api.from.as_ref()?.database.as_ref()?;
+    let cluster_id = database.cluster_id.as_ref().unwrap_or(&spec.cluster_uid);
+    let secret = &database.connection_secret_ref.name;
+    Some(migration::PredecessorDatabase::new(
+        &spec.namespace,
+        secret,
+        cluster_id,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::controller::fixtures;
+
+    fn database(from: &Value) -> Option<migration::PredecessorDatabase> {
+        let api = json!({"group": "wgpolicyk8s.io", "owner": "Server", "from": from});
+        let spec = fixtures::validated(json!({"apis": [api]}));
+        assert!(predecessor(&spec.apis[0]).is_none());
+        predecessor_database(&spec, &spec.apis[0])
+    }
+
+    #[test]
+    fn reports_of_this_cluster_are_imported_unless_another_one_is_named() {
+        let secret = json!({"name": "s"});
+        let own = database(&json!({"database": {"connectionSecretRef": secret}})).unwrap();
+        let uid = fixtures::facts().cluster_uid;
+        assert_eq!(own, migration::PredecessorDatabase::new("target", "s", uid));
+        let other = "99999999-9999-9999-9999-999999999999";
+        let from = json!({"database": {"connectionSecretRef": secret, "clusterID": other}});
+        assert_eq!(database(&from).unwrap().cluster_id, other);
+    }
+
+    fn group(name: &str, phase: Phase) -> GroupStatus {
+        GroupStatus {
+            group: name.to_owned(),
+            phase,
+            ..GroupStatus::default()
+        }
+    }
+
+    fn registered(group: &str) -> Registered {
+        Registered {
+            group: group.to_owned(),
+            ca_bundle: Vec::new(),
+        }
+    }
+
+    fn names(groups: &[&str]) -> BTreeSet<String> {
+        groups.iter().map(|group| (*group).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_group_that_is_named_no_more_goes_back_until_it_is_back() {
+        let mut object =
+            fixtures::object(json!({"apis": [{"group": "named.io", "owner": "Server"}]}));
+        let pointed = [
+            registered("named.io"),
+            registered("gone.io"),
+            registered(control::GROUP),
+        ];
+        assert_eq!(dropped(&object, &pointed, &[]), names(&["gone.io"]));
+        // The APIServices are back before the rest is.
+        let here = [
+            group("named.io", Phase::Serving),
+            group("gone.io", Phase::RollingBack),
+        ];
+        assert_eq!(dropped(&object, &[], &here), names(&["gone.io"]));
+        let here = [group("gone.io", Phase::RolledBack)];
+        assert_eq!(dropped(&object, &[], &here), names(&[]));
+        // An operator that has just started knows of the way back from the status alone.
+        object.status = Some(
+            serde_json::from_value(json!({"migration": {"groups": [
+                {"group": "gone.io", "phase": "RollingBack"},
+                {"group": "back.io", "phase": "RolledBack"},
+            ]}}))
+            .unwrap(),
+        );
+        assert_eq!(dropped(&object, &[], &[]), names(&["gone.io"]));
+    }
+
+    #[test]
+    fn a_group_that_was_dropped_is_to_go_back_with_the_settings_of_the_others() {
+        let spec = Validated {
+            dropped: names(&["gone.io"]),
+            ..fixtures::validated(json!({"apis": [{"group": "named.io", "owner": "Server"}]}))
+        };
+        let server = Serving {
+            ready: true,
+            control_available: true,
+            ca_bundle: b"ca".to_vec(),
+        };
+        let all = targets(&spec, &server, false);
+        let owners: Vec<_> = all.iter().map(|t| (t.group.as_str(), t.owner)).collect();
+        let wanted = [
+            ("named.io", migration::ApiOwner::Server),
+            ("gone.io", migration::ApiOwner::Crd),
+        ];
+        assert_eq!(owners, wanted);
+        assert_eq!(all[1].service, all[0].service);
+        assert_eq!(all[1].settings, all[0].settings);
+    }
+}

@@ -1,0 +1,26 @@
+//! What the kube-apiserver says, in its own words.
+
+/// Returns the message of a `Status`, and of any other error what it displays.
+#[must_use]
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_one_sentence() {
+        let status = kube::core::Status {
+            message: "Deployment.apps \"a\" is invalid: spec.replicas: must not be negative".into(),
+            code: 422,
+            ..kube::core::Status::default()
+        };
+        let message = status.message.clone();
+        assert_eq!(said(&kube::Error::Api(status.boxed())), message);
+    }
+}
