@@ -14,5 +14,6 @@ pub mod reports;
 pub mod round_trip;
 pub mod s3;
 pub mod serving;
+pub mod steps;
 pub mod takeover;
 pub mod witness;

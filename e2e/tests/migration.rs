@@ -14,6 +14,7 @@ use std::{ops::Deref, sync::Arc};
 
 use e2e::{
     processes::{LIMIT, Processes, stop},
+    steps::BACK,
     takeover::{GROUPS, load},
     witness::{Account, Origin, Witness, WitnessOptions, strict_client},
 };
@@ -40,14 +41,6 @@ const FORWARD: [&str; 10] = [
     "SwitchOpen",
     "SwitchSettle",
     "before:SwitchSettle",
-];
-const BACK: [&str; 6] = [
-    "BackOpenDoor",
-    "BackWrite",
-    "BackBurn",
-    "BackHold",
-    "BackRelease",
-    "BackClose",
 ];
 
 struct Bench {

@@ -115,7 +115,7 @@ impl Comparison {
         }
     }
 
-    /// What was found of an object is explained.
+    /// Forgets that an object was counted, once that is explained, so that it counts again.
     pub fn explained(&mut self, key: &Key) {
         self.0.remove(key);
     }

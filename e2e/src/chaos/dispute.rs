@@ -1,6 +1,6 @@
-//! What may follow from an APIService that somebody deletes while the server has the group: for a
-//! moment both sides take writes. The operator merges them by a rule (`docs/migration.md`) and names
-//! what gave way; that, and what clients saw in between, is no flaw.
+//! Explains flaws by an APIService that somebody deleted while the server had the group. For a moment
+//! both sides take writes; the operator merges them by a rule (`docs/migration.md`) and names the
+//! writes that it dropped. These, and what clients saw in between, are no flaws.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -24,14 +24,14 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether both sides may have answered then.
+    /// Returns whether either side may have answered at that time.
     #[must_use]
     pub fn holds(&self, at: Instant) -> bool {
         self.from <= at && at <= self.to + UNDER_WAY
     }
 }
 
-/// What is known of a round in which an APIService was deleted.
+/// A round in which an APIService was deleted.
 #[derive(Debug, Default)]
 pub struct Dispute {
     /// When it was away.
@@ -57,7 +57,7 @@ impl Dispute {
         touched
     }
 
-    /// Whether the rule explains it.
+    /// Returns whether the rule of the merge explains a suspect.
     #[must_use]
     pub fn explains(&self, suspect: &Suspect, touched: &HashSet<Key>) -> bool {
         if self.dropped.contains(&suspect.key) {

@@ -38,7 +38,7 @@ const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
 const SERVED_LIMIT: Duration = Duration::from_secs(40);
 /// How long a container may take to be there again.
 const BACK_LIMIT: Duration = Duration::from_mins(2);
-/// How long a slow database stands still and runs, by turns.
+/// A slow database stands still for the first of these, runs for the second, and so on.
 const STOPPED: Duration = Duration::from_millis(400);
 const RUNNING: Duration = Duration::from_millis(50);
 /// Between two looks at whether it is.

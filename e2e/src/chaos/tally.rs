@@ -78,11 +78,11 @@ pub enum Note {
     Events,
     /// Lists that were compared with what was acknowledged.
     Reads,
-    /// What would be a flaw, had not an APIService been deleted, with both sides taking writes.
+    /// A flaw that a deleted APIService explains: both sides took writes.
     ExplainedByDeletedApiService,
 }
 
-/// What may be a flaw; known once the round is over.
+/// A possible flaw, judged when the round is over.
 #[derive(Clone, Debug)]
 pub struct Suspect {
     /// Which.
@@ -106,7 +106,7 @@ pub struct Moment {
     pub disturbed: bool,
     /// The kube-apiserver that was started anew in this round.
     pub restarted: Option<usize>,
-    /// Whether an APIService is deleted in this round.
+    /// True if an APIService is deleted in this round.
     pub disputed: bool,
 }
 

@@ -259,7 +259,8 @@ impl Writer {
         None
     }
 
-    /// Whether what was found is what has to be there, since the last write has given way to another.
+    /// Takes over what was found, and returns true, where the ledger expects it because the last write
+    /// gave way to another.
     fn gave_way(&self, slot: &mut Slot, found: Option<Stamp>) -> bool {
         let expected = match self.ledger().expected(&slot.subject.key) {
             Some(Expected::Present { id, seq, .. }) => Some(Stamp { seq, id }),

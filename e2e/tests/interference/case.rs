@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use e2e::steps::BACK;
+
 use crate::rights;
 
 /// Points at which the operator dies on the way there.
@@ -16,15 +18,6 @@ pub const THERE: [&str; 10] = [
     "SwitchOpen",
     "before:SwitchSettle",
     "SwitchSettle",
-];
-/// The same on the way back.
-pub const BACK: [&str; 6] = [
-    "BackOpenDoor",
-    "BackWrite",
-    "BackBurn",
-    "BackHold",
-    "BackRelease",
-    "BackClose",
 ];
 
 /// What somebody does while the operator is dead.

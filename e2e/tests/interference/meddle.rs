@@ -29,7 +29,7 @@ use crate::{
 
 /// How long a server or its database is away.
 const AWAY: Duration = Duration::from_secs(6);
-/// How long a database is slow, and how long it stands still and runs meanwhile, by turns.
+/// How long a database is slow. It stands still and runs by turns, each for one of the other two.
 const SLOW: Duration = Duration::from_secs(15);
 const STOPPED: Duration = Duration::from_millis(400);
 const RUNNING: Duration = Duration::from_millis(50);

@@ -17,6 +17,7 @@ mod point;
 use common::{NEVER, full};
 use e2e::{
     chaos::{Direction, Outcome},
+    steps,
     takeover::Database,
 };
 use rand::seq::SliceRandom as _;
@@ -24,7 +25,7 @@ use rstest::rstest;
 
 use self::{
     matrix::Matrix,
-    point::{BACK, Deed, FORWARD, Point, STEPS_BACK, STEPS_FORWARD},
+    point::{BACK, Deed, FORWARD, Point, STEPS_FORWARD},
 };
 
 /// Rounds of a run that is not full.
@@ -54,7 +55,7 @@ fn at_each(steps: &[&'static str]) -> Vec<Meddling> {
 
 /// What the user does on the way of each direction for each round.
 fn deeds() -> Vec<(Meddling, Meddling)> {
-    let (mut forward, mut back) = (at_each(&STEPS_FORWARD), at_each(&STEPS_BACK));
+    let (mut forward, mut back) = (at_each(&STEPS_FORWARD), at_each(&steps::BACK));
     if !full() {
         forward.shuffle(&mut rand::rng());
         back.shuffle(&mut rand::rng());

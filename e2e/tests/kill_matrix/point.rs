@@ -70,15 +70,6 @@ pub const STEPS_FORWARD: [&str; 9] = [
     "SwitchSettle",
     "Prune",
 ];
-/// The same on the way back.
-pub const STEPS_BACK: [&str; 6] = [
-    "BackOpenDoor",
-    "BackWrite",
-    "BackBurn",
-    "BackHold",
-    "BackRelease",
-    "BackClose",
-];
 
 /// What a user does with the `ReportsServer` before a dead operator is there again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,6 @@ use super::{
     validate::Validated,
     workload,
 };
-
 use crate::said::said;
 
 #[cfg(test)]
@@ -263,15 +262,24 @@ pub async fn pods_in_trouble(client: &Client, deployment: &Deployment) -> Result
     pods(client, &namespace, selector).await
 }
 
-/// Server-side apply of an object in a namespace, where there is to be one.
-async fn maybe<K>(client: &Client, object: Option<&K>) -> Result<Option<K>, Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + Debug,
+/// An object that can be applied.
+trait Child: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug {}
+
+impl<K> Child for K where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug
 {
+}
+
+/// The same of one in a namespace.
+trait NamespacedChild: Child + Resource<Scope = NamespaceResourceScope> {}
+
+impl<K> NamespacedChild for K where K: Child + Resource<Scope = NamespaceResourceScope> {}
+
+/// Server-side apply of an object in a namespace, where there is to be one.
+async fn maybe<K: NamespacedChild>(
+    client: &Client,
+    object: Option<&K>,
+) -> Result<Option<K>, Error> {
     match object {
         Some(object) => one(&inside(client, object), object).await.map(Some),
         None => Ok(None),
@@ -280,28 +288,19 @@ where
 
 /// Server-side apply of one object, unless it is somebody else's. Force: the fields that we build are
 /// ours, whoever wrote last.
-async fn one<K>(api: &Api<K>, object: &K) -> Result<K, Error>
-where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
-{
+async fn one<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
     refuse_foreign(api, object).await?;
     named(api, object).await
 }
 
 /// The same without a look, where the operator has no right to it; such names begin with
 /// `reports-server:` and are nobody else's.
-async fn named<K>(api: &Api<K>, object: &K) -> Result<K, Error>
-where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
-{
+async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
     patch(api, object, &PatchParams::apply(FIELD_MANAGER).force()).await
 }
 
 /// Makes sure that there is none of this name, or ours.
-async fn refuse_foreign<K>(api: &Api<K>, object: &K) -> Result<(), Error>
-where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
-{
+async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error> {
     let found = api.get_metadata_opt(&object.name_any()).await;
     let found = found.map_err(|source| refused_to(object, source))?;
     let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
@@ -333,10 +332,7 @@ fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) ->
     }
 }
 
-async fn patch<K>(api: &Api<K>, object: &K, params: &PatchParams) -> Result<K, Error>
-where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug,
-{
+async fn patch<K: Child>(api: &Api<K>, object: &K, params: &PatchParams) -> Result<K, Error> {
     let name = object.name_any();
     let patched = api.patch(&name, params, &Patch::Apply(object)).await;
     patched.map_err(|source| refused_to(object, source))

@@ -18,8 +18,10 @@ use super::{
     target::{GroupTarget, Predecessor},
     wire::WireError,
 };
-use crate::apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC};
-use crate::said::said;
+use crate::{
+    apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC},
+    said::said,
+};
 
 /// Why the state of a group cannot be read.
 #[derive(Debug, thiserror::Error)]

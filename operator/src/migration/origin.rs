@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{control::retry, cx::Cx, door_io::crd_path, observed::Observed, wire::WireError};
-
 use crate::said::said;
 
 /// How long a question is tried.

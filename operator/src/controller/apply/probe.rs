@@ -1,14 +1,11 @@
 //! Asks the kube-apiserver whether it would take the children, so that a specification which it
 //! refuses in part changes nothing.
 
-use std::fmt::Debug;
-
 use crds::names::FIELD_MANAGER;
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::PersistentVolumeClaim};
-use kube::{Client, Resource, ResourceExt, api::PatchParams};
-use serde::{Serialize, de::DeserializeOwned};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Client, ResourceExt, api::PatchParams};
 
-use super::{Error, inside, patch, refuse_foreign};
+use super::{Error, NamespacedChild, inside, patch, refuse_foreign};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -18,21 +15,34 @@ use crate::controller::build::Children;
 /// At the first child that is refused.
 pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     names(client, children).await?;
-    maybe(client, children.service_account.as_ref()).await?;
+    if let Some(account) = &children.service_account {
+        one(client, account).await?;
+    }
     if let Some(managed) = &children.managed {
         one(client, &managed.config).await?;
-        claim(client, Some(&managed.data)).await?;
+        claim(client, &managed.data).await?;
         one(client, &managed.stateful_set).await?;
-        claim(client, managed.backups.as_ref()).await?;
-        maybe(client, managed.backup.as_ref()).await?;
+        if let Some(backups) = &managed.backups {
+            claim(client, backups).await?;
+        }
+        if let Some(backup) = &managed.backup {
+            one(client, backup).await?;
+        }
     }
-    claim(client, children.data.as_ref()).await?;
+    if let Some(data) = &children.data {
+        claim(client, data).await?;
+    }
     one(client, &children.deployment).await?;
-    maybe(client, children.disruption_budget.as_ref()).await?;
-    maybe(client, children.autoscaler.as_ref()).await
+    if let Some(budget) = &children.disruption_budget {
+        one(client, budget).await?;
+    }
+    if let Some(autoscaler) = &children.autoscaler {
+        one(client, autoscaler).await?;
+    }
+    Ok(())
 }
 
-/// The names of the children that are as good as any.
+/// Looks whether the names of the other children are free.
 async fn names(client: &Client, children: &Children) -> Result<(), Error> {
     free(client, &children.operand_binding).await?;
     free(client, &children.config_reader).await?;
@@ -55,39 +65,11 @@ async fn names(client: &Client, children: &Children) -> Result<(), Error> {
     Ok(())
 }
 
-async fn free<K>(client: &Client, object: &K) -> Result<(), Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + Debug,
-{
+async fn free<K: NamespacedChild>(client: &Client, object: &K) -> Result<(), Error> {
     refuse_foreign(&inside(client, object), object).await
 }
 
-async fn maybe<K>(client: &Client, object: Option<&K>) -> Result<(), Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + Debug,
-{
-    match object {
-        Some(object) => one(client, object).await,
-        None => Ok(()),
-    }
-}
-
-async fn one<K>(client: &Client, object: &K) -> Result<(), Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + Debug,
-{
+async fn one<K: NamespacedChild>(client: &Client, object: &K) -> Result<(), Error> {
     free(client, object).await?;
     let params = PatchParams::apply(FIELD_MANAGER).force().dry_run();
     patch(&inside(client, object), object, &params)
@@ -96,8 +78,7 @@ where
 }
 
 /// A claim that is there keeps its size where it cannot grow; that refuses nothing.
-async fn claim(client: &Client, claim: Option<&PersistentVolumeClaim>) -> Result<(), Error> {
-    let Some(claim) = claim else { return Ok(()) };
+async fn claim(client: &Client, claim: &PersistentVolumeClaim) -> Result<(), Error> {
     let Err(error) = one(client, claim).await else {
         return Ok(());
     };
