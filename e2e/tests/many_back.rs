@@ -8,17 +8,22 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use e2e::{
     processes::{Ended, Processes},
     reports::ReportKind,
     takeover::{GROUPS, load},
-    witness::State,
+    witness::{State, strict_client},
 };
 use kube::Client;
 use rstest::rstest;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 /// Tells how many reports there are to be, in place of [`REPORTS`].
 const VARIABLE: &str = "REPORTS_BACK";
@@ -31,6 +36,8 @@ const HOLD_WITH_DEATH: Duration = Duration::from_secs(5);
 const MEMORY: u64 = 100_000;
 /// Longest time of one direction.
 const LIMIT: Duration = Duration::from_hours(1);
+/// Pause between two rounds of lists.
+const PAUSE: Duration = Duration::from_millis(20);
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 
 fn full() -> bool {
@@ -59,6 +66,54 @@ fn contents(state: &State) -> BTreeMap<(ReportKind, (String, String)), String> {
     objects
         .map(|(key, object)| (key.clone(), object.content.clone()))
         .collect()
+}
+
+/// Lists all the while, as a client that does not try again.
+struct Lists {
+    refused: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Lists {
+    async fn begin(processes: &Processes) -> Self {
+        let config = processes.cluster.config(0).await.unwrap();
+        let client = strict_client(config).unwrap();
+        let refused = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&refused);
+        let kinds = || {
+            ReportKind::ALL
+                .into_iter()
+                .filter(|kind| GROUPS.contains(&kind.group()))
+        };
+        let task = tokio::spawn(async move {
+            loop {
+                for kind in kinds() {
+                    kept.lock().unwrap().extend(unfilled(&client, kind).await);
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        Self { refused, task }
+    }
+
+    /// The answers that told of a cache which was being filled.
+    fn end(self) -> Vec<String> {
+        self.task.abort();
+        std::mem::take(&mut self.refused.lock().unwrap())
+    }
+}
+
+/// What a list is refused with while the kube-apiserver fills its cache of the kind. With a selector,
+/// since a list with nothing but a limit is answered by etcd then.
+async fn unfilled(client: &Client, kind: ReportKind) -> Option<String> {
+    let uri = format!("{}?fieldSelector=metadata.name%3Dnone", kind.path(None));
+    let request = http::Request::get(&uri).body(Vec::new()).unwrap();
+    match client.request::<Value>(request).await {
+        Err(kube::Error::Api(status)) if status.message.contains("(re)initializing") => {
+            Some(format!("{uri}: {}", status.message))
+        }
+        _ => None,
+    }
 }
 
 async fn migrate(processes: &Processes, name: &str, fault: Option<&str>, more: &[&str]) -> Ended {
@@ -92,8 +147,10 @@ async fn the_hold_is_as_short_with_many_reports(
         let died = migrate(&processes, "dies", fault, &["--back"]).await;
         assert!(!died.done, "{}", died.log);
     }
+    let lists = Lists::begin(&processes).await;
     let back = migrate(&processes, "back", None, &["--back"]).await;
     assert!(back.done, "{}", back.log);
+    assert_eq!(lists.end(), Vec::<String>::new());
     let (hold, memory) = (last_hold(&client).await, back.peak_memory().unwrap());
     println!("{} reports: held for {hold:?}, {memory} KiB", reports());
     let after = State::read(&client).await.unwrap();

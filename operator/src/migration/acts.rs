@@ -202,18 +202,20 @@ pub async fn are_ours(
     cx: &Cx,
     versions: impl Iterator<Item = &Version>,
 ) -> Result<bool, WireError> {
-    for version in versions {
-        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
-        let current: Option<APIService> = match retry(PATIENCE, || cx.wire.get(&path)).await {
-            Ok(reply) => Some(reply.json()?),
-            Err(error) if error.code() == Some(404) => None,
-            Err(error) => return Err(error),
-        };
-        if apiservice::holder(current.as_ref(), &cx.target.service) != Holder::Ours {
-            return Ok(false);
+    let each = versions.map(|version| {
+        async move {
+            let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
+            let current: Option<APIService> = match retry(PATIENCE, || cx.wire.get(&path)).await {
+                Ok(reply) => Some(reply.json()?),
+                Err(error) if error.code() == Some(404) => None,
+                Err(error) => return Err(error),
+            };
+            Ok(apiservice::holder(current.as_ref(), &cx.target.service) == Holder::Ours)
         }
-    }
-    Ok(true)
+        .boxed()
+    });
+    let ours = futures::future::try_join_all(each).await?;
+    Ok(ours.into_iter().all(|ours| ours))
 }
 
 /// Waits until an APIService that was ours when the group was observed is not ours any more.

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use super::{
     acts,
     cx::Cx,
-    door_io::{self, Opened},
+    door_io::{self, FROM_CACHE, Opened},
     endpoints::{self, Endpoint, Endpoints, EndpointsError},
     feed::FeedError,
     observed::{Observed, Resource},
@@ -61,7 +61,7 @@ const FOLLOW: Duration = Duration::from_secs(10);
 /// again later. The server ends a hold that nobody ends after 5 s.
 const HOLD: Duration = Duration::from_secs(4);
 /// Least and longest time that the caches of the public versions are given beyond that of the door.
-const CACHES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+const CACHES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// How long the CRDs are waited for at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_mins(1);
 /// Pause between two questions.
@@ -251,7 +251,7 @@ impl<'a> Back<'a> {
         let token = format!("the way back at {}", Timestamp::now());
         let begun = Instant::now();
         let opened = door_io::open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &self.endpoints.all, Some(&token)).await?;
+        door_io::await_cached(cx, o, &self.endpoints.all, &token).await?;
         // Each version has a cache of its own. That of the door answers; those of the public ones
         // cannot be asked while our server is in charge, and are given as long again.
         tokio::time::sleep(begun.elapsed().clamp(CACHES.0, CACHES.1)).await;
@@ -375,13 +375,18 @@ impl<'a> Back<'a> {
         if resumed(writers) != doors.resumed {
             return Err(BackError::Cut);
         }
-        if let Some(crd) = door_io::changed_since(cx, &doors.opened).await? {
+        let (changed, ours) = tokio::try_join!(
+            door_io::changed_since(cx, &doors.opened),
+            acts::are_ours(cx, o.ours()),
+        )?;
+        if let Some(crd) = changed {
             return Err(BackError::CrdChanged { crd });
         }
-        if !acts::are_ours(cx, o.ours()).await? {
-            return Err(BackError::TakenAway);
+        if ours {
+            Ok(())
+        } else {
+            Err(BackError::TakenAway)
         }
-        Ok(())
     }
 
     /// The newest version that the server has given, to whatever resource.
@@ -465,7 +470,7 @@ async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), Bac
         for version in crd.served() {
             let list = collection(group, version, resource.plural());
             let of_version = lists.entry(format!("/apis/{group}/{version}")).or_default();
-            of_version.push(query(&list, &[("limit", "1")]));
+            of_version.push(query(&list, FROM_CACHE));
         }
     }
     let lists = &lists;

@@ -20,6 +20,13 @@ use super::{
 };
 use crds::names::FIELD_MANAGER;
 
+/// Parameters of a list that a kube-apiserver answers from its cache, or refuses while that is being
+/// filled. A list with nothing but a limit says nothing of the cache: etcd answers it meanwhile.
+/// Source: `shouldDelegateListOnNotReadyCache` of k8s.io/apiserver 0.36.
+pub const FROM_CACHE: &[(&str, &str)] = &[
+    ("resourceVersion", "0"),
+    ("fieldSelector", "metadata.name=from-the-cache"),
+];
 /// How long a door is waited for: a CRD with many objects re-initializes its storage first.
 const PATIENCE: Duration = Duration::from_mins(3);
 /// Pause between two looks at a door that does not answer yet.
@@ -185,22 +192,40 @@ pub async fn unguard(cx: &Cx) -> Result<(), WireError> {
     admission::lift(&cx.wire, &door::policy_name(&cx.target.group)).await
 }
 
-/// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`; with a
-/// `token`, through the door that was opened for it and not through one from before.
+/// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`.
 ///
 /// # Errors
 /// The last failure after three minutes; at once for one that waiting does not change, such as a door
 /// that somebody has closed.
-pub async fn await_open(
+pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result<(), WireError> {
+    await_answers(cx, o, endpoints, &[("limit", "1")], None).await
+}
+
+/// Waits until every CRD of the group answers at `endpoints` through the door that was opened for
+/// `token`, and from a cache that is filled.
+///
+/// # Errors
+/// As [`await_open`].
+pub async fn await_cached(
     cx: &Cx,
     o: &Observed,
     endpoints: &[Endpoint],
+    token: &str,
+) -> Result<(), WireError> {
+    await_answers(cx, o, endpoints, FROM_CACHE, Some(token)).await
+}
+
+async fn await_answers(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &[Endpoint],
+    parameters: &[(&str, &str)],
     token: Option<&str>,
 ) -> Result<(), WireError> {
     let mut each = Vec::new();
     for (resource, _) in o.crds() {
         let path = collection(&cx.target.group, VERSION, resource.plural());
-        let uri = query(&path, &[("limit", "1")]);
+        let uri = query(&path, parameters);
         each.extend(
             endpoints
                 .iter()

@@ -82,7 +82,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
             .map(|t| t.to_string())
             .unwrap_or_default();
         door_io::ensure_open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &endpoints.all, None).await?;
+        door_io::await_open(cx, o, &endpoints.all).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let mut progress = Progress {
             remaining: copies,

@@ -48,7 +48,7 @@ pub enum RecoverError {
 /// # Errors
 /// See [`RecoverError`]; the gates stay held.
 pub async fn recover(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), RecoverError> {
-    door_io::await_open(cx, o, &endpoints.all, None).await?;
+    door_io::await_open(cx, o, &endpoints.all).await?;
     for (resource, crd) in o.crds().filter(|(r, _)| r.gate() != GateState::Open) {
         one(cx, resource, crd, endpoints).await?;
     }

@@ -149,7 +149,7 @@ pub async fn run(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleErr
             .map(|t| t.to_string())
             .unwrap_or_default();
         door_io::ensure_open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &endpoints.all, None).await?;
+        door_io::await_open(cx, o, &endpoints.all).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let (begun, clock) = (Timestamp::now(), Instant::now());
         for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
