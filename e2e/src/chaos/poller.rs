@@ -1,6 +1,9 @@
 //! Lists that must be as new as what was acknowledged before they began.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -13,6 +16,9 @@ use super::{
     work::{Pace, Worker},
 };
 use crate::reports::ReportKind;
+
+/// A list takes no more than this part of the time between two.
+const SHARE: u32 = 5;
 
 /// Lists one kind, in one namespace or in all.
 pub struct Poller {
@@ -27,11 +33,14 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Lists until it is stopped.
+    /// Lists until it is stopped; long lists seldom, so that they leave the cluster to others.
     pub async fn run(self, period: Duration) {
         let mut pace = Pace::new(period);
-        while let Some(_step) = self.worker.next(&mut pace).await {
+        while let Some(step) = self.worker.next(&mut pace).await {
+            let began = Instant::now();
             self.poll().await;
+            drop(step);
+            pace.lengthen((began.elapsed() * SHARE).max(period));
         }
     }
 

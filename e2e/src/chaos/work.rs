@@ -21,6 +21,11 @@ impl Pace {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self(ticks)
     }
+
+    /// Puts the next tick off until `period` is over.
+    pub fn lengthen(&mut self, period: Duration) {
+        self.0.reset_after(period);
+    }
 }
 
 /// Lets workers go on or rest.

@@ -39,7 +39,7 @@ pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
         Ok(Err(error)) => Err(TakeoverError::Answer(format!("the operator: {error}"))),
         Err(_) => Err(TakeoverError::NotReached {
             what: "the operator's rollout".into(),
-            limit: OPERATOR_LIMIT,
+            waited: OPERATOR_LIMIT,
             last: line.cluster.kubectl(["get", "pods", "-A"]).await?,
         }),
     }

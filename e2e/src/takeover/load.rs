@@ -65,7 +65,7 @@ pub async fn install_crds(
             Err(_) => {
                 return Err(TakeoverError::NotReached {
                     what: format!("the API of CRD {name}"),
-                    limit: ESTABLISH_LIMIT,
+                    waited: ESTABLISH_LIMIT,
                     last: String::new(),
                 });
             }

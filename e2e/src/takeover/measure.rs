@@ -79,7 +79,7 @@ async fn report_objects(cluster: &Cluster, client: &Client) -> Result<u64, Takeo
         if started.elapsed() > COUNT_LIMIT {
             return Err(TakeoverError::NotReached {
                 what: "agreement of apiserver_resource_objects with etcd".into(),
-                limit: COUNT_LIMIT,
+                waited: COUNT_LIMIT,
                 last: format!("metric {counted}, etcd {keys}"),
             });
         }

@@ -12,19 +12,20 @@ use std::{
     collections::HashSet,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
+use futures::StreamExt as _;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
-    runtime::wait::await_condition,
+    runtime::{WatchStreamExt as _, watcher},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use database::Database;
 pub use measure::{COUNT_PERIOD, Measures};
@@ -77,12 +78,12 @@ pub enum TakeoverError {
         source: kube::Error,
     },
     /// A state was not reached.
-    #[error("{what} was not reached within {limit:?}: {last}")]
+    #[error("{what} was not reached within {waited:.0?}: {last}")]
     NotReached {
         /// The awaited state.
         what: String,
         /// How long it was awaited.
-        limit: Duration,
+        waited: Duration,
         /// What was seen last.
         last: String,
     },
@@ -312,7 +313,7 @@ impl Takeover {
     ///
     /// # Errors
     /// When they are refused.
-    pub async fn patch_spec(&self, members: serde_json::Value) -> Result<(), TakeoverError> {
+    pub async fn patch_spec(&self, members: Value) -> Result<(), TakeoverError> {
         let servers: Api<ReportsServer> = Api::all(self.client.clone());
         let patch = json!({"spec": members});
         servers
@@ -353,46 +354,34 @@ impl Takeover {
     /// Waits until the `ReportsServer` is as wanted; says each new phase and message once.
     ///
     /// # Errors
-    /// When that takes longer than `limit`.
+    /// When its migration does not change for `limit`, or this takes [`LIMITS`] times as long.
     pub async fn follow(
         &self,
         what: &str,
         limit: Duration,
         reached: impl Fn(&ReportsServer) -> bool,
     ) -> Result<(), TakeoverError> {
+        let mut heard = Heard::begin();
         let servers: Api<ReportsServer> = Api::all(self.client.clone());
-        let started = Instant::now();
-        let said = Mutex::new((HashSet::new(), String::new()));
-        let done = await_condition(servers, NAME, |server: Option<&ReportsServer>| {
-            let Some(server) = server else { return false };
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            for line in progress(server) {
-                said.1.clone_from(&line);
-                if said.0.insert(line.clone()) {
-                    self.say(&format!(
-                        "  {:>5.1} s  {line}",
-                        started.elapsed().as_secs_f64()
-                    ));
-                }
+        let named = watcher::Config::default().fields(&format!("metadata.name={NAME}"));
+        let mut changes = watcher(servers, named)
+            .default_backoff()
+            .applied_objects()
+            .boxed();
+        loop {
+            let still = limit.saturating_sub(heard.moved.elapsed());
+            let left = still.min((limit * LIMITS).saturating_sub(heard.began.elapsed()));
+            let server = match tokio::time::timeout(left, changes.next()).await {
+                Ok(Some(Ok(server))) => server,
+                // The watcher begins anew by itself.
+                Ok(Some(Err(_))) => continue,
+                Ok(None) | Err(_) => return Err(heard.not_reached(what)),
+            };
+            for line in heard.news(&server) {
+                self.say(&line);
             }
-            reached(server)
-        });
-        match tokio::time::timeout(limit, done).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(TakeoverError::Answer(format!(
-                "cannot follow {NAME}: {error}"
-            ))),
-            Err(_) => {
-                let last = said
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .1
-                    .clone();
-                Err(TakeoverError::NotReached {
-                    what: what.to_owned(),
-                    limit,
-                    last,
-                })
+            if reached(&server) {
+                return Ok(());
             }
         }
     }
@@ -454,6 +443,8 @@ pub async fn run(
     ))
 }
 
+/// How many times its limit something may take that goes on.
+const LIMITS: u32 = 5;
 /// Longest time from `kubectl apply` to `Ready`.
 const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Longest time for pruning.
@@ -487,6 +478,57 @@ pub fn all_groups(server: &ReportsServer, wanted: impl Fn(MigrationPhase) -> boo
 }
 
 /// What a user would want to read while waiting.
+/// What was heard of a `ReportsServer` while something is waited for.
+struct Heard {
+    began: Instant,
+    /// When its migration changed last.
+    moved: Instant,
+    migration: Value,
+    /// The lines that were told.
+    said: HashSet<String>,
+    last: String,
+}
+
+impl Heard {
+    fn begin() -> Self {
+        let now = Instant::now();
+        Self {
+            began: now,
+            moved: now,
+            migration: Value::Null,
+            said: HashSet::new(),
+            last: String::new(),
+        }
+    }
+
+    fn not_reached(self, what: &str) -> TakeoverError {
+        TakeoverError::NotReached {
+            what: what.to_owned(),
+            waited: self.began.elapsed(),
+            last: self.last,
+        }
+    }
+
+    /// Takes a new state in; gives the lines that were not told yet.
+    fn news(&mut self, server: &ReportsServer) -> Vec<String> {
+        let status = server.status.as_ref();
+        let migration = json!(status.and_then(|status| status.migration.as_ref()));
+        if migration != self.migration {
+            self.moved = Instant::now();
+            self.migration = migration;
+        }
+        let mut news = Vec::new();
+        for line in progress(server) {
+            self.last.clone_from(&line);
+            if self.said.insert(line.clone()) {
+                let seconds = self.began.elapsed().as_secs_f64();
+                news.push(format!("  {seconds:>5.1} s  {line}"));
+            }
+        }
+        news
+    }
+}
+
 fn progress(server: &ReportsServer) -> Vec<String> {
     let Some(status) = &server.status else {
         return Vec::new();

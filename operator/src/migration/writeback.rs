@@ -158,8 +158,10 @@ impl<'a> Writer<'a> {
         };
         let mut account = Account::default();
         let mut strays: HashSet<Key> = writer.copies.keys().cloned().collect();
+        let mut compared = 0;
         loop {
             let mut work = Vec::new();
+            compared += page.items.len() as u64;
             for ours in page.items {
                 let Some(found) = identity(&ours) else {
                     continue;
@@ -171,6 +173,7 @@ impl<'a> Writer<'a> {
                 }
             }
             account.add(writer.carry_out(work, true).await?);
+            writer.tell(compared, account.written);
             cx.pacer.turn().await;
             page = match pages.next().await? {
                 Some(page) => page,
@@ -179,6 +182,18 @@ impl<'a> Writer<'a> {
         }
         account.add(writer.delete_strays(strays).await?);
         Ok((writer, account))
+    }
+
+    /// Publishes how far the comparison is.
+    fn tell(&self, compared: u64, written: usize) {
+        let plural = self.resource.plural();
+        let total = self.resource.stored.status.objects.max(compared);
+        self.cx.report.update(|status| {
+            status.message = format!(
+                "comparing {plural} with etcd: {compared} of {total} are compared, {written} of \
+                 them written"
+            );
+        });
     }
 
     /// Name of the stored resource.
