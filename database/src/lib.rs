@@ -18,6 +18,7 @@ mod connect;
 mod diagnosis;
 mod session;
 mod tls;
+mod value;
 mod version;
 
 pub use connect::{AttemptError, ConnectError, ConnectOptions, Reason, Role, connect, establish};

@@ -88,7 +88,8 @@ impl Lists {
         let task = tokio::spawn(async move {
             loop {
                 for kind in kinds() {
-                    kept.lock().unwrap().extend(unfilled(&client, kind).await);
+                    let found = unfilled(&client, kind).await;
+                    kept.lock().unwrap().extend(found);
                 }
                 tokio::time::sleep(PAUSE).await;
             }

@@ -31,7 +31,8 @@ mod updater;
 mod value;
 
 pub use managed::{
-    MAX_UPDATE_MANAGERS, Managed, ManagedFieldsError, Manager, Operation, keep_timestamps,
+    MAX_UPDATE_MANAGERS, Managed, ManagedFieldsError, Manager, Managers, Operation, VersionedSet,
+    keep_timestamps,
 };
 pub use manager::{
     ApplyError, FieldManager, MAX_NAME_LENGTH, NameError, check_name, name_of_user_agent,
@@ -40,7 +41,5 @@ pub use path::{Path, PathElement, PathElementError};
 pub use schema::{Schema, SchemaError};
 pub use set::{FieldSet, FieldsError};
 pub use typed::{Comparison, Duplicates, Typed, ValidationError, ValidationErrors};
-pub use updater::{
-    Cause, Conflict, Conflicts, Managers, UpdateError, Version, VersionedSet, Versions,
-};
+pub use updater::{Cause, Conflict, Conflicts, UpdateError, Version, Versions};
 pub use value::FieldValue;

@@ -30,8 +30,8 @@ mod workdir;
 pub use params::Params;
 pub use pgbouncer::{Pgbouncer, PgbouncerOptions};
 pub use postgres::{
-    Backup, DATABASE, Disk, HeldConnections, Postgres, PostgresOptions, Preload, Shutdown,
-    Timeline, Tls, USER,
+    Backup, Disk, HeldConnections, Postgres, PostgresOptions, Preload, Shutdown, Timeline, Tls,
 };
 pub use proxy::{Direction, Proxy};
+pub use template::{DATABASE, USER};
 pub use tls::{Authority, Pair};

@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use crate::account::Account;
 use crate::params::Params;
 use crate::port;
-use crate::postgres::{DATABASE, Postgres, USER};
+use crate::postgres::Postgres;
+use crate::template::{DATABASE, USER};
 use crate::workdir::{Workdir, processes, signal};
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";

@@ -10,7 +10,11 @@ use tokio::sync::Mutex;
 use crate::account::Account;
 use crate::binaries::Binaries;
 use crate::command::run;
-use crate::postgres::{DATABASE, USER};
+
+/// The application's role. It owns the database and is no superuser.
+pub const USER: &str = "reports";
+/// The application's database.
+pub const DATABASE: &str = "reports";
 
 /// Raised when what is below changes.
 const REVISION: u32 = 2;

@@ -6,6 +6,7 @@
 mod database;
 mod images;
 mod migration;
+mod reference;
 mod server;
 mod tls;
 
@@ -20,6 +21,7 @@ pub use migration::{
     Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
     Verification, WorkloadKind,
 };
+pub use reference::LocalReference;
 pub use server::{
     AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
     ServiceAccountSpec,
@@ -244,15 +246,6 @@ pub enum ApiOwner {
     /// The kube-apiserver, from etcd, by the group's CRDs.
     #[serde(rename = "CRD")]
     Crd,
-}
-
-/// Name of an object in `targetNamespace`.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LocalReference {
-    /// Name of the object.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
 }
 
 /// Name of a cluster in a shared database.

@@ -3,7 +3,6 @@
 mod endpoint;
 mod raw;
 mod reader;
-mod secret;
 #[cfg(test)]
 mod tests;
 mod uri;
@@ -14,173 +13,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::tls;
 
+pub use crate::value::{ParametersError, Password, SslMode, TargetSessionAttrs, key};
 pub use endpoint::{DEFAULT_PORT, Endpoint, Host};
 pub use reader::{ParametersReader, Reading};
-pub use secret::Password;
 
 use raw::Raw;
-
-/// Names of the files of the directory, and of the keys of the map.
-pub mod key {
-    /// A whole `postgres://` URI. Where one of the single keys is there as well, the single key is
-    /// what counts.
-    pub const URI: &str = "uri";
-    /// Host, or several separated by commas. One that begins with `/` is the directory of a Unix
-    /// socket.
-    pub const HOST: &str = "host";
-    /// Port, or one for each host, separated by commas.
-    pub const PORT: &str = "port";
-    /// Database.
-    pub const DBNAME: &str = "dbname";
-    /// Role.
-    pub const USERNAME: &str = "username";
-    /// Password. Not needed where a client certificate is enough.
-    pub const PASSWORD: &str = "password";
-    /// `disable`, `require`, `verify-ca` or `verify-full` (the default).
-    pub const SSLMODE: &str = "sslmode";
-    /// `read-write` (the default), `primary` or `any`.
-    pub const TARGET_SESSION_ATTRS: &str = "target_session_attrs";
-    /// CAs that sign the database's certificate, PEM.
-    pub const CA: &str = "ca.crt";
-    /// Client certificate with its chain, PEM.
-    pub const CERTIFICATE: &str = "tls.crt";
-    /// Key of the client certificate, PEM.
-    pub const CERTIFICATE_KEY: &str = "tls.key";
-
-    /// All of them. Whatever else lies beside them is ignored.
-    pub const ALL: [&str; 11] = [
-        URI,
-        HOST,
-        PORT,
-        DBNAME,
-        USERNAME,
-        PASSWORD,
-        SSLMODE,
-        TARGET_SESSION_ATTRS,
-        CA,
-        CERTIFICATE,
-        CERTIFICATE_KEY,
-    ];
-}
-
-/// The parameters cannot be used. No message holds a password or a key.
-#[derive(Debug, thiserror::Error)]
-pub enum ParametersError {
-    /// The directory or one of its files cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The directory or file.
-        path: std::path::PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// Something is not there without which nothing can be connected to.
-    #[error("{} missing: give a `uri`, or `host`, `dbname` and `username`", listed(.keys))]
-    Missing {
-        /// Keys that are not there or empty.
-        keys: Vec<&'static str>,
-    },
-    /// A value cannot be used.
-    #[error("`{key}` {why}")]
-    Invalid {
-        /// The key.
-        key: String,
-        /// What is wrong with it, and what to write instead.
-        why: String,
-    },
-}
-
-fn listed(keys: &[&'static str]) -> String {
-    let names: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
-    match names.as_slice() {
-        [one] => format!("{one} is"),
-        _ => format!("{} are", names.join(", ")),
-    }
-}
-
-impl ParametersError {
-    pub(crate) fn invalid(key: &str, why: impl Into<String>) -> Self {
-        Self::Invalid {
-            key: key.to_owned(),
-            why: why.into(),
-        }
-    }
-}
-
-/// How far the connection is protected, as libpq means it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SslMode {
-    /// No TLS.
-    Disable,
-    /// TLS. Whoever answers is believed, unless a CA is given: then as [`SslMode::VerifyCa`].
-    Require,
-    /// TLS, and the certificate is signed by one of the CAs.
-    VerifyCa,
-    /// As [`SslMode::VerifyCa`], and the certificate is for the host that was asked for.
-    #[default]
-    VerifyFull,
-}
-
-impl SslMode {
-    /// As it is written.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Disable => "disable",
-            Self::Require => "require",
-            Self::VerifyCa => "verify-ca",
-            Self::VerifyFull => "verify-full",
-        }
-    }
-
-    fn parse(text: &str) -> Result<Self, ParametersError> {
-        let why = match text {
-            "disable" => return Ok(Self::Disable),
-            "require" => return Ok(Self::Require),
-            "verify-ca" => return Ok(Self::VerifyCa),
-            "verify-full" => return Ok(Self::VerifyFull),
-            "allow" | "prefer" => {
-                "is {}, which may end without TLS: choose `verify-full`, or `disable` to go without"
-            }
-            _ => "is {}: choose one of `verify-full`, `verify-ca`, `require`, `disable`",
-        };
-        let why = why.replace("{}", &format!("{text:?}"));
-        Err(ParametersError::invalid(key::SSLMODE, why))
-    }
-}
-
-impl fmt::Display for SslMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Which of several hosts will do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TargetSessionAttrs {
-    /// The first that answers.
-    Any,
-    /// The first whose sessions can write.
-    #[default]
-    ReadWrite,
-    /// The first that is not a standby.
-    Primary,
-}
-
-impl TargetSessionAttrs {
-    fn parse(text: &str) -> Result<Self, ParametersError> {
-        let why = match text {
-            "any" => return Ok(Self::Any),
-            "read-write" => return Ok(Self::ReadWrite),
-            "primary" => return Ok(Self::Primary),
-            "read-only" | "standby" | "prefer-standby" => {
-                "asks for a server that cannot be written to, but reports are written"
-            }
-            _ => "is not one of `read-write`, `primary`, `any`",
-        };
-        Err(ParametersError::invalid(key::TARGET_SESSION_ATTRS, why))
-    }
-}
 
 /// Everything that is needed to connect. Two are equal when nothing that matters for a connection
 /// differs.

@@ -14,7 +14,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::parameters::{ParametersError, Password, SslMode, key};
+use crate::value::{ParametersError, Password, SslMode, key};
 
 use verifier::{Check, Verifier};
 

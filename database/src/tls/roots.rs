@@ -5,7 +5,7 @@ use std::{env, fs};
 use rustls::pki_types::CertificateDer;
 
 use super::certificates;
-use crate::parameters::{ParametersError, SslMode, key};
+use crate::value::{ParametersError, SslMode, key};
 
 /// Names the bundle, as for OpenSSL.
 const VARIABLE: &str = "SSL_CERT_FILE";

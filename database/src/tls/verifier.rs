@@ -17,7 +17,7 @@ use rustls::{
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::names;
-use crate::parameters::{ParametersError, key};
+use crate::value::{ParametersError, key};
 
 /// How much is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

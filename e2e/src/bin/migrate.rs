@@ -26,10 +26,12 @@ use kube::{
     runtime::events::Reporter,
 };
 use prometheus_client::registry::Registry;
-use reports_server_operator::migration::{
-    ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor,
-    PredecessorDatabase, ServiceRef, Settings, SourcePolicy, Stillness, Supervisor, Verification,
-    Workload,
+use reports_server_operator::{
+    apiservice::ServiceRef,
+    migration::{
+        ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor,
+        PredecessorDatabase, Settings, SourcePolicy, Stillness, Supervisor, Verification, Workload,
+    },
 };
 
 /// Name of the Secret that is made of `--from-database`.

@@ -14,6 +14,7 @@ mod counter;
 mod crew;
 mod dispute;
 mod driver;
+mod error;
 mod harness;
 mod ledger;
 mod node;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 pub use dispute::{Dispute, Window};
 pub use driver::{Driver, Fault, Planned, Struck};
+pub use error::ChaosError;
 pub use harness::Harness;
 pub use ledger::Ledger;
 pub use node::NodeDriver;
@@ -43,45 +45,7 @@ pub use processes::{ProcessDriver, at_cluster};
 pub use run::run;
 pub use tally::{Direction, Flaw, Moment, Note, Suspect, Tally};
 
-use crate::{
-    processes::ProcessesError, reports::ReportKind, takeover::TakeoverError, witness::WitnessError,
-};
-
-/// Why a run could not be made; what clients noticed is in the [`Outcome`] instead.
-#[derive(Debug, thiserror::Error)]
-pub enum ChaosError {
-    /// The cluster did not do as asked.
-    #[error(transparent)]
-    Cluster(#[from] crate::cluster::Error),
-    /// The line on a node could not go on.
-    #[error(transparent)]
-    Takeover(#[from] TakeoverError),
-    /// The processes on a control plane could not go on.
-    #[error(transparent)]
-    Processes(#[from] ProcessesError),
-    /// No client.
-    #[error(transparent)]
-    Witness(#[from] WitnessError),
-    /// A request that the run cannot do without failed.
-    #[error("{0}")]
-    Request(String),
-    /// The program of client-go is not as it should be.
-    #[error("the watchers of client-go: {0}")]
-    ClientGo(String),
-    /// A watcher did not get its initial state.
-    #[error("the watcher '{0}' did not begin")]
-    NotStarted(String),
-    /// A switch did not come to its end.
-    #[error("{what} did not end within {limit:?}: {last}")]
-    NotReached {
-        /// What was awaited.
-        what: String,
-        /// How long.
-        limit: Duration,
-        /// What was seen last.
-        last: String,
-    },
-}
+use crate::reports::ReportKind;
 
 /// How a run is made.
 #[derive(Clone, Debug)]

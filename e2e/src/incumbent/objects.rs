@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::{Map, Value};
 
 use super::IncumbentError;
-use crate::{reports::ReportKind, takeover::GROUPS};
+use crate::reports::{GROUPS, ReportKind};
 
 /// Kind, namespace (empty for those of the cluster) and name.
 pub type Key = (ReportKind, String, String);

@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 
 pub use kind::ReportKind;
 
+/// Groups that are taken over.
+pub const GROUPS: [&str; 2] = ["wgpolicyk8s.io", "reports.kyverno.io"];
+
 /// Why test input could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {

@@ -2,6 +2,7 @@
 //! that the demo, the end-to-end test and the kill matrix run the same line.
 
 mod database;
+mod error;
 mod incumbent;
 mod install;
 pub mod load;
@@ -27,15 +28,16 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+pub use crate::reports::GROUPS;
 pub use database::Database;
+pub use error::TakeoverError;
 pub use measure::{COUNT_PERIOD, Measures};
 pub use outcome::Outcome;
 
 use crate::{
     cluster::{Cluster, ClusterOptions},
-    incumbent::IncumbentError,
-    reports::{Corpus, Input, InputError, Owner},
-    witness::{Account, Origin, Witness, WitnessError, WitnessOptions, strict_client},
+    reports::{Corpus, Input, Owner},
+    witness::{Account, Origin, Witness, WitnessOptions, strict_client},
 };
 
 /// Name of the `ReportsServer` that is applied.
@@ -46,65 +48,11 @@ pub const TARGET_NAMESPACE: &str = "reports-server";
 const OTHER_NAMESPACE: &str = "reports";
 /// Namespace of the operator, as in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
-/// Groups that are taken over.
-pub const GROUPS: [&str; 2] = ["wgpolicyk8s.io", "reports.kyverno.io"];
 /// Namespaces that the loaded reports are spread over.
 const TEAMS: usize = 20;
 /// Namespaces that the witness writes in.
 const WITNESS_TEAMS: usize = 4;
 const REPORTS_PER_WRITER: usize = 10;
-
-/// Why the line could not be run; what clients noticed is in the [`Account`] instead.
-#[derive(Debug, thiserror::Error)]
-pub enum TakeoverError {
-    /// The cluster did not do as asked.
-    #[error(transparent)]
-    Cluster(#[from] crate::cluster::Error),
-    /// No test input.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// The incumbent.
-    #[error(transparent)]
-    Incumbent(#[from] IncumbentError),
-    /// The witness could not begin or end.
-    #[error(transparent)]
-    Witness(#[from] WitnessError),
-    /// A request to the kube-apiserver failed.
-    #[error("cannot {doing}: {source}")]
-    Kube {
-        /// What was about to be done.
-        doing: &'static str,
-        /// What the kube-apiserver or the connection said.
-        source: kube::Error,
-    },
-    /// A state was not reached.
-    #[error("{what} was not reached within {waited:.0?}: {last}")]
-    NotReached {
-        /// The awaited state.
-        what: String,
-        /// How long it was awaited.
-        waited: Duration,
-        /// What was seen last.
-        last: String,
-    },
-    /// A file that the line needs is missing.
-    #[error("{} is missing: {hint}", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-        /// What makes it.
-        hint: &'static str,
-    },
-    /// An answer that cannot be used.
-    #[error("{0}")]
-    Answer(String),
-}
-
-impl TakeoverError {
-    fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
-        move |source| Self::Kube { doing, source }
-    }
-}
 
 /// What is run.
 #[derive(Clone, Debug)]

@@ -6,7 +6,9 @@
 //! have been seen exactly once, in order, by every watcher, and must be what a list shows.
 
 mod account;
+mod error;
 mod ledger;
+mod options;
 mod requester;
 mod state;
 mod watchers;
@@ -19,55 +21,16 @@ use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub use account::Account;
+pub use error::WitnessError;
+pub use options::{Origin, WitnessOptions};
 pub use requester::strict_client;
 pub use state::{ObjectState, State};
 
-use crate::reports::{Corpus, Owner, ReportKind};
+use crate::reports::{Corpus, ReportKind};
 use account::settle;
 use ledger::Ledger;
 use requester::Requester;
 use watchers::{Style, Watcher};
-
-/// Why the witness could not do its work; what it finds is in the [`Account`] instead.
-#[derive(Debug, thiserror::Error)]
-pub enum WitnessError {
-    /// A request needed to begin or to end failed.
-    #[error("the witness cannot {doing}: {reason}")]
-    Request {
-        /// What it was about to do.
-        doing: &'static str,
-        /// What went wrong.
-        reason: String,
-    },
-    /// A watcher did not get its initial state.
-    #[error("the watcher {0} did not get its initial state within {1:?}")]
-    NotStarted(&'static str, Duration),
-}
-
-/// Who serves the reports when the witness begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
-    /// CRDs, or our server: no client may notice anything.
-    #[default]
-    Kubernetes,
-    /// The incumbent. Its versions tell nothing, and our server does not know them: each watch has to
-    /// list once, counts from then on, and is an informer's. An update may meet one conflict, and
-    /// every update changes the version at the incumbent. Objects are compared without their version.
-    Incumbent,
-}
-
-/// What the witness writes.
-#[derive(Clone, Debug)]
-pub struct WitnessOptions {
-    /// Who serves the reports when it begins.
-    pub origin: Origin,
-    /// Namespaces to write in; one writer of each kind runs in each of them.
-    pub namespaces: Vec<Owner>,
-    /// Writes a second, of all writers together.
-    pub rate: f64,
-    /// Permanent reports that each writer keeps alive.
-    pub reports_per_writer: usize,
-}
 
 /// Running writers and watchers.
 pub struct Witness {

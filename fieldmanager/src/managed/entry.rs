@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Managed, Manager, Operation};
+use super::{Managed, Manager, Operation, VersionedSet};
 use crate::set::{FieldSet, FieldsError};
-use crate::updater::VersionedSet;
 
 /// Why entries cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

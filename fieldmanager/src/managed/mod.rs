@@ -4,17 +4,17 @@ mod cap;
 mod entry;
 mod manager;
 mod timestamps;
+mod versioned_set;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::updater::Managers;
-
 pub use entry::ManagedFieldsError;
 pub(crate) use entry::{has_entries, remove_entries};
 pub use manager::{Manager, Operation};
 pub use timestamps::keep_timestamps;
+pub use versioned_set::{Managers, VersionedSet};
 
 /// All managers with the times of their last changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::VersionedSet;
 use super::{MAX_UPDATE_MANAGERS, Managed, Manager, keep_timestamps};
 use crate::set::FieldSet;
 use crate::testing::at;
-use crate::updater::VersionedSet;
 
 fn with(entries: Value) -> Value {
     json!({"metadata": {"managedFields": entries}})

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use crate::managed::Manager;
+use crate::managed::Managers;
 use crate::path::Path;
 use crate::set::FieldSet;
-use crate::updater::Managers;
 
 static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
     let of_metadata = [

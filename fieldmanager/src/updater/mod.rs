@@ -14,22 +14,8 @@ use crate::schema::Schema;
 use crate::set::FieldSet;
 use crate::typed::{Comparison, Duplicates, Typed, ValidationErrors};
 
-use crate::managed::Manager;
+use crate::managed::{Manager, Managers, VersionedSet};
 pub use conflict::{Cause, Conflict, Conflicts};
-
-/// What one manager owns, and in which version of the API it said so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VersionedSet {
-    /// The fields.
-    pub set: FieldSet,
-    /// The `apiVersion` in which the paths are meant.
-    pub api_version: String,
-    /// Whether they were applied, and not written otherwise.
-    pub applied: bool,
-}
-
-/// All managers of an object.
-pub type Managers = BTreeMap<Manager, VersionedSet>;
 
 /// One version of a kind.
 #[derive(Clone, Debug)]

@@ -18,7 +18,16 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use crate::migration::ServiceRef;
+/// The Service that an APIService points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceRef {
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service.
+    pub name: String,
+    /// Port of the Service, 1 to 65535.
+    pub port: u16,
+}
 
 /// Annotation: when our server was put in charge (RFC 3339).
 pub const SWITCHED_AT: &str = "reports-server.io/switched-at";

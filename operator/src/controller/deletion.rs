@@ -7,9 +7,11 @@ use kube::{ResourceExt, runtime::controller::Action};
 use tracing::info;
 
 use super::{
-    Context, Error, apply, build, cleanup, dereference, finalizer, forward, is_control_available,
+    Context, Error, apply, build, cleanup,
+    context::{is_control_available, owner, registered, report},
+    dereference, finalizer, forward,
     moving::{self, Attended},
-    owner, postgres, registered, report,
+    postgres,
     status::State,
     targets, upgrade,
     validate::{self, Facts, Refusal, Validated},

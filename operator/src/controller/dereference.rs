@@ -17,13 +17,12 @@ use super::{
     validate::{NamespaceState, Validated},
 };
 use crate::{
-    apiservice::{Holder, holder},
+    apiservice::{Holder, ServiceRef, holder},
     certs::Material,
     database::{
         files::{Values, secret_values},
         managed::{Known, Managed, PASSWORD_KEY, backup},
     },
-    migration::ServiceRef,
     names::{ACCEPTED_KEY, KUBE_SYSTEM, Names, SERVICE_PORT},
     said::said,
 };

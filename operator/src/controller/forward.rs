@@ -8,12 +8,13 @@ use kube::{Client, Resource};
 use tracing::info;
 
 use super::{
-    Context, Error, RESYNC,
+    Context, Error,
     apply::{self, Applied},
     build::{self, Children, Kept},
+    context::{RESYNC, owner, registered, report},
     dereference, finalizer,
     moving::{self, Attended},
-    owner, postgres, registered, report,
+    postgres,
     status::State,
     targets::{self, Serving},
     upgrade,

@@ -4,7 +4,7 @@
 use crds::v1alpha1::{ReportsServer, spec::DatabaseMode};
 use kube::Client;
 
-use super::{Context, Error, validate::Validated, watches::Watched};
+use super::{Context, Error, build::data_metadata, validate::Validated, watches::Watched};
 use crate::{
     database::{
         check::Target,
@@ -68,7 +68,8 @@ async fn settle(
     let Some(plan) = plan(object, &spec.names) else {
         return Ok(Reached::default());
     };
-    let attended = cloudnativepg::attend(client, spec, &plan).await?;
+    let metadata = data_metadata(spec, plan.name.clone());
+    let attended = cloudnativepg::attend(client, &metadata, &plan).await?;
     if let Database::Postgres(postgres) = &mut spec.database {
         postgres.connection = attended.connection;
     }

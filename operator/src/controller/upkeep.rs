@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        core::v1::Pod,
-    },
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 
 use super::{
-    Context, Error, RESYNC, apply, build, dereference,
+    Context, Error, apply, build,
+    context::{RESYNC, owner, registered, report},
+    dereference,
     forward::{self, Outcome},
-    owner, registered, report, resolve,
+    found::Found,
+    resolve::resolve,
     status::State,
     targets::{self, Serving},
     validate::{Refusal, Validated},
@@ -34,21 +31,6 @@ const FINISHING: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether what stands in the cluster against a specification has gone.
 const STANDING: Duration = Duration::from_secs(15);
-
-/// The children as they were found.
-#[derive(Debug)]
-pub struct Found {
-    /// The server, where it is there.
-    pub deployment: Option<Deployment>,
-    /// The server's pods, read only while the server is not ready.
-    pub pods: Vec<Pod>,
-    /// A PostgreSQL that the operator runs, where it is there.
-    pub stateful_set: Option<StatefulSet>,
-    /// The control API.
-    pub control_api: APIService,
-    /// The certificates.
-    pub certs: certs::Outcome,
-}
 
 /// Leaves everything as it is but for what clients depend on. A switch under way is brought to its
 /// end first, also where another operator began it: between two of its steps requests are held.

@@ -8,17 +8,17 @@ use jiff::Timestamp;
 use kube::runtime::events::EventType;
 
 use super::{
+    action::{Action, SwitchFrom},
     acts,
     back::{self, BackError},
     cx::Cx,
-    door_io,
+    door_io, due,
     endpoints::{self, EndpointsError},
     feed::FeedError,
     import::{self, ImportError},
     live::{Live, LiveError},
     mirror, notes,
     observed::Observed,
-    plan::{Action, SwitchFrom},
     predecessor,
     prune::{self, PruneError},
     recover::RecoverError,
@@ -30,7 +30,7 @@ use super::{
     switch::{self, SwitchError},
     target::OnFailure,
     verify::VerifyError,
-    wire::WireError,
+    wire::{self, WireError},
 };
 use crate::apiservice::SWITCHED_AT;
 use crate::said::said;
@@ -134,7 +134,7 @@ impl ActError {
     /// Whether the operator lacks a right.
     fn is_forbidden(&self) -> bool {
         match self {
-            Self::Notes(error) => is_forbidden(error),
+            Self::Notes(error) => wire::is_forbidden(error),
             _ => self.wire().is_some_and(|e| e.code() == Some(403)),
         }
     }
@@ -172,12 +172,6 @@ pub fn forbidden(error: &impl std::fmt::Display) -> Problem {
         message: format!("the operator lacks a right: {error}; grant it to its ServiceAccount"),
         stalled: true,
     }
-}
-
-/// Whether the kube-apiserver says that a right is missing.
-#[must_use]
-pub fn is_forbidden(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 /// Carries `action` out.
@@ -341,7 +335,7 @@ async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
 
 async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let since = o.notes.switched_at.unwrap_or(o.now);
-    let until = soak::end(since, &cx.target.settings);
+    let until = due::soaked(since, &cx.target.settings);
     let Err(breach) = cx.step(StepName::Soak, soak::run(cx, o, until)).await else {
         return Ok(());
     };

@@ -13,18 +13,22 @@ use tokio::{
 
 use super::{
     act,
+    action::{Action, Decision},
     cx::Cx,
-    door_io, endpoints,
-    estimate::{self, Plan},
+    deps::Deps,
+    door_io, due, endpoints,
+    estimate::Plan,
     import, journal,
     live::Live,
     observe,
     observed::{Crd, Observed, Resource, Version},
-    plan::{self, Action, Decision},
+    phase::Phase,
+    plan,
+    publisher::Report,
+    report::MigrationReport,
     restart, revisions,
     rights::{self, Right},
-    status::{ApiServiceStatus, GroupStatus, Imported, Phase, Problem, ResourceProgress, ServedBy},
-    supervisor::{Changes, Deps},
+    status::{ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress, ServedBy},
     target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
     wire::WireError,
 };
@@ -41,40 +45,6 @@ const IDLE: Duration = Duration::from_secs(10);
 const COME_BACK: Duration = Duration::from_secs(15);
 /// First and last pause after an error.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-
-/// Where a task publishes its state.
-pub struct Report {
-    status: watch::Sender<GroupStatus>,
-    changes: Changes,
-    owner: Owner,
-}
-
-impl Report {
-    pub(super) fn new(status: watch::Sender<GroupStatus>, changes: Changes, owner: Owner) -> Self {
-        Self {
-            status,
-            changes,
-            owner,
-        }
-    }
-
-    /// The status as it is now.
-    pub fn status(&self) -> GroupStatus {
-        self.status.borrow().clone()
-    }
-
-    /// Changes the status and wakes the controller if that made a difference.
-    pub fn update(&self, change: impl FnOnce(&mut GroupStatus)) {
-        let changed = self.status.send_if_modified(|status| {
-            let before = status.clone();
-            change(status);
-            *status != before
-        });
-        if changed {
-            self.changes.push(&self.owner.name);
-        }
-    }
-}
 
 /// Runs until it is aborted or the supervisor drops the target's sender.
 pub(super) async fn run(
@@ -240,7 +210,7 @@ fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
         persistent,
         ..
     } = &cx.target;
-    let copy = cx.journal.read(estimate::copy_took);
+    let copy = cx.journal.read(MigrationReport::copy_took);
     let hash = o.plan_hash(&cx.target);
     Some(Plan::new(hash, live.size(), settings, *persistent, copy))
 }
@@ -327,7 +297,7 @@ fn publish(cx: &Cx, o: &Observed) {
         o.notes.pruned_at,
     ) {
         (SourcePolicy::Prune { after }, Some(at), None) if cx.target.persistent => {
-            Some(plan::after(at, after))
+            Some(due::after(at, after))
         }
         _ => None,
     };

@@ -8,17 +8,17 @@ use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;
 
 use super::{
-    actor::Report,
     control::Control,
+    deps::Deps,
     fault::{Faults, Side},
     journal::Journal,
     notes::NoteBook,
     pages::Pacer,
+    phase::Phase,
+    publisher::Report,
     restart::Restarts,
-    status::Phase,
     step::StepName,
     stillness::Still,
-    supervisor::Deps,
     target::{GroupTarget, Owner},
     wire::Wire,
 };

@@ -1,10 +1,6 @@
 //! What a switch would do, and about how long it would take. Pure.
 
-use super::{
-    report::MigrationReport,
-    step::StepName,
-    target::{Settings, SourcePolicy},
-};
+use super::target::{Settings, SourcePolicy};
 
 /// From the first request that is held to the gate that opens, and what a CRD takes to answer
 /// through its additional version afterwards.
@@ -74,14 +70,6 @@ impl Plan {
     }
 }
 
-/// How many seconds the mirror and the verification took when they last ran.
-#[must_use]
-pub fn copy_took(report: &MigrationReport) -> Option<u64> {
-    let mirror = report.took(StepName::Mirror)?;
-    let verify = report.took(StepName::Verify)?;
-    Some(mirror.saturating_add(verify).div_ceil(1000))
-}
-
 /// What so many requests take at the pace of the settings, in whole seconds.
 fn requests(settings: &Settings, count: u64) -> u64 {
     let per_second = settings.max_requests_per_second.filter(|n| *n > 0);
@@ -93,6 +81,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::migration::{report::MigrationReport, step::StepName};
 
     fn settings(per_second: Option<u32>) -> Settings {
         Settings {
@@ -134,10 +123,10 @@ mod tests {
         let at = Timestamp::UNIX_EPOCH;
         report.begin(StepName::Mirror, at);
         report.end(StepName::Mirror, at, 700);
-        assert_eq!(copy_took(&report), None);
+        assert_eq!(report.copy_took(), None);
         report.begin(StepName::Verify, at);
         report.end(StepName::Verify, at, 600);
-        let copy = copy_took(&report);
+        let copy = report.copy_took();
         assert_eq!(copy, Some(2));
         let plan = Plan::new("h".to_owned(), (1, 9), &settings(None), true, copy);
         assert!(

@@ -16,7 +16,8 @@ use super::{
     settle::Told,
     status::ResourceProgress,
     target::Verification,
-    verify::{self, Verified, VerifyError},
+    verified::Verified,
+    verify::{self, VerifyError},
     wire::WireError,
 };
 

@@ -5,17 +5,21 @@
 //! operator may be killed between any two steps and the next one goes on.
 
 mod act;
+mod action;
 mod actor;
 mod acts;
 mod admission;
 mod attention;
 mod back;
+mod changes;
 mod control;
 mod cx;
 mod deletion;
+mod deps;
 mod diff;
 mod door;
 mod door_io;
+mod due;
 mod endpoints;
 mod estimate;
 mod fault;
@@ -23,6 +27,7 @@ mod feed;
 mod import;
 mod journal;
 mod live;
+mod marks;
 mod metrics;
 mod mirror;
 #[cfg(test)]
@@ -33,10 +38,12 @@ mod observed;
 mod origin;
 mod orphans;
 mod pages;
+mod phase;
 mod plan;
 mod predecessor;
 mod preflight;
 mod prune;
+mod publisher;
 mod recover;
 mod report;
 mod restart;
@@ -53,20 +60,23 @@ mod suspension;
 mod switch;
 mod target;
 mod throttle;
+mod verified;
 mod verify;
 mod wire;
 mod writeback;
 
+pub use deps::Deps;
 pub use estimate::Plan;
 pub use metrics::Metrics;
+pub use phase::Phase;
 pub use status::{
-    ApiServiceStatus, Dropped, GroupStatus, Imported, Phase, Problem, Pruned, ReportSummary,
+    ApiServiceStatus, Dropped, GroupStatus, Imported, Problem, Pruned, ReportSummary,
     ResourceProgress, Restart, ServedBy,
 };
 pub use step::StepName;
 pub use stillness::Stillness;
-pub use supervisor::{Deps, Supervisor};
+pub use supervisor::Supervisor;
 pub use target::{
     ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, Predecessor,
-    PredecessorDatabase, ServiceRef, Settings, SourcePolicy, Verification, Workload,
+    PredecessorDatabase, Settings, SourcePolicy, Verification, Workload,
 };

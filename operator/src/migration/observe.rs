@@ -16,7 +16,7 @@ use super::{
     observed::{Crd, Notes, Observed, Resource, Version},
     status::Problem,
     target::{GroupTarget, Predecessor},
-    wire::WireError,
+    wire::{self, WireError},
 };
 use crate::{
     apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC},
@@ -44,7 +44,7 @@ impl ObserveError {
     #[must_use]
     pub fn problem(&self) -> Problem {
         if let Self::Cluster { source, .. } = self
-            && act::is_forbidden(source)
+            && wire::is_forbidden(source)
         {
             return act::forbidden(self);
         }

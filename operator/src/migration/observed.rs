@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     door::{self, CLOSE_ANNOTATION, Door, VERSION},
     estimate::Plan,
-    import,
+    import::note::Note,
     target::{GroupTarget, SourcePolicy},
 };
 use crate::apiservice::Holder;
@@ -201,7 +201,7 @@ pub struct Observed {
     /// See [`Notes`].
     pub notes: Notes,
     /// What is imported of the predecessor's database; none where nothing is, or none was named.
-    pub import: Option<import::Note>,
+    pub import: Option<Note>,
     /// Why the group was given back although the server shall own it, if it was.
     pub reverted: Option<String>,
     /// The control API answers and is Available through the aggregator.

@@ -1,13 +1,16 @@
 //! What to do next. Pure: the same observation always gives the same decision.
 
 use crds::{control::GateState, v1alpha1::reasons};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{
+    action::{Action, Decision, SwitchFrom},
+    due,
     estimate::Plan,
     observed::{MirrorStage, Observed},
-    preflight, settle, soak,
-    status::{Phase, Problem},
+    phase::Phase,
+    preflight,
+    status::Problem,
     step::StepName,
     suspension,
     target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
@@ -16,105 +19,6 @@ use crate::apiservice::Holder;
 
 /// The server has lost what etcd no longer has.
 pub const DATABASE_LOST: &str = "DatabaseLost";
-
-/// A decision.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// Carry this out.
-    Run(Action),
-    /// Something outside has to happen first; look again soon.
-    Wait {
-        /// The step that waits.
-        step: StepName,
-        /// The phase to show.
-        phase: Phase,
-        /// Reason and message.
-        problem: Problem,
-    },
-    /// Nothing to do before `wake`, or before anything changes.
-    Idle {
-        /// The phase to show.
-        phase: Phase,
-        /// One sentence.
-        message: String,
-        /// When something becomes due.
-        wake: Option<Timestamp>,
-    },
-}
-
-/// Where a switch begins or goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SwitchFrom {
-    /// At 4a, with live mirrors.
-    Hold,
-    /// At 4b: an earlier run died while it patched the APIServices of several versions.
-    Patch,
-    /// At 4c: the APIServices are ours, the gates are not open, and the mirrors are lost.
-    Confirm,
-}
-
-/// Something to carry out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Nobody is served by us: close the gates, so that the copy may begin.
-    CloseGates,
-    /// Open the gates and create the APIServices of a group without CRDs.
-    Register,
-    /// Start the mirrors that do not run, and wait until they follow.
-    Mirror,
-    /// Compare both sides.
-    Verify,
-    /// 4a to 4e.
-    Switch(SwitchFrom),
-    /// Open gates that were open before: a way back that was not gone to its end.
-    Reopen,
-    /// Our APIServices were taken away although the server has taken writes: put it in charge
-    /// again, and take what etcd got meanwhile for stragglers.
-    Retake,
-    /// 4f.
-    Settle,
-    /// Import what only the database of a predecessor has.
-    ImportDatabase,
-    /// Close the side door.
-    CloseDoor,
-    /// Bring our APIServices up to date.
-    Refresh,
-    /// One observation of the soak.
-    Soak,
-    /// Delete the copies in etcd.
-    Prune,
-    /// Give back what was never opened: etcd has everything.
-    Undo,
-    /// Write back to etcd, then give the APIServices back.
-    Back,
-    /// Etcd has everything, and a gate says so: give the APIServices back, and close the gates.
-    Release,
-}
-
-impl Action {
-    /// The step that this action begins with.
-    #[must_use]
-    pub fn step(self) -> StepName {
-        match self {
-            Self::CloseGates => StepName::Preflight,
-            Self::Register => StepName::Register,
-            Self::Mirror => StepName::Mirror,
-            Self::Verify => StepName::Verify,
-            Self::Switch(SwitchFrom::Hold) => StepName::SwitchHold,
-            Self::Switch(SwitchFrom::Patch) | Self::Retake => StepName::SwitchPatch,
-            Self::Switch(SwitchFrom::Confirm) => StepName::SwitchConfirm,
-            Self::Reopen => StepName::SwitchOpen,
-            Self::Settle => StepName::SwitchSettle,
-            Self::ImportDatabase => StepName::ImportDatabase,
-            Self::CloseDoor => StepName::CloseDoor,
-            Self::Refresh => StepName::Refresh,
-            Self::Soak => StepName::Soak,
-            Self::Prune => StepName::Prune,
-            Self::Back => StepName::BackOpenDoor,
-            Self::Undo | Self::Release => StepName::BackRelease,
-        }
-    }
-}
 
 fn wait(step: StepName, problem: Problem) -> Decision {
     Decision::Wait {
@@ -258,7 +162,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
         return Decision::Run(Action::ImportDatabase);
     }
     let since = o.notes.switched_at.unwrap_or(o.now);
-    if o.now < soak::end(since, &target.settings) {
+    if o.now < due::soaked(since, &target.settings) {
         let action = if o.door_open() {
             Action::CloseDoor
         } else {
@@ -279,7 +183,7 @@ fn is_import_due(o: &Observed, target: &GroupTarget) -> bool {
 
 /// Late writes are looked for, and between two looks there is nothing to do.
 fn settle(o: &Observed, target: &GroupTarget) -> Decision {
-    let waits = settle::until(o, target).zip(o.next_look);
+    let waits = due::drained(o, target).zip(o.next_look);
     match waits.filter(|(_, next)| o.now < *next) {
         Some((until, next)) => Decision::Idle {
             phase: Phase::Soaking,
@@ -300,7 +204,7 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
         && o.notes.pruned_at.is_none()
         && o.notes.taken_from.is_none()
     {
-        let due = after(since, keep);
+        let due = due::after(since, keep);
         let is_due = o.now >= due;
         if is_due && !target.settings.dry_run {
             return Decision::Run(Action::Prune);
@@ -450,15 +354,6 @@ fn approval(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         ),
         stalled: false,
     })
-}
-
-/// `since` and `duration` later.
-#[must_use]
-pub fn after(since: Timestamp, duration: std::time::Duration) -> Timestamp {
-    SignedDuration::try_from(duration)
-        .ok()
-        .and_then(|d| since.checked_add(d).ok())
-        .unwrap_or(Timestamp::MAX)
 }
 
 fn control_unavailable() -> Problem {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crds::control::{DigestItem, DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
+use crds::control::{DigestItem, DigestSet};
 use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,11 +19,10 @@ use super::{
     door::VERSION,
     door_io,
     endpoints::{self, EndpointsError},
-    journal,
+    journal, marks,
     observed::{Observed, Resource},
     orphans::{self, Orphan, is_namespace_gone},
     pages::{Identity, Key, Pages, identity},
-    recover::batch,
     report::Left,
     settle, soak,
     status::Pruned,
@@ -201,7 +200,7 @@ async fn one(
         cx.deps
             .metrics
             .prune_concurrency(&cx.target.group, throttle.limit());
-        forget(cx, resource, VERSION, &gone).await?;
+        marks::forget(cx, resource, VERSION, &gone).await?;
         progress.gone(cx, resource, gone.len() as u64);
         if let Some(error) = failed {
             return Err(error);
@@ -281,39 +280,6 @@ async fn delete(
         Err(e) if e.code() == Some(409) => Ok(Outcome::Left),
         Err(e) => Err(e),
     }
-}
-
-/// Has the server forget the marks of imports, whose objects have this `version` of the API: the
-/// copies are gone, or never were.
-///
-/// # Errors
-/// See [`WireError`].
-pub async fn forget(
-    cx: &Cx,
-    resource: &Resource,
-    version: &str,
-    gone: &[&DigestItem],
-) -> Result<(), WireError> {
-    for part in gone.chunks(MAX_IMPORT_ITEMS) {
-        let items = part.iter().map(|copy| {
-            let known = Identity {
-                key: Key {
-                    namespace: copy.namespace.clone(),
-                    name: copy.name.clone(),
-                },
-                uid: copy.uid.clone(),
-                version: copy.resource_version.parse().unwrap_or_default(),
-            };
-            let object = acts::metadata_only(cx, resource, version, &known);
-            ImportItem {
-                type_: ImportType::Object,
-                object,
-            }
-        });
-        let one = batch(ImportMode::Pruned, items.collect());
-        retry(PATIENCE, || cx.control.import(resource.name(), &one)).await?;
-    }
-    Ok(())
 }
 
 /// Names what is still in etcd, and why: `pinned` have finalizers, `known` were copied.

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     diff::NAMED,
-    import,
+    import::note::Account,
     status::{GroupStatus, Restart},
     step::StepName,
 };
@@ -210,6 +210,14 @@ impl MigrationReport {
         self.steps.iter().find(of)?.milliseconds
     }
 
+    /// Returns how many seconds the mirror and the verification took when they last ran.
+    #[must_use]
+    pub fn copy_took(&self) -> Option<u64> {
+        let mirror = self.took(StepName::Mirror)?;
+        let verify = self.took(StepName::Verify)?;
+        Some(mirror.saturating_add(verify).div_ceil(1000))
+    }
+
     /// A step has failed.
     pub fn fail(&mut self, step: StepName, at: Timestamp) {
         self.record(step, at).failures += 1;
@@ -270,7 +278,7 @@ impl MigrationReport {
     }
 
     /// What became of the rows of a predecessor's database so far.
-    pub fn imports(&mut self, sum: &import::Account) {
+    pub fn imports(&mut self, sum: &Account) {
         self.counts.imported = sum.imported;
         self.counts.known = sum.present;
         self.counts.not_imported = sum.left();

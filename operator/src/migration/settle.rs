@@ -23,17 +23,15 @@ use super::{
     cx::Cx,
     diff::{self, Missed, NAMED},
     door::VERSION,
-    door_io,
+    door_io, due,
     endpoints::{self, EndpointsError},
     import,
     observed::{Observed, Resource},
     origin::{self, OriginError},
     pages::{Identity, Key, Pages, identity},
-    plan,
+    phase::Phase,
     recover::batch,
-    status::Phase,
     step::StepName,
-    target::{ApiOwner, GroupTarget},
     wire::{Wire, WireError, collection, object},
 };
 
@@ -58,21 +56,12 @@ pub enum SettleError {
     Origin(#[from] OriginError),
 }
 
-/// Until when stragglers are looked for; `None` for one look.
-#[must_use]
-pub fn until(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
-    let window = target.settings.drain_window;
-    let stays = target.owner == ApiOwner::Server && o.reverted.is_none();
-    let since = o.notes.switched_at.filter(|_| stays && !window.is_zero())?;
-    Some(plan::after(since, window))
-}
-
 /// When to look again after a look that began at `begun` and took so long; `None` once the window is
 /// over: a look that began in it may have missed what came at its end.
 fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Timestamp> {
     let until = until.filter(|until| begun < *until)?;
-    let ended = plan::after(begun, took);
-    Some(plan::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
+    let ended = due::after(begun, took);
+    Some(due::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
 }
 
 /// What this process knows of the late writes of a switch.
@@ -155,7 +144,7 @@ pub async fn run(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleErr
         for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
             one(cx, resource, wire, told).await?;
         }
-        told.next = next(until(o, &cx.target), begun, clock.elapsed());
+        told.next = next(due::drained(o, &cx.target), begun, clock.elapsed());
         if told.next.is_some() {
             return Ok(());
         }
@@ -331,7 +320,10 @@ fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migration::plan::tests as states;
+    use crate::migration::{
+        plan::tests as states,
+        target::{ApiOwner, GroupTarget},
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -348,19 +340,19 @@ mod tests {
     #[test]
     fn the_window_is_counted_from_the_switch_whoever_looks() {
         let (o, target) = switched(60);
-        assert_eq!(until(&o, &target), Some(at(60)));
+        assert_eq!(due::drained(&o, &target), Some(at(60)));
         let (o, target) = switched(0);
-        assert_eq!(until(&o, &target), None);
+        assert_eq!(due::drained(&o, &target), None);
     }
 
     #[test]
     fn a_group_that_is_to_go_back_does_not_wait_for_the_window() {
         let (o, mut target) = switched(60);
         target.owner = ApiOwner::Crd;
-        assert_eq!(until(&o, &target), None);
+        assert_eq!(due::drained(&o, &target), None);
         let (mut o, target) = switched(60);
         o.reverted = Some("the soak".to_owned());
-        assert_eq!(until(&o, &target), None);
+        assert_eq!(due::drained(&o, &target), None);
     }
 
     #[test]

@@ -9,8 +9,6 @@ use super::{
     acts,
     cx::Cx,
     observed::Observed,
-    plan,
-    target::Settings,
     wire::{Wire, collection, query},
 };
 use crate::apiservice;
@@ -29,12 +27,6 @@ const BREACH: Duration = Duration::from_mins(1);
 pub struct Breach {
     /// What the last look found.
     pub why: String,
-}
-
-/// When the soak of a group that was switched at `since` is over: late writes are looked for first.
-#[must_use]
-pub fn end(since: Timestamp, settings: &Settings) -> Timestamp {
-    plan::after(since, settings.drain_window + settings.soak)
 }
 
 /// Looks until `until`, and on until a look is good. What is left is measured once: a clock that is set

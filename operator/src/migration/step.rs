@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::status::Phase;
+use super::phase::Phase;
 
 /// One step; the order is that of a run forward, then of a run back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

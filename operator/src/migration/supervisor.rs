@@ -6,42 +6,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::Stream;
-use kube::runtime::events::Reporter;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     actor, attention,
-    metrics::Metrics,
+    changes::Changes,
+    deps::Deps,
+    publisher::Report,
     status::GroupStatus,
-    stillness::Stillness,
     target::{GroupTarget, Owner},
 };
-
-/// What every task needs.
-#[derive(Clone)]
-pub struct Deps {
-    /// Client of the cluster.
-    pub client: kube::Client,
-    /// What `client` was made from; the kube-apiservers are reached one by one with it.
-    pub config: kube::Config,
-    /// Who publishes events about the `ReportsServer`.
-    pub reporter: Reporter,
-    /// Step metrics; see [`Metrics::register`].
-    pub metrics: Arc<Metrics>,
-    /// Keeps groups from getting in each other's way.
-    pub stillness: Stillness,
-    /// The operator's own namespace: its `ConfigMap` of notes lives there.
-    pub namespace: String,
-    /// Where hosts of databases are, for an operator outside of the cluster; see
-    /// [`database::ConnectOptions::resolve`].
-    pub resolve: BTreeMap<String, SocketAddr>,
-}
 
 /// One per operator process.
 #[derive(Clone)]
@@ -150,7 +129,7 @@ impl Supervisor {
             ..GroupStatus::default()
         });
         let (target, target_rx) = watch::channel(target);
-        let report = actor::Report::new(status_tx, self.changes.clone(), owner.clone());
+        let report = Report::new(status_tx, self.changes.clone(), owner.clone());
         let wake = Arc::<Notify>::default();
         let handle = tokio::spawn(actor::run(
             self.deps.clone(),
@@ -169,59 +148,5 @@ impl Supervisor {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Task>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The set of owners with news; bounded by the number of owners.
-#[derive(Clone, Default)]
-pub(super) struct Changes(Arc<ChangesInner>);
-
-#[derive(Default)]
-struct ChangesInner {
-    dirty: Mutex<BTreeSet<String>>,
-    notify: Notify,
-}
-
-impl Changes {
-    pub(super) fn push(&self, owner: &str) {
-        let mut dirty = self.0.dirty.lock().unwrap_or_else(PoisonError::into_inner);
-        if dirty.insert(owner.to_owned()) {
-            self.0.notify.notify_one();
-        }
-    }
-
-    async fn next(&self) -> String {
-        loop {
-            let notified = self.0.notify.notified();
-            let first = self
-                .0
-                .dirty
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_first();
-            if let Some(owner) = first {
-                return owner;
-            }
-            notified.await;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Changes;
-
-    #[tokio::test]
-    async fn changes_are_merged_and_none_is_lost() {
-        let changes = Changes::default();
-        changes.push("a");
-        changes.push("b");
-        changes.push("a");
-        assert_eq!(changes.next().await, "a");
-        assert_eq!(changes.next().await, "b");
-        let waiting = changes.clone();
-        let task = tokio::spawn(async move { waiting.next().await });
-        changes.push("c");
-        assert_eq!(task.await.unwrap(), "c");
     }
 }

@@ -1,9 +1,9 @@
 //! What goes on while the `ReportsServer` is suspended. Pure.
 
 use super::{
+    action::{Action, Decision, SwitchFrom},
     observed::Observed,
-    plan::{Action, Decision, SwitchFrom},
-    status::Phase,
+    phase::Phase,
     step::StepName,
 };
 

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
+    action::SwitchFrom,
     acts,
     cx::Cx,
     door_io,
@@ -22,7 +23,6 @@ use super::{
     mirror::{self, WatchState},
     observed::Observed,
     origin::{self, OriginError},
-    plan::SwitchFrom,
     predecessor::{self, CopyError, guard},
     recover::{self, RecoverError},
     restart::{self, Side},

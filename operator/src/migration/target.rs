@@ -7,9 +7,12 @@ use database::parameters::key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde::{Deserialize, Serialize};
 
-use crate::database::{
-    external,
-    place::{Connection, Source},
+use crate::{
+    apiservice::ServiceRef,
+    database::{
+        external,
+        place::{Connection, Source},
+    },
 };
 
 /// The `ReportsServer` on whose behalf a group is moved; events are published about it.
@@ -46,17 +49,6 @@ pub enum ApiOwner {
     Server,
     /// The CRDs, as before: give the group back when the server has it.
     Crd,
-}
-
-/// The Service that an APIService points to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceRef {
-    /// Namespace of the Service.
-    pub namespace: String,
-    /// Name of the Service.
-    pub name: String,
-    /// Port of the Service, 1 to 65535.
-    pub port: u16,
 }
 
 /// An aggregated API server that a group may be taken over from.

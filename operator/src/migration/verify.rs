@@ -18,6 +18,7 @@ use super::{
     pages::{Key, Pages, identity},
     sample,
     target::Verification,
+    verified::Verified,
     wire::WireError,
 };
 
@@ -58,22 +59,6 @@ pub enum VerifyError {
         /// Plural name.
         resource: String,
     },
-}
-
-/// What a verification has found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// Objects in etcd.
-    pub objects: u64,
-    /// Of these, those found equal in all three; the others had changed since the list.
-    pub equal: u64,
-    /// Of the equal ones, those whose checksum was compared.
-    pub checksummed: u64,
-    /// How thorough it was.
-    pub as_asked: Verification,
-    /// SHA-256 (hex) over key, uid, resourceVersion and, where it was compared, checksum of the
-    /// equal ones, in the order of their keys.
-    pub checksum: String,
 }
 
 /// Verifies one resource.

@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::{DATABASE, Postgres, USER};
+use super::Postgres;
+use crate::template::{DATABASE, USER};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// More than any test's `max_connections`.
@@ -61,7 +62,7 @@ impl Postgres {
     pub async fn set_password(&self, password: &str) -> Result<()> {
         self.sql(&format!("ALTER ROLE {USER} PASSWORD '{password}'"))
             .await?;
-        password.clone_into(&mut super::lock(&self.password));
+        password.clone_into(&mut super::instance::lock(&self.password));
         Ok(())
     }
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{Postgres, lock};
+use super::Postgres;
+use super::instance::lock;
 use crate::workdir;
 
 /// Enough for a recovery on a machine that does other things too.

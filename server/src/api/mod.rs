@@ -18,6 +18,7 @@ mod patch;
 mod read;
 mod scope;
 mod select;
+mod service;
 mod stream;
 pub mod token;
 mod update;
@@ -26,89 +27,19 @@ mod warnings;
 mod watch;
 mod write;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::response::Response;
 use bytes::Bytes;
-use tokio::sync::watch::Receiver;
 
 use self::scope::Scope;
-use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
-use crate::definition::ResourceDefinition;
 use crate::http::negotiation::accept_error;
 use crate::http::{ApiError, ApiHandler, RequestContext};
-use crate::store::Store;
 
-/// Answers requests for resources.
-#[derive(Clone)]
-pub struct Api {
-    store: Store,
-    definitions: Arc<EffectiveDefinitions>,
-    namespaces: Arc<dyn NamespaceLookup>,
-    attachments: Arc<Attachments>,
-    refused_writers: Receiver<BTreeSet<String>>,
-}
+pub use service::Api;
 
 impl Api {
-    /// An API over a store, serving what `definitions` say.
-    #[must_use]
-    pub fn new(
-        store: Store,
-        definitions: Arc<EffectiveDefinitions>,
-        namespaces: Arc<dyn NamespaceLookup>,
-    ) -> Self {
-        Self {
-            store,
-            definitions,
-            namespaces,
-            attachments: Arc::default(),
-            refused_writers: tokio::sync::watch::channel(BTreeSet::new()).1,
-        }
-    }
-
-    /// The same, which refuses the writes of some users whatever their rights.
-    #[must_use]
-    pub fn refusing(mut self, writers: Receiver<BTreeSet<String>>) -> Self {
-        self.refused_writers = writers;
-        self
-    }
-
-    /// # Errors
-    /// 403 for a write of a user whose writes are refused.
-    fn check_writer(&self, scope: &Scope) -> Result<(), ApiError> {
-        let user = scope.ctx.user.username.as_str();
-        if !scope.ctx.info.is_mutating() || !self.refused_writers.borrow().contains(user) {
-            return Ok(());
-        }
-        let ResourceDefinition { group, plural, .. } = &*scope.definition;
-        let why = format!(
-            "{user} is the server that {group} was taken over from, and may not write to it"
-        );
-        Err(ApiError::forbidden(
-            group,
-            plural,
-            &scope.ctx.info.name,
-            &why,
-        ))
-    }
-
-    /// The same, whose requests wait while the kube-aggregator does not send them here.
-    #[must_use]
-    pub fn attached(mut self, attachments: Arc<Attachments>) -> Self {
-        self.attachments = attachments;
-        self
-    }
-
-    /// Makes sure that what is read from now on is not older than any write that was answered.
-    async fn caught_up(&self) -> Result<(), ApiError> {
-        self.store
-            .consistent()
-            .await
-            .map_err(|error| failure::store(&error))
-    }
-
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
         let scope = Arc::new(Scope::resolve(self, ctx)?);
         self.check_writer(&scope)?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use fieldmanager::go::quote;
 
 use super::user::UserInfo;
-use crate::http::{ApiError, RequestInfo};
+use crate::error::ApiError;
+use crate::request_info::RequestInfo;
 
 /// One question to the authorizer: may this user do this?
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Attributes, Authorizer, Decision, Proof, authorize_forwarded};
-use crate::http::ApiError;
+use crate::error::ApiError;
 
 /// Decides about one request, by the way in which its sender has proven who it is.
 #[derive(Clone)]

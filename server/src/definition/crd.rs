@@ -8,10 +8,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion,
 };
 
-use super::{Column, ResourceDefinition, SIDE_DOOR_VERSION, VersionDefinition, compare_versions};
-use crate::openapi::object_meta_description;
+use super::{ResourceDefinition, SIDE_DOOR_VERSION, VersionDefinition, compare_versions};
+use crate::meta_v1::object_meta_description;
 use crate::schema::Structural;
-use crate::table::Printer;
+use crate::table::{Column, Printer};
 
 /// Why a CustomResourceDefinition cannot be served here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,7 @@ pub use crd::DefinitionError;
 pub use version::compare_versions;
 
 use crate::schema::Structural;
-use crate::table::Printer;
+use crate::table::{Column, Printer};
 
 /// Name of the version that the operator adds to a CRD for a while to reach etcd past this server
 /// (the *side door*). It belongs to the kube-apiserver alone and is never a version of a definition.
@@ -80,28 +80,6 @@ pub struct VersionDefinition {
     pub columns: Vec<Column>,
     /// Makes Tables of these columns.
     pub printer: Arc<Printer>,
-}
-
-/// A printer column.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Column {
-    /// Heading.
-    pub name: String,
-    /// OpenAPI type: `string`, `integer`, `number`, `boolean` or `date`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// OpenAPI format, may be empty.
-    #[serde(default)]
-    pub format: String,
-    /// Text for `kubectl explain`-like uses; empty means one made from the path.
-    #[serde(default)]
-    pub description: String,
-    /// 0 is shown always, more only in wide output.
-    #[serde(default)]
-    pub priority: i32,
-    /// Where the value stands in the object.
-    pub json_path: String,
 }
 
 impl ResourceDefinition {

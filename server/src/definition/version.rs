@@ -7,9 +7,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSche
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Column, DefinitionError, VersionDefinition};
+use super::{DefinitionError, VersionDefinition};
 use crate::schema::Structural;
-use crate::table::Printer;
+use crate::table::{Column, Printer};
 
 /// Compares versions by priority, the preferred first: GA before beta before alpha, in each the
 /// higher number first (`v10`, `v2`, `v1`, `v2beta1`, `v1alpha2`); other names last, by alphabet.

@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::error::{ApiError, MAX_BODY_BYTES};
+use crate::error::{ApiError, MAX_BODY_BYTES};
 
 /// Bounds the memory that request bodies take together.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use http::{HeaderMap, Method};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::ApiError;
 use super::negotiation::{self, Accepted, Offer};
-use super::request_info::RequestInfo;
 use crate::auth::{Attributes, Authority, UserInfo};
+use crate::error::ApiError;
+use crate::request_info::RequestInfo;
 
 /// An authenticated and authorized request for a resource.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use axum::response::Response;
 use http::StatusCode;
 
-use super::request_info::RequestInfo;
 use super::response::text;
+use crate::request_info::RequestInfo;
 
 /// A condition of health: its name, and whether it holds.
 pub struct Check {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::BodyBudget;
-use super::error::ApiError;
-use super::request_info::RequestInfo;
+use crate::error::ApiError;
+use crate::request_info::RequestInfo;
 use crate::telemetry::{GaugeGuard, RequestMetrics};
 
 /// Bounds. Watches are not counted; each holds little, and their number is bounded by that of the

@@ -16,17 +16,17 @@ use tracing::Instrument;
 
 use super::body::Guarded;
 use super::context::{ApiHandler, RequestContext};
-use super::error::ApiError;
 use super::health::Health;
 use super::limits::Limits;
 use super::negotiation::accept_error;
-use super::request_info::RequestInfo;
 use super::{gzip, record, routes};
 use crate::auth::{
     Attributes, Authentication, AuthenticationError, Authenticator, Authority, Authorizer,
     PeerCertificates, Proof,
 };
 use crate::cluster::EffectiveDefinitions;
+use crate::error::ApiError;
+use crate::request_info::RequestInfo;
 use crate::telemetry::Metrics;
 
 /// Header of every answer; the operator recognises our answers by it.

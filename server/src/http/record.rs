@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::health::Health;
 use super::negotiation::is_apply;
 use super::pipeline::{SERVER_HEADER, guarded};
-use super::request_info::RequestInfo;
 use crate::cluster::Served;
+use crate::request_info::RequestInfo;
 use crate::telemetry::{RequestLabels, RequestMetrics};
 
 /// A request that takes longer is logged at info.

@@ -6,9 +6,9 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use super::encoding::{EncodingError, to_json, to_json_pretty, to_yaml};
-use super::error::ApiError;
 use super::negotiation::{Accepted, MediaType};
+use crate::encoding::{EncodingError, to_json, to_json_pretty, to_yaml};
+use crate::error::ApiError;
 use crate::protobuf;
 
 /// An answer with an object in the agreed form.

@@ -6,13 +6,13 @@ use axum::response::Response;
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use super::error::ApiError;
 use super::negotiation::{self, DiscoveryForm, MediaType, Offer, OpenApiForm};
-use super::request_info::RequestInfo;
 use super::response::{bytes, object, text};
 use crate::cluster::Served;
 use crate::document::Document;
+use crate::error::ApiError;
 use crate::protobuf::openapi_document;
+use crate::request_info::RequestInfo;
 use crate::telemetry::{METRICS_CONTENT_TYPE, Metrics};
 
 /// Answers a request that is not for a resource.

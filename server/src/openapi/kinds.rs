@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::components::META;
 use super::{Resource, reference};
+use crate::meta_v1::META;
 
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";

@@ -10,7 +10,6 @@
 //! into one, and a second publisher of some of a CRD's paths makes that fail for the whole cluster
 //! (kubernetes/kubernetes#129499); a server without a v2 document is passed over.
 
-mod components;
 mod kinds;
 mod parameters;
 mod paths;
@@ -19,11 +18,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub use components::object_meta_description;
 use serde_json::{Map, Value, json};
 
 use crate::definition::{ResourceDefinition, VersionDefinition};
 use crate::document::Document;
+use crate::meta_v1;
 
 /// All OpenAPI v3 documents.
 #[derive(Clone, Debug)]
@@ -52,7 +51,7 @@ impl OpenApi {
                 });
             }
         }
-        let meta = components::meta();
+        let meta = meta_v1::schemas();
         let documents = versions
             .iter()
             .map(|(path, resources)| {

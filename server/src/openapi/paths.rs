@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::components::META;
 use super::{Resource, parameters, reference};
+use crate::meta_v1::META;
 
 /// One operation, as the builder of the kube-apiserver names it.
 struct Operation {

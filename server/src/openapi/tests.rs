@@ -4,8 +4,9 @@ use crds::catalog;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{OpenApi, object_meta_description};
+use super::OpenApi;
 use crate::definition::ResourceDefinition;
+use crate::meta_v1::object_meta_description;
 
 fn definitions(groups: &[&str]) -> Vec<ResourceDefinition> {
     groups

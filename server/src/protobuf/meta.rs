@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{envelope, writer::Writer};
-use crate::http::encoding;
+use crate::encoding;
 
 /// A `PartialObjectMetadata` of this metadata, without its envelope.
 pub(super) fn partial(metadata: &Value) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! The handle through which everything else uses the store.
 
 use std::{
-    sync::{Arc, Weak, atomic::AtomicU64},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -14,18 +14,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Database, OpenError, StoreError, StoreOptions, StoreStats, Write, WriteError, Written,
+    StoreError, StoreStats, Write, WriteError, Written,
     coalesced::Coalesced,
     committer::{Committer, unavailable},
     engine::{Engine, Op, OpKind},
-    follow::Versions,
-    follower::{self, Follower},
-    maintenance::{self, History},
-    moving,
-    postgres::Postgres,
+    follower::Follower,
+    moving::Progress,
     queue::{Pending, Queue},
     registry::Registry,
-    sqlite::Sqlite,
     stats::Counters,
 };
 use crate::{
@@ -53,106 +49,24 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// A store. Clones share it.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    engine: Arc<dyn Engine>,
-    registry: Arc<Registry>,
-    shared: Arc<Shared>,
-    queue: Arc<Queue>,
-    counters: Arc<Counters>,
-    follower: Arc<Follower>,
-    newest: Coalesced<Option<u64>>,
-    committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
-    stop: CancellationToken,
+pub(super) struct Inner {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) follower: Arc<Follower>,
+    pub(super) newest: Coalesced<Option<u64>>,
+    pub(super) committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    pub(super) stop: CancellationToken,
     /// How far the move to another database has got, where it can be moved.
-    moving: Option<watch::Receiver<moving::Progress>>,
+    pub(super) moving: Option<watch::Receiver<Progress>>,
 }
 
 impl Store {
-    /// Opens the database that `options` name and fills the cache from it.
-    ///
-    /// # Errors
-    /// When it is a file that another process has open, or it cannot be opened, brought up to date
-    /// or read.
-    pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
-        let engine: Arc<dyn Engine> = match &options.database {
-            Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?.not_moved().await?),
-            Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
-            Database::Movable(options_of_move) => {
-                let (engine, mover, progress) = moving::open(options_of_move).await?;
-                let store = Self::begin(engine, options, Some(progress)).await?;
-                if let Some(mover) = mover {
-                    mover.start(store.downgrade(), store.inner.stop.clone());
-                }
-                return Ok(store);
-            }
-        };
-        Self::start(engine, options).await
-    }
-
-    /// Starts a store on `engine`.
-    pub(crate) async fn start(
-        engine: Arc<dyn Engine>,
-        options: StoreOptions,
-    ) -> Result<Self, OpenError> {
-        Self::begin(engine, options, None).await
-    }
-
-    async fn begin(
-        engine: Arc<dyn Engine>,
-        options: StoreOptions,
-        moving: Option<watch::Receiver<moving::Progress>>,
-    ) -> Result<Self, OpenError> {
-        let shared = Arc::new(Shared {
-            applied: AtomicU64::new(0),
-            commits: watch::Sender::new(Position::default()),
-            indexed_labels: options.indexed_labels.into(),
-            ring_limits: options.ring,
-        });
-        let registry = Arc::<Registry>::default();
-        let queue = Arc::new(Queue::new(options.queue));
-        let counters = Counters::new();
-        let mut committer = Committer {
-            engine: Arc::clone(&engine),
-            registry: Arc::clone(&registry),
-            shared: Arc::clone(&shared),
-            queue: Arc::clone(&queue),
-            counters: Arc::clone(&counters),
-            observer: options.observer,
-            position: Position::default(),
-            versions: Versions::default(),
-            in_step: true,
-        };
-        committer.load().await?;
-        let committer = tokio::sync::Mutex::new(Some(tokio::spawn(committer.run())));
-        let stop = CancellationToken::new();
-        let inner = Inner {
-            engine,
-            registry,
-            shared,
-            queue,
-            counters,
-            follower: Arc::default(),
-            newest: Coalesced::default(),
-            committer,
-            stop,
-            moving,
-        };
-        let store = Self {
-            inner: Arc::new(inner),
-        };
-        let history = History {
-            age: options.history,
-            bytes: options.history_bytes,
-        };
-        maintenance::start(store.downgrade(), store.inner.stop.clone(), history);
-        let follower = Arc::clone(&store.inner.follower);
-        follower::start(follower, store.downgrade(), store.inner.stop.clone());
-        Ok(store)
-    }
-
     /// All stored resources, by group and name.
     #[must_use]
     pub fn resources(&self) -> Vec<Arc<Resource>> {

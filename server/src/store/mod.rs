@@ -20,6 +20,7 @@ mod import;
 mod import_batch;
 mod maintenance;
 mod moving;
+mod open;
 mod options;
 mod postgres;
 mod queue;

@@ -1,5 +1,6 @@
 //! What `kubectl get` shows: objects as rows of a Table, and objects reduced to their metadata.
 
+mod column;
 mod duration;
 mod jsonpath;
 mod jsonpath_parser;
@@ -8,6 +9,7 @@ mod printer;
 #[cfg(test)]
 mod tests;
 
+pub use column::Column;
 pub use duration::human_duration;
 pub use jsonpath::JsonPath;
 pub use jsonpath_parser::JsonPathError;

@@ -4,9 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::metadata::object;
-use super::{JsonPath, JsonPathError, MetaVersion, human_duration, partial_metadata};
-use crate::definition::Column;
-use crate::openapi::object_meta_description;
+use super::{Column, JsonPath, JsonPathError, MetaVersion, human_duration, partial_metadata};
+use crate::meta_v1::object_meta_description;
 
 /// How much of each object a row carries: the `includeObject` parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::{
     IncludeObject, JsonPath, MetaVersion, Printer, RowOptions, partial_metadata,
     partial_metadata_list,
 };
-use crate::definition::Column;
+use crate::table::Column;
 
 #[rstest]
 #[case(".a.b", json!("x"))]

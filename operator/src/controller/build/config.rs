@@ -9,7 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use super::{Validated, namespaced};
+use super::{Validated, metadata::namespaced};
 use crate::names::{ACCEPTED_KEY, GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
 
 /// Every group named by the user, those owned by CRDs and those that are named no more too: a group

@@ -9,7 +9,7 @@ use k8s_openapi::{
     },
 };
 
-use super::{Validated, cluster};
+use super::{Validated, metadata::cluster};
 use crate::{certs::Material, names::SERVICE_PORT};
 
 /// Name of the APIService.

@@ -18,7 +18,7 @@ use k8s_openapi::{
     },
 };
 
-use super::{Validated, namespaced, scale, storage, template};
+use super::{Validated, metadata::namespaced, scale, storage, template};
 use crate::{
     controller::validate::Home,
     database::{moving, place},

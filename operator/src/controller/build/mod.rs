@@ -4,6 +4,7 @@
 mod config;
 mod control_api;
 mod deployment;
+mod metadata;
 mod rbac;
 mod scale;
 mod secrets;
@@ -20,7 +21,6 @@ use k8s_openapi::{
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 
@@ -31,9 +31,10 @@ use crate::{certs::Material, database::managed};
 
 pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};
-pub use rbac::operand_binding;
+pub use metadata::data_metadata;
 #[cfg(test)]
 pub(crate) use rbac::schema_reader_rules;
+pub use rbac::{ServiceAccountRef, operand_binding};
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights
 /// before what uses them, what is mounted before what mounts it.
@@ -213,31 +214,4 @@ impl Children {
 
 fn name<K: ResourceExt>(object: Option<&K>) -> Vec<String> {
     object.map(ResourceExt::name_any).into_iter().collect()
-}
-
-/// A `ServiceAccount`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceAccountRef {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-/// Metadata of a namespaced child that goes with its `ReportsServer`.
-fn namespaced(spec: &Validated, name: String) -> ObjectMeta {
-    ObjectMeta {
-        namespace: Some(spec.namespace.clone()),
-        ..cluster(spec, name)
-    }
-}
-
-/// Metadata of a cluster-scoped child that goes with its `ReportsServer`.
-fn cluster(spec: &Validated, name: String) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        labels: Some(spec.names.labels()),
-        owner_references: spec.owner.clone().map(|owner| vec![owner]),
-        ..ObjectMeta::default()
-    }
 }

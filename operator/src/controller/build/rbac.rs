@@ -10,8 +10,20 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{ServiceAccountRef, Validated, cluster, namespaced};
+use super::{
+    Validated,
+    metadata::{cluster, namespaced},
+};
 use crate::names::{AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE};
+
+/// A `ServiceAccount`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccountRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

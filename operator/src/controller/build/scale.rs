@@ -12,7 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::LabelSelector},
 };
 
-use super::{Validated, namespaced};
+use super::{Validated, metadata::namespaced};
 use crate::{
     controller::validate::{Home, Replicas},
     database::managed::Managed,

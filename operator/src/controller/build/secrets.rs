@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Secret;
 
-use super::{Validated, namespaced};
+use super::{Validated, metadata::namespaced};
 use crate::{certs::Material, database::moving};
 
 /// Type of a Secret with `tls.crt` and `tls.key`.

@@ -2,34 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{
-        EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-        PersistentVolumeClaimVolumeSource, Volume, VolumeResourceRequirements,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::core::v1::{
+    EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource, Volume, VolumeResourceRequirements,
 };
 
-use super::{Validated, namespaced};
+use super::{Validated, data_metadata};
 use crate::controller::validate::Home;
 use crate::database::place::{Database, Storage};
 
-/// The claim. It carries no owner unless the user has confirmed that the data goes with the
-/// `ReportsServer`.
+/// The claim.
 pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
     let Database::Embedded(Storage::Claim { size, class }) = &spec.database else {
         return None;
     };
-    let metadata = namespaced(spec, spec.names.data());
-    let owner_references = metadata
-        .owner_references
-        .clone()
-        .filter(|_| !spec.retain_data);
     Some(PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            owner_references,
-            ..metadata
-        },
+        metadata: data_metadata(spec, spec.names.data()),
         spec: Some(PersistentVolumeClaimSpec {
             // One pod at a time may write the database file.
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),

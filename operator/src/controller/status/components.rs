@@ -29,7 +29,7 @@ use crate::{
     certs::Outcome,
     controller::{
         apply::{Applied, Managed, Volume},
-        upkeep::Found,
+        found::Found,
         validate::{Home, Validated},
         workload,
     },

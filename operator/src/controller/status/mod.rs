@@ -32,7 +32,7 @@ use serde_json::json;
 use self::conditions::{Conditions, Finding, Is};
 use super::{
     apply::Applied,
-    upkeep::Found,
+    found::Found,
     validate::{Refusal, Validated},
     workload,
 };

@@ -15,7 +15,7 @@ use crate::{
     controller::{
         apply::{Applied, Managed, Recovery, Volume},
         fixtures::{self, validated},
-        upkeep::Found,
+        found::Found,
         validate::Refusal,
     },
     migration::{ApiServiceStatus, GroupStatus, Phase, Plan, Problem, ServedBy},

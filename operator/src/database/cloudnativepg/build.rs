@@ -1,9 +1,8 @@
 //! The `Cluster` that is made.
 
 use crds::v1alpha1::{defaults::STORAGE_SIZE, spec::CloudNativePgCreate};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
-
-use crate::controller::Validated;
 
 /// Database of the reports.
 pub const DATABASE: &str = "reports";
@@ -25,7 +24,7 @@ fn durability(instances: i32) -> Option<&'static str> {
 }
 
 /// The object for server-side apply. Fields that are not here stay as their owners set them.
-pub(super) fn cluster(spec: &Validated, name: &str, create: &CloudNativePgCreate) -> Value {
+pub(super) fn cluster(metadata: &ObjectMeta, create: &CloudNativePgCreate) -> Value {
     // Taken apart without `..`: a new field cannot be forgotten here.
     let CloudNativePgCreate {
         instances,
@@ -59,12 +58,6 @@ pub(super) fn cluster(spec: &Validated, name: &str, create: &CloudNativePgCreate
     }
     if let Some(backup) = backup {
         wanted.insert("backup".to_owned(), Value::Object(backup.clone()));
-    }
-    let mut metadata = json!({"name": name, "namespace": spec.namespace,
-        "labels": spec.names.labels()});
-    // Without an owner it outlives the ReportsServer, and with it the reports.
-    if let Some(owner) = spec.owner.as_ref().filter(|_| !spec.retain_data) {
-        metadata["ownerReferences"] = json!([owner]);
     }
     json!({"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "metadata": metadata,
         "spec": wanted})

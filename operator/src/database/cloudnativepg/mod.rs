@@ -12,7 +12,10 @@ use crds::{
     names::FIELD_MANAGER,
     v1alpha1::spec::{CloudNativePgCreate, CloudNativePgSpec},
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
@@ -20,7 +23,6 @@ use kube::{
 };
 
 use super::{files::Problem, place::Connection};
-use crate::controller::Validated;
 use crate::said::said;
 
 pub use build::{DATABASE, OWNER};
@@ -84,14 +86,18 @@ pub fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "clusters")
 }
 
-/// Makes the `Cluster` where it is to be made, and looks how it is.
+/// Makes the `Cluster` with `metadata` where it is to be made, and looks how it is.
 ///
 /// # Errors
 /// If the kube-apiserver refuses something.
-pub async fn attend(client: &Client, spec: &Validated, plan: &Plan) -> Result<Attended, Error> {
-    let namespace = &spec.namespace;
+pub async fn attend(
+    client: &Client,
+    metadata: &ObjectMeta,
+    plan: &Plan,
+) -> Result<Attended, Error> {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let failed = |doing| {
-        let (namespace, name) = (namespace.clone(), plan.name.clone());
+        let (namespace, name) = (namespace.to_owned(), plan.name.clone());
         move |source| Error {
             doing,
             namespace,
@@ -107,7 +113,7 @@ pub async fn attend(client: &Client, spec: &Validated, plan: &Plan) -> Result<At
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
     let found = match &plan.create {
         Some(create) => {
-            let object = build::cluster(spec, &plan.name, create);
+            let object = build::cluster(metadata, create);
             let params = PatchParams::apply(FIELD_MANAGER).force();
             let applied = api.patch(&plan.name, &params, &Patch::Apply(&object)).await;
             Some(applied.map_err(failed("apply"))?)

@@ -4,11 +4,18 @@ use crds::v1alpha1::reasons;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{controller::fixtures, database::place::Source};
+use crate::{
+    controller::{Validated, data_metadata, fixtures},
+    database::place::Source,
+};
 
 fn plan(spec: Value) -> Plan {
     let spec: CloudNativePgSpec = serde_json::from_value(spec).unwrap();
     Plan::of(&spec, "simple-postgres".to_owned())
+}
+
+fn metadata(validated: &Validated) -> ObjectMeta {
+    data_metadata(validated, "simple-postgres".to_owned())
 }
 
 fn made(create: Value, deletion: Value) -> Value {
@@ -19,7 +26,7 @@ fn made(create: Value, deletion: Value) -> Value {
     }
     let validated = fixtures::validated(spec);
     let create = serde_json::from_value(create).unwrap();
-    build::cluster(&validated, "simple-postgres", &create)
+    build::cluster(&metadata(&validated), &create)
 }
 
 fn cluster(spec: &Value, status: &Value) -> Observed {
@@ -107,11 +114,7 @@ fn the_owner_of_data_that_may_go_is_the_reports_server() {
     let annotations = object.metadata.annotations.get_or_insert_default();
     annotations.insert(confirm, "simple".to_owned());
     let validated = fixtures::validated_object(&object);
-    let made = build::cluster(
-        &validated,
-        "simple-postgres",
-        &CloudNativePgCreate::default(),
-    );
+    let made = build::cluster(&metadata(&validated), &CloudNativePgCreate::default());
     let owners = &made["metadata"]["ownerReferences"];
     assert_eq!(owners[0]["uid"], "uid-1", "{owners}");
 }

@@ -7,6 +7,7 @@
 pub mod backup;
 mod children;
 mod conf;
+mod constants;
 mod meet;
 mod parts;
 mod pod;
@@ -19,19 +20,9 @@ mod version;
 
 pub use backup::{Backup, Destination, Recovery, Source};
 pub use children::{Children, Home, STOPPED_ANNOTATION, children};
+pub use constants::{DATABASE, PASSWORD_KEY, PORT, ROLE, SUPERUSER};
 pub use meet::{Known, Present};
 pub use pod::CONTAINER;
 pub use s3::Carrier;
 pub use settings::{Managed, SettingsError, Surroundings, settings};
 pub use version::{DEFAULT_IMAGE, SUPPORTED, major};
-
-/// The database.
-pub const DATABASE: &str = "reports";
-/// The role of the servers; the common name of their certificate.
-pub const ROLE: &str = "reports_server";
-/// The role that may do anything, inside the pod.
-pub const SUPERUSER: &str = "postgres";
-/// Key of the superuser's password in its Secret.
-pub const PASSWORD_KEY: &str = "password";
-/// Where PostgreSQL listens.
-pub const PORT: i32 = 5432;

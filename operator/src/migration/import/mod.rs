@@ -16,7 +16,7 @@
 
 mod error;
 mod known;
-mod note;
+pub(super) mod note;
 mod rows;
 mod store;
 
@@ -31,10 +31,9 @@ use serde_json::Value;
 use super::{
     control::retry,
     cx::Cx,
-    notes,
+    marks, notes,
     observed::{Observed, Resource},
     pages::Key,
-    prune,
     recover::batch,
     step::StepName,
     target::PredecessorDatabase,
@@ -203,7 +202,7 @@ async fn forget(cx: &Cx, resource: &Resource) -> Result<(), ImportError> {
     let version = versions.first().map(String::as_str).unwrap_or_default();
     for part in ours.chunks(MAX_IMPORT_ITEMS) {
         cx.pacer.turn().await;
-        prune::forget(cx, resource, version, part).await?;
+        marks::forget(cx, resource, version, part).await?;
     }
     Ok(())
 }

@@ -14,9 +14,10 @@ use crate::{
     apiservice::Holder,
     migration::{
         act,
+        action::{Action, Decision, SwitchFrom},
         observed::{MirrorStage, Notes, Observed},
-        plan::{self, Action, Decision, SwitchFrom, tests as states},
-        status::Phase,
+        phase::Phase,
+        plan::{self, tests as states},
         target::{ApiOwner, GroupTarget, Settings},
     },
 };

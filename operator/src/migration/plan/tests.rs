@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crds::control::{StoredResource, StoredResourceStatus};
+use jiff::SignedDuration;
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -12,11 +13,11 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    apiservice::Holder,
+    apiservice::{Holder, ServiceRef},
     migration::{
         door, import,
         observed::{Crd, Notes, Resource, Version},
-        target::{OnFailure, Predecessor, PredecessorDatabase, ServiceRef, Settings},
+        target::{OnFailure, Predecessor, PredecessorDatabase, Settings},
     },
 };
 
@@ -634,7 +635,7 @@ proptest! {
                 Action::Prune => {
                     prop_assert!(!dry_run && !crd_owner && o.all_ours() && o.gates_are(GateState::Open));
                     prop_assert!(o.resources.iter().all(|r| r.stored.status.settled));
-                    prop_assert!(o.now >= after(o.notes.switched_at.unwrap(), Duration::from_mins(1)));
+                    prop_assert!(o.now >= due::after(o.notes.switched_at.unwrap(), Duration::from_mins(1)));
                     prop_assert!(o.notes.pruned_at.is_none());
                 }
                 Action::Switch(SwitchFrom::Hold) => {

@@ -13,8 +13,8 @@ use super::*;
 use crate::{
     apiservice::Holder,
     migration::{
-        Deps, GroupStatus, Metrics, Owner, Stillness, actor::Report, notes, plan::tests as states,
-        supervisor::Changes,
+        Deps, GroupStatus, Metrics, Owner, Stillness, changes::Changes, notes,
+        plan::tests as states, publisher::Report,
     },
     testing::{Received, pair},
 };

@@ -4,7 +4,8 @@ use axum::response::Response;
 use crds::control::DigestSet;
 use http::StatusCode;
 
-use super::{named, output, refused};
+use super::output;
+use super::target::{named, refused};
 use crate::api::options::int64;
 use crate::api::{Api, failure};
 use crate::http::{ApiError, RequestContext};

@@ -5,7 +5,8 @@ use crds::control::{API_VERSION, Fence, FenceStatus};
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{named, output, refused};
+use super::output;
+use super::target::{named, refused};
 use crate::api::Api;
 use crate::http::{ApiError, RequestContext};
 

@@ -5,7 +5,8 @@ use crds::control::{API_VERSION, Floor, FloorSpec};
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{body, named, output, refused};
+use super::target::{named, refused};
+use super::{body, output};
 use crate::api::options::parse_uint;
 use crate::api::{Api, control::body::invalid};
 use crate::http::{ApiError, RequestContext};

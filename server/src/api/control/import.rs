@@ -4,7 +4,8 @@ use axum::response::Response;
 use crds::control::{ImportBatch, MAX_IMPORT_ITEMS};
 use http::StatusCode;
 
-use super::{body, named, output, refused};
+use super::target::{named, refused};
+use super::{body, output};
 use crate::api::Api;
 use crate::http::{ApiError, RequestContext};
 

@@ -12,14 +12,13 @@ mod gate;
 mod import;
 mod output;
 mod stored;
+mod target;
 
 use axum::response::Response;
 use crds::control::{DATABASES, GROUP, PLURAL, VERSION};
 
 use super::Api;
-use crate::cache::Resource;
 use crate::http::{ApiError, RequestContext};
-use crate::model::GroupResource;
 
 /// Whether a request is for the control API.
 #[must_use]
@@ -57,34 +56,6 @@ pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Re
         ("" | "import" | "digest" | "gate" | "fence" | "floor", verb) => {
             Err(ApiError::method_not_allowed(GROUP, PLURAL, verb))
         }
-        _ => Err(not_found(&info.name)),
-    }
-}
-
-fn not_found(name: &str) -> ApiError {
-    ApiError::not_found(GROUP, PLURAL, name)
-}
-
-/// The resource that the path names, as `<plural>.<group>`.
-fn named(api: &Api, ctx: &RequestContext) -> Result<std::sync::Arc<Resource>, ApiError> {
-    let name = ctx.info.name.as_str();
-    let (plural, group) = name.split_once('.').ok_or_else(|| not_found(name))?;
-    api.store
-        .resource(&GroupResource::new(group, plural))
-        .ok_or_else(|| not_found(name))
-}
-
-/// An error of the store about the resource that the path names; `kind` is that of the body.
-fn refused(ctx: &RequestContext, kind: &str, error: crate::store::StoreError) -> ApiError {
-    use crate::http::StatusCause;
-    use crate::store::StoreError;
-    let name = ctx.info.name.as_str();
-    match error {
-        StoreError::Refused(why) => ApiError::conflict(GROUP, PLURAL, name, &why),
-        StoreError::Invalid { field, reason } => {
-            let cause = StatusCause::new("FieldValueInvalid", field, reason);
-            ApiError::invalid(GROUP, kind, name, vec![cause])
-        }
-        other => super::failure::store(&other),
+        _ => Err(target::not_found(&info.name)),
     }
 }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::definition::Column;
 use crate::http::negotiation::{MetaVersion, Offer, Transform};
 use crate::http::{ApiError, RequestContext, response};
+use crate::table::Column;
 use crate::table::{IncludeObject, Printer, RowOptions, partial_metadata, partial_metadata_list};
 
 /// A printer with these columns: heading, type, path and priority of each.

@@ -7,7 +7,8 @@ use crds::control::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::{named, output};
+use super::output;
+use super::target::named;
 use crate::api::Api;
 use crate::cache::Resource;
 use crate::cluster::Served;

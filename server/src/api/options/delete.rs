@@ -4,7 +4,7 @@ use fieldmanager::go::{Flavour, json, quote};
 use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
-use super::{check, param};
+use super::{check::check, param};
 use crate::api::body::{json_type, type_meta};
 use crate::http::negotiation::{BodyType, body_type};
 use crate::http::{ApiError, RequestContext};

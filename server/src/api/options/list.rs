@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{check, param};
+use super::{check::check, param};
 use crate::http::{ApiError, Query, RequestInfo};
 use crate::schema::FieldError;
 use crate::selector::{FieldSelector, LabelSelector};

@@ -1,6 +1,6 @@
 //! `CreateOptions`, `UpdateOptions` and `PatchOptions`.
 
-use super::{check, param};
+use super::{check::check, param};
 use crate::http::{ApiError, Query};
 use crate::registry::validate;
 use crate::schema::FieldError;

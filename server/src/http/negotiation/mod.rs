@@ -14,8 +14,8 @@ mod tests;
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 
-use super::error::ApiError;
-use super::request_info::Query;
+use crate::error::ApiError;
+use crate::request_info::Query;
 use clause::clauses;
 
 pub use body::{BodyType, body_type, is_apply};

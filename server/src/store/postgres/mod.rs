@@ -12,9 +12,11 @@ mod compact;
 mod connection;
 mod error;
 mod import;
+mod instance;
 mod line;
 mod migrate;
 pub(super) mod moving;
+mod open;
 mod probe;
 mod projection;
 mod read;
@@ -24,26 +26,17 @@ mod rows;
 mod tx;
 mod write;
 
-use std::{
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::SystemTime,
-};
+use std::{sync::PoisonError, time::SystemTime};
 
 use crds::control::{DigestItem, GateSpec};
 use tokio::sync::watch;
 use tokio_postgres::types::Type;
 
 pub use self::error::PostgresError;
-use self::{
-    bell::{Bell, Task},
-    connection::{Connector, Link, Readers, Writer},
-    line::Line,
-    probe::Greeting,
-    projection::KnownChecks,
-    tx::Tx,
-};
+pub(crate) use self::instance::Postgres;
+use self::tx::Tx;
 use super::{
-    DatabaseInfo, OpenError, PostgresOptions,
+    DatabaseInfo,
     engine::{
         Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
         Refusal, Tail,
@@ -53,119 +46,6 @@ use crate::{
     cache::{Log, LogError, LogPage},
     model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
 };
-
-/// Connections beside those that read objects and events: one writes, one follows other servers,
-/// one listens to them and one tells them.
-const RESERVED: usize = 4;
-
-/// See the module's documentation.
-pub(crate) struct Postgres {
-    connector: Arc<Connector>,
-    writer: Writer,
-    /// Asks where the sequence has arrived, and reads what is new: never behind a large page.
-    follower: Readers,
-    readers: Readers,
-    /// The cluster's number in this database.
-    cluster: i32,
-    line: Line,
-    checks: KnownChecks,
-    bell: Arc<Bell>,
-    /// The tasks of the bell, until the database is closed.
-    tasks: Mutex<Option<[Task; 2]>>,
-    greeting: Greeting,
-    info: OnceLock<DatabaseInfo>,
-}
-
-impl Postgres {
-    /// Connects, brings the schema up to date and finds the cluster's place in the database.
-    pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
-        let (connector, link, greeting) = Self::connect(options).await?;
-        migrate::migrate(&link).await?;
-        let cluster = register(&link, options).await?;
-        if moving::is_filled(&link, cluster).await? {
-            return Err(OpenError::BeingFilled(options.cluster_identity.clone()));
-        }
-        link.close().await;
-        let engine = Self::assemble(connector, greeting, cluster, options);
-        rejoin::check_origin(&engine).await?;
-        engine.look_around().await?;
-        Ok(engine)
-    }
-
-    async fn connect(
-        options: &PostgresOptions,
-    ) -> Result<(Arc<Connector>, Link, Greeting), EngineError> {
-        let connector = Arc::new(Connector::new(
-            &options.directory,
-            &options.application_name,
-        ));
-        let (session, revision) = connector.session().await?;
-        let greeting = Greeting {
-            version: session.version.clone(),
-            plain: !session.settings_in_force,
-        };
-        let link = Link::new(session, revision);
-        Ok((connector, link, greeting))
-    }
-
-    fn assemble(
-        connector: Arc<Connector>,
-        greeting: Greeting,
-        cluster: i32,
-        options: &PostgresOptions,
-    ) -> Self {
-        let (bell, tasks) = Bell::start(Arc::clone(&connector), cluster);
-        let readers = options.max_connections.saturating_sub(RESERVED);
-        Self {
-            writer: Writer::new(Arc::clone(&connector)),
-            follower: Readers::new(Arc::clone(&connector), 1),
-            readers: Readers::new(Arc::clone(&connector), readers),
-            connector,
-            cluster,
-            line: Line::default(),
-            checks: KnownChecks::default(),
-            bell,
-            tasks: Mutex::new(Some(tasks)),
-            greeting,
-            info: OnceLock::new(),
-        }
-    }
-
-    /// Finds out what the database can do, for who wants to know.
-    async fn look_around(&self) -> Result<(), OpenError> {
-        let info = probe::probe(self, self.greeting.clone()).await?;
-        self.info.get_or_init(|| info);
-        Ok(())
-    }
-}
-
-/// Finds the cluster's number, or gives it one. Its log has partitions where the database knows
-/// how to make them.
-async fn register(link: &Link, options: &PostgresOptions) -> Result<i32, EngineError> {
-    match try_register(link, options, true).await {
-        Err(error) if error.is_unsupported() => Ok(try_register(link, options, false).await?),
-        other => Ok(other?),
-    }
-}
-
-async fn try_register(
-    link: &Link,
-    options: &PostgresOptions,
-    partitions: bool,
-) -> Result<i32, PostgresError> {
-    let rows = link
-        .long_query(
-            "SELECT reports_server.register_v1($1, $2, $3) AS cluster",
-            &[
-                (&options.cluster_identity, Type::TEXT),
-                (&options.cluster_name, Type::TEXT),
-                (&partitions, Type::BOOL),
-            ],
-        )
-        .await?;
-    let row = rows.first().ok_or(PostgresError::NoAnswer)?;
-    Ok(row.try_get("cluster")?)
-}
 
 #[async_trait::async_trait]
 impl Log for Postgres {

@@ -1,23 +1,15 @@
 //! What the database can do, looked at when the store is opened.
 
-use database::ServerVersion;
 use tokio_postgres::{error::SqlState, types::Type};
 
 use super::{
     Postgres,
     connection::{Link, STATEMENT},
     error::PostgresError,
+    instance::Greeting,
     rows::column,
 };
 use crate::store::{DatabaseInfo, OpenError, engine::EngineError};
-
-/// What the first connection tells.
-#[derive(Clone)]
-pub(super) struct Greeting {
-    pub version: ServerVersion,
-    /// Whether its settings were refused.
-    pub plain: bool,
-}
 
 /// What two sessions show that run side by side.
 struct Sessions {

@@ -9,10 +9,11 @@ use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 /// Prefix of the names of the schemas of `meta/v1`.
-pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+pub const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// All schemas of `meta/v1` that report APIs refer to, by name.
-pub(super) fn meta() -> Map<String, Value> {
+/// Returns all schemas of `meta/v1` that report APIs refer to, by name.
+#[must_use]
+pub fn schemas() -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
     generator.subschema_for::<ObjectMeta>();
     generator.subschema_for::<ListMeta>();
@@ -34,7 +35,7 @@ pub(super) fn meta() -> Map<String, Value> {
 #[must_use]
 pub fn object_meta_description(field: &str) -> &'static str {
     static OBJECT_META: LazyLock<Value> = LazyLock::new(|| {
-        meta()
+        schemas()
             .remove(&format!("{META}.ObjectMeta"))
             .unwrap_or_default()
     });

@@ -10,7 +10,7 @@ use std::fmt;
 
 use fieldmanager::go::quote;
 
-use crate::http::status::{Status, StatusCause, StatusDetails, reason};
+use crate::status::{Status, StatusCause, StatusDetails, reason};
 
 /// Largest request body in bytes, as in the kube-apiserver.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;

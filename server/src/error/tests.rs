@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::http::negotiation::{Accepted, MediaType};
-use crate::http::status::MAX_TEXT;
+use crate::status::MAX_TEXT;
 
 const GROUP: &str = "wgpolicyk8s.io";
 const POLR: &str = "policyreports";

@@ -1,0 +1,12 @@
+//! Measures the structure of the workspace, and holds the documents against the code.
+//!
+//! [`workspace`] finds the crates, [`modules`] reads their source files, [`resolve`] follows the
+//! names that one module takes from another, [`circles`] looks for modules and files that need each
+//! other, and [`documents`] for names in documents that exist nowhere. [`report`] puts it together.
+
+pub mod circles;
+pub mod documents;
+pub mod modules;
+pub mod report;
+pub mod resolve;
+pub mod workspace;

@@ -1,0 +1,378 @@
+//! The modules of a crate as its source files declare them, without what is compiled for tests alone.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::{
+    Attribute, Item, ItemUse, Macro, Meta, UseTree, Visibility,
+    spanned::Spanned,
+    visit::{self, Visit},
+};
+
+/// The reason why a source file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ModulesError {
+    /// The file cannot be opened.
+    #[error("{path}: {source}")]
+    Read {
+        /// Path of the file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is not Rust.
+    #[error("{path}: {source}")]
+    Parse {
+        /// Path of the file.
+        path: PathBuf,
+        /// What the parser says.
+        source: syn::Error,
+    },
+    /// A module is declared whose file does not exist.
+    #[error("{path} declares the module {name}, which has no file")]
+    Missing {
+        /// Path of the declaring file.
+        path: PathBuf,
+        /// Name of the module.
+        name: String,
+    },
+}
+
+/// A source file.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its lines without those of tests.
+    pub lines: usize,
+}
+
+/// What a name of a module stands for.
+#[derive(Clone, Debug)]
+pub enum Name {
+    /// A module, by its place in [`Modules::all`].
+    Module(usize),
+    /// An import, by the path that it was imported with.
+    Import(Vec<String>),
+    /// Something that the module defines.
+    Item,
+}
+
+/// A module.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// Names from the root down; empty for the root.
+    pub path: Vec<String>,
+    /// The file that holds it, by its place in [`Modules::files`].
+    pub file: usize,
+    /// The module that declares it.
+    pub parent: Option<usize>,
+    /// What it declares and imports.
+    pub names: BTreeMap<String, Name>,
+    /// Paths of imports that end in `*`.
+    pub globs: Vec<Vec<String>>,
+    /// Every path that its code uses.
+    pub paths: Vec<Vec<String>>,
+}
+
+/// The modules of one root.
+#[derive(Clone, Debug, Default)]
+pub struct Modules {
+    /// All of them; the root is the first.
+    pub all: Vec<Module>,
+    /// The files that they are in.
+    pub files: Vec<SourceFile>,
+}
+
+impl Modules {
+    /// Reads the modules below the root file of a crate.
+    ///
+    /// # Errors
+    /// See [`ModulesError`].
+    pub fn read(root: &Path) -> Result<Self, ModulesError> {
+        let mut modules = Self::default();
+        let folder = root.parent().unwrap_or(root).to_owned();
+        modules.add_file(root, &folder, Vec::new(), None)?;
+        Ok(modules)
+    }
+
+    fn add_file(
+        &mut self,
+        path: &Path,
+        folder: &Path,
+        module_path: Vec<String>,
+        parent: Option<usize>,
+    ) -> Result<usize, ModulesError> {
+        let text = fs::read_to_string(path).map_err(|source| ModulesError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let syntax = syn::parse_file(&text).map_err(|source| ModulesError::Parse {
+            path: path.to_owned(),
+            source,
+        })?;
+        self.files.push(SourceFile {
+            path: path.to_owned(),
+            lines: text.lines().count(),
+        });
+        let file = self.files.len() - 1;
+        self.add_module(&syntax.items, file, folder, module_path, parent)
+    }
+
+    /// Adds a module with the items of its body. `folder` holds the files of its children.
+    fn add_module(
+        &mut self,
+        items: &[Item],
+        file: usize,
+        folder: &Path,
+        path: Vec<String>,
+        parent: Option<usize>,
+    ) -> Result<usize, ModulesError> {
+        let this = self.all.len();
+        self.all.push(Module {
+            path,
+            file,
+            parent,
+            ..Module::default()
+        });
+        for item in items {
+            if attributes(item).iter().any(is_for_tests) {
+                if let Some(file) = self.files.get_mut(file) {
+                    file.lines = file.lines.saturating_sub(lines_of(item));
+                }
+                continue;
+            }
+            match item {
+                Item::Mod(module) => self.add_child(this, module, file, folder)?,
+                Item::Use(import) => self.add_import(this, import),
+                other => self.add_item(this, other),
+            }
+        }
+        Ok(this)
+    }
+
+    fn add_child(
+        &mut self,
+        parent: usize,
+        module: &syn::ItemMod,
+        file: usize,
+        folder: &Path,
+    ) -> Result<(), ModulesError> {
+        let name = module.ident.to_string();
+        let mut path = self
+            .all
+            .get(parent)
+            .map_or_else(Vec::new, |m| m.path.clone());
+        path.push(name.clone());
+        let below = folder.join(&name);
+        let child = if let Some((_, items)) = &module.content {
+            self.add_module(items, file, &below, path, Some(parent))?
+        } else {
+            let places = [folder.join(format!("{name}.rs")), below.join("mod.rs")];
+            let found = places.iter().find(|place| place.is_file());
+            let found = found.ok_or_else(|| ModulesError::Missing {
+                path: self.path_of(file),
+                name: name.clone(),
+            })?;
+            self.add_file(found, &below, path, Some(parent))?
+        };
+        self.name(parent, name, Name::Module(child));
+        Ok(())
+    }
+
+    fn path_of(&self, file: usize) -> PathBuf {
+        self.files
+            .get(file)
+            .map_or_else(PathBuf::new, |f| f.path.clone())
+    }
+
+    fn name(&mut self, module: usize, name: String, meaning: Name) {
+        if let Some(module) = self.all.get_mut(module) {
+            module.names.insert(name, meaning);
+        }
+    }
+
+    fn add_import(&mut self, this: usize, import: &ItemUse) {
+        let Some(module) = self.all.get_mut(this) else {
+            return;
+        };
+        for (path, name) in flattened(&import.tree) {
+            match name {
+                None => module.globs.push(path.clone()),
+                Some(name) => {
+                    module.names.insert(name, Name::Import(path.clone()));
+                }
+            }
+            module.paths.push(path);
+        }
+    }
+
+    fn add_item(&mut self, this: usize, item: &Item) {
+        let Some(module) = self.all.get_mut(this) else {
+            return;
+        };
+        // A function may have the name of a module; paths go through the module.
+        if let Some(name) = name_of(item) {
+            module.names.entry(name).or_insert(Name::Item);
+        }
+        let mut paths = Paths(Vec::new());
+        paths.visit_item(item);
+        module.paths.append(&mut paths.0);
+    }
+}
+
+/// Returns the paths that a tree of imports stands for, with the name of each in its module; none
+/// for a `*`.
+fn flattened(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
+    match tree {
+        UseTree::Path(path) => {
+            let mut all = flattened(&path.tree);
+            for (segments, _) in &mut all {
+                segments.insert(0, path.ident.to_string());
+            }
+            all
+        }
+        UseTree::Name(name) if name.ident == "self" => vec![(Vec::new(), Some("self".to_owned()))],
+        UseTree::Name(name) => vec![(vec![name.ident.to_string()], Some(name.ident.to_string()))],
+        UseTree::Rename(rename) => {
+            let path = if rename.ident == "self" {
+                Vec::new()
+            } else {
+                vec![rename.ident.to_string()]
+            };
+            vec![(path, Some(rename.rename.to_string()))]
+        }
+        UseTree::Glob(_) => vec![(Vec::new(), None)],
+        UseTree::Group(group) => group.items.iter().flat_map(flattened).collect(),
+    }
+    .into_iter()
+    .map(|(path, name)| match name {
+        // `a::b::{self}` names `b`.
+        Some(name) if name == "self" && !path.is_empty() => {
+            let last = path.last().cloned();
+            (path, last)
+        }
+        other => (path, other),
+    })
+    .collect()
+}
+
+/// Collects every path of more than one name, those in macros as well.
+struct Paths(Vec<Vec<String>>);
+
+impl Paths {
+    fn add(&mut self, segments: Vec<String>) {
+        if segments.len() > 1 {
+            self.0.push(segments);
+        }
+    }
+
+    fn add_tokens(&mut self, tokens: TokenStream) {
+        let mut segments: Vec<String> = Vec::new();
+        let mut colons = 0;
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => {
+                    if colons != 2 {
+                        self.add(std::mem::take(&mut segments));
+                    }
+                    segments.push(ident.to_string());
+                    colons = 0;
+                }
+                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
+                other => {
+                    self.add(std::mem::take(&mut segments));
+                    colons = 0;
+                    if let TokenTree::Group(group) = other {
+                        self.add_tokens(group.stream());
+                    }
+                }
+            }
+        }
+        self.add(segments);
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.add(path.segments.iter().map(|s| s.ident.to_string()).collect());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, invocation: &'ast Macro) {
+        self.add_tokens(invocation.tokens.clone());
+        visit::visit_macro(self, invocation);
+    }
+
+    /// `pub(super)` takes nothing from the module that it names.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+
+    fn visit_item_use(&mut self, import: &'ast ItemUse) {
+        self.0
+            .extend(flattened(&import.tree).into_iter().map(|(path, _)| path));
+    }
+}
+
+/// Returns how many lines an item takes.
+fn lines_of(item: &Item) -> usize {
+    let span = item.span();
+    span.end().line + 1 - span.start().line
+}
+
+/// Returns whether an attribute compiles what it is on for tests alone.
+fn is_for_tests(attribute: &Attribute) -> bool {
+    let Meta::List(list) = &attribute.meta else {
+        return false;
+    };
+    list.path.is_ident("cfg") && names_test(list.tokens.clone())
+}
+
+fn names_test(tokens: TokenStream) -> bool {
+    let mut negated = false;
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => {
+            negated = ident == "not";
+            ident == "test"
+        }
+        TokenTree::Group(group) => !negated && names_test(group.stream()),
+        _ => false,
+    })
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Union(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+fn name_of(item: &Item) -> Option<String> {
+    let ident = match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        Item::Union(item) => &item.ident,
+        _ => return None,
+    };
+    Some(ident.to_string())
+}

@@ -1,0 +1,133 @@
+//! What reconciliations share.
+
+use std::{collections::HashMap, sync::Mutex, time::Duration};
+
+use crds::v1alpha1::{ReportsServer, status::BackupResult};
+use jiff::Timestamp;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Client, Resource, ResourceExt, core::DeserializeGuard, runtime::reflector::Store};
+use tokio::sync::{OnceCell, watch};
+
+use super::{
+    Error, ServiceAccountRef, control_api_name,
+    dereference::{self, Registered},
+    status::{self, State, Written},
+    validate::Claim,
+    watches::Watches,
+};
+use crate::{
+    database::check::Checks,
+    events,
+    metrics::Metrics,
+    migration::{Owner, Supervisor},
+};
+
+/// A complete look even when nothing seems to have changed.
+pub(super) const RESYNC: Duration = Duration::from_mins(5);
+
+/// What reconciliations share.
+pub struct Context {
+    pub(super) client: Client,
+    pub(super) operator: ServiceAccountRef,
+    pub(super) server_image: String,
+    pub(super) postgres_image: String,
+    pub(super) publisher: events::Publisher,
+    pub(super) metrics: Metrics,
+    pub(super) supervisor: Supervisor,
+    pub(super) objects: Store<DeserializeGuard<ReportsServer>>,
+    pub(super) api_services: Store<APIService>,
+    /// Whether `api_services` holds what the cluster does.
+    pub(super) cached: watch::Receiver<bool>,
+    pub(super) watches: Watches,
+    pub(super) checks: Checks,
+    /// uid of the namespace `kube-system`, once it is known: it never changes.
+    pub(super) cluster_uid: OnceCell<String>,
+    /// Generation, by uid, for which leftovers were removed.
+    pub(super) swept: Mutex<HashMap<String, Option<i64>>>,
+}
+
+impl Context {
+    /// Stops everything that is done on behalf of a `ReportsServer`.
+    pub(super) fn forget(&self, name: &str) {
+        self.supervisor.forget(name);
+        self.watches.forget(name);
+        self.forget_database(name);
+        self.metrics.forget(name);
+    }
+
+    /// Stops looking after the PostgreSQL of a `ReportsServer`.
+    pub(super) fn forget_database(&self, name: &str) {
+        self.checks.forget(name);
+        self.watches.leave(name);
+        self.metrics.database.forget(name);
+    }
+}
+
+/// Whether the kube-apiserver reaches the server's control API.
+pub(super) fn is_control_available(ctx: &Context) -> bool {
+    let found = ctx
+        .api_services
+        .find(|object| object.name_any() == control_api_name());
+    found.is_some_and(|object| crate::apiservice::is_available(&object))
+}
+
+/// Computes the status, writes it if it changed, and tells what changed.
+pub(super) async fn report(
+    object: &ReportsServer,
+    ctx: &Context,
+    state: &State<'_>,
+) -> Result<(), Error> {
+    let name = object.name_any();
+    let groups = ctx.supervisor.status(&name);
+    let status = status::compute(object, state, &groups, Timestamp::now());
+    match status::write(&ctx.client, object, &status).await? {
+        Written::Gone => {
+            ctx.forget(&name);
+            return Ok(());
+        }
+        Written::Changed => {
+            let before = object.status.as_ref().map(|status| &status.conditions[..]);
+            let changes = events::transitions(before.unwrap_or_default(), &status.conditions);
+            events::publish(&ctx.publisher, &object.object_ref(&()), changes).await;
+        }
+        Written::Unchanged => {}
+    }
+    let expiry = status.tls.as_ref().and_then(|tls| tls.not_after.as_ref());
+    let expiry = expiry.map(|time| time.0.as_second());
+    ctx.metrics.observe(&name, &status.conditions, expiry);
+    let backup = status
+        .database
+        .as_ref()
+        .and_then(|database| database.last_backup.as_ref());
+    if let Some(backup) = backup.filter(|backup| backup.result == BackupResult::Succeeded) {
+        ctx.metrics.backed_up(&name, backup.time.0.as_second());
+    }
+    Ok(())
+}
+
+/// Returns the APIServices that lead to the server of a `ReportsServer`.
+pub(super) fn registered(object: &ReportsServer, ctx: &Context) -> Vec<Registered> {
+    let server = crate::names::Names::new(object.name_any()).server();
+    let service = dereference::service_ref(&object.spec.target_namespace, server);
+    let all = ctx.api_services.state();
+    dereference::registered(all.iter().map(AsRef::as_ref), &service)
+}
+
+/// Returns what each `ReportsServer` claims.
+pub(super) fn claims(objects: &Store<DeserializeGuard<ReportsServer>>) -> Vec<Claim> {
+    objects
+        .state()
+        .iter()
+        .filter_map(|object| object.0.as_ref().ok().map(Claim::of))
+        .collect()
+}
+
+/// Returns the `ReportsServer` as the owner of a migration.
+pub(super) fn owner(object: &ReportsServer) -> Owner {
+    Owner {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        api_version: ReportsServer::api_version(&()).into_owned(),
+        kind: ReportsServer::kind(&()).into_owned(),
+    }
+}

@@ -1,0 +1,12 @@
+//! What is the same in every database.
+
+/// The database.
+pub const DATABASE: &str = "reports";
+/// The role of the servers; the common name of their certificate.
+pub const ROLE: &str = "reports_server";
+/// The role that may do anything, inside the pod.
+pub const SUPERUSER: &str = "postgres";
+/// Key of the superuser's password in its Secret.
+pub const PASSWORD_KEY: &str = "password";
+/// Where PostgreSQL listens.
+pub const PORT: i32 = 5432;

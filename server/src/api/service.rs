@@ -1,0 +1,82 @@
+//! What every verb works with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::watch::Receiver;
+
+use super::failure;
+use super::scope::Scope;
+use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
+use crate::definition::ResourceDefinition;
+use crate::http::ApiError;
+use crate::store::Store;
+
+/// Answers requests for resources.
+#[derive(Clone)]
+pub struct Api {
+    pub(super) store: Store,
+    pub(super) definitions: Arc<EffectiveDefinitions>,
+    pub(super) namespaces: Arc<dyn NamespaceLookup>,
+    pub(super) attachments: Arc<Attachments>,
+    refused_writers: Receiver<BTreeSet<String>>,
+}
+
+impl Api {
+    /// An API over a store, serving what `definitions` say.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        definitions: Arc<EffectiveDefinitions>,
+        namespaces: Arc<dyn NamespaceLookup>,
+    ) -> Self {
+        Self {
+            store,
+            definitions,
+            namespaces,
+            attachments: Arc::default(),
+            refused_writers: tokio::sync::watch::channel(BTreeSet::new()).1,
+        }
+    }
+
+    /// The same, which refuses the writes of some users whatever their rights.
+    #[must_use]
+    pub fn refusing(mut self, writers: Receiver<BTreeSet<String>>) -> Self {
+        self.refused_writers = writers;
+        self
+    }
+
+    /// # Errors
+    /// 403 for a write of a user whose writes are refused.
+    pub(super) fn check_writer(&self, scope: &Scope) -> Result<(), ApiError> {
+        let user = scope.ctx.user.username.as_str();
+        if !scope.ctx.info.is_mutating() || !self.refused_writers.borrow().contains(user) {
+            return Ok(());
+        }
+        let ResourceDefinition { group, plural, .. } = &*scope.definition;
+        let why = format!(
+            "{user} is the server that {group} was taken over from, and may not write to it"
+        );
+        Err(ApiError::forbidden(
+            group,
+            plural,
+            &scope.ctx.info.name,
+            &why,
+        ))
+    }
+
+    /// The same, whose requests wait while the kube-aggregator does not send them here.
+    #[must_use]
+    pub fn attached(mut self, attachments: Arc<Attachments>) -> Self {
+        self.attachments = attachments;
+        self
+    }
+
+    /// Makes sure that what is read from now on is not older than any write that was answered.
+    pub(super) async fn caught_up(&self) -> Result<(), ApiError> {
+        self.store
+            .consistent()
+            .await
+            .map_err(|error| failure::store(&error))
+    }
+}

@@ -1,0 +1,30 @@
+//! How a move is made.
+
+use std::{path::PathBuf, time::Duration};
+
+/// An embedded database that can be moved.
+#[derive(Clone, Debug)]
+pub struct MoveOptions {
+    /// The SQLite file; made if it does not exist, in a directory that exists.
+    pub file: PathBuf,
+    /// Directory that says where to move to, if anywhere.
+    pub directory: PathBuf,
+    /// Longest time for which writes wait in the last step. What takes longer is given up, and
+    /// tried again later.
+    pub hold: Duration,
+    /// How often the directory is looked at.
+    pub interval: Duration,
+}
+
+impl MoveOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new(file: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
+        Self {
+            file: file.into(),
+            directory: directory.into(),
+            hold: Duration::from_secs(5),
+            interval: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How far a move is.
+
+use std::time::Duration;
+
+use crds::control::{DatabaseMove, MovePhase};
+
+/// Where a move is; `None` while there is nowhere to move to.
+pub(in crate::store) type Progress = Option<MoveState>;
+
+/// Where a move is.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::store) struct MoveState {
+    pub phase: MovePhase,
+    pub target: String,
+    pub attempts: u64,
+    pub objects_copied: u64,
+    pub objects_total: u64,
+    pub seq: u64,
+    pub held: Option<Duration>,
+    pub message: String,
+}
+
+impl Default for MoveState {
+    fn default() -> Self {
+        Self {
+            phase: MovePhase::Waiting,
+            target: String::new(),
+            attempts: 0,
+            objects_copied: 0,
+            objects_total: 0,
+            seq: 0,
+            held: None,
+            message: String::new(),
+        }
+    }
+}
+
+impl MoveState {
+    /// As the control API tells it.
+    pub fn describe(&self) -> DatabaseMove {
+        DatabaseMove {
+            phase: self.phase,
+            target: self.target.clone(),
+            attempts: self.attempts,
+            objects_copied: self.objects_copied,
+            objects_total: self.objects_total,
+            sequence: self.seq,
+            held_milliseconds: self
+                .held
+                .map(|held| u64::try_from(held.as_millis()).unwrap_or(u64::MAX)),
+            message: self.message.clone(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Opening a store: its database, its cache, and the tasks that go on beside it.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Database, OpenError, Store, StoreOptions,
+    coalesced::Coalesced,
+    committer::Committer,
+    engine::Engine,
+    follow::Versions,
+    follower,
+    handle::Inner,
+    maintenance::{self, History},
+    moving,
+    postgres::Postgres,
+    queue::Queue,
+    registry::Registry,
+    sqlite::Sqlite,
+    stats::Counters,
+};
+use crate::{cache::Shared, model::Position};
+
+impl Store {
+    /// Opens the database that `options` name and fills the cache from it.
+    ///
+    /// # Errors
+    /// When it is a file that another process has open, or it cannot be opened, brought up to date
+    /// or read.
+    pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
+        let engine: Arc<dyn Engine> = match &options.database {
+            Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?.not_moved().await?),
+            Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
+            Database::Movable(options_of_move) => {
+                let (engine, mover, progress) = moving::open(options_of_move).await?;
+                let store = Self::begin(engine, options, Some(progress)).await?;
+                if let Some(mover) = mover {
+                    mover.start(store.downgrade(), store.inner.stop.clone());
+                }
+                return Ok(store);
+            }
+        };
+        Self::start(engine, options).await
+    }
+
+    /// Starts a store on `engine`.
+    pub(crate) async fn start(
+        engine: Arc<dyn Engine>,
+        options: StoreOptions,
+    ) -> Result<Self, OpenError> {
+        Self::begin(engine, options, None).await
+    }
+
+    async fn begin(
+        engine: Arc<dyn Engine>,
+        options: StoreOptions,
+        moving: Option<watch::Receiver<moving::Progress>>,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared {
+            applied: AtomicU64::new(0),
+            commits: watch::Sender::new(Position::default()),
+            indexed_labels: options.indexed_labels.into(),
+            ring_limits: options.ring,
+        });
+        let registry = Arc::<Registry>::default();
+        let queue = Arc::new(Queue::new(options.queue));
+        let counters = Counters::new();
+        let mut committer = Committer {
+            engine: Arc::clone(&engine),
+            registry: Arc::clone(&registry),
+            shared: Arc::clone(&shared),
+            queue: Arc::clone(&queue),
+            counters: Arc::clone(&counters),
+            observer: options.observer,
+            position: Position::default(),
+            versions: Versions::default(),
+            in_step: true,
+        };
+        committer.load().await?;
+        let committer = tokio::sync::Mutex::new(Some(tokio::spawn(committer.run())));
+        let stop = CancellationToken::new();
+        let inner = Inner {
+            engine,
+            registry,
+            shared,
+            queue,
+            counters,
+            follower: Arc::default(),
+            newest: Coalesced::default(),
+            committer,
+            stop,
+            moving,
+        };
+        let store = Self {
+            inner: Arc::new(inner),
+        };
+        let history = History {
+            age: options.history,
+            bytes: options.history_bytes,
+        };
+        maintenance::start(store.downgrade(), store.inner.stop.clone(), history);
+        let follower = Arc::clone(&store.inner.follower);
+        follower::start(follower, store.downgrade(), store.inner.stop.clone());
+        Ok(store)
+    }
+}
