@@ -139,6 +139,22 @@ mod tests {
     }
 
     #[test]
+    fn a_function_may_have_the_name_of_its_module() {
+        let found = circles_of(&[
+            (
+                "lib.rs",
+                "mod a; mod run; pub use run::run; pub use a::{self, A};",
+            ),
+            ("a.rs", "use crate::run; pub struct A; fn f() { run(); }"),
+            (
+                "run.rs",
+                "use super::run::Run as R; use crate::a::A; pub struct Run(A, R); pub fn run() {}",
+            ),
+        ]);
+        assert_eq!(found.0, [["a", "run"]]);
+    }
+
+    #[test]
     fn a_path_in_a_macro_is_a_use() {
         let found = circles_of(&[
             ("lib.rs", "mod a; mod b;"),

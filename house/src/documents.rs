@@ -167,10 +167,8 @@ impl Known {
     fn has_file(&self, folder: &Path, path: &str) -> bool {
         let path = Path::new(path.trim_end_matches('/'));
         let from_folder = folder.join(path);
-        self.files.iter().any(|file| {
-            let mut ancestors = file.ancestors();
-            file.ends_with(path) || ancestors.any(|a| a.ends_with(path) || a == from_folder)
-        })
+        let is_it = |place: &Path| place.ends_with(path) || place == from_folder;
+        self.files.iter().any(|file| file.ancestors().any(is_it))
     }
 }
 

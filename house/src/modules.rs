@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::{
     Attribute, Item, ItemUse, Macro, Meta, UseTree, Visibility,
     spanned::Spanned,
@@ -54,8 +54,6 @@ pub struct SourceFile {
 /// What a name of a module stands for.
 #[derive(Clone, Debug)]
 pub enum Name {
-    /// A module, by its place in [`Modules::all`].
-    Module(usize),
     /// An import, by the path that it was imported with.
     Import(Vec<String>),
     /// Something that the module defines.
@@ -71,7 +69,10 @@ pub struct Module {
     pub file: usize,
     /// The module that declares it.
     pub parent: Option<usize>,
-    /// What it declares and imports.
+    /// The modules that it declares, by their places in [`Modules::all`]. A function may have the
+    /// name of one.
+    pub children: BTreeMap<String, usize>,
+    /// What else it declares and imports.
     pub names: BTreeMap<String, Name>,
     /// Paths of imports that end in `*`.
     pub globs: Vec<Vec<String>>,
@@ -86,6 +87,14 @@ pub struct Modules {
     pub all: Vec<Module>,
     /// The files that they are in.
     pub files: Vec<SourceFile>,
+}
+
+impl Module {
+    /// Returns whether it declares or imports `name`.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.children.contains_key(name) || self.names.contains_key(name)
+    }
 }
 
 impl Modules {
@@ -180,7 +189,9 @@ impl Modules {
             })?;
             self.add_file(found, &below, path, Some(parent))?
         };
-        self.name(parent, name, Name::Module(child));
+        if let Some(parent) = self.all.get_mut(parent) {
+            parent.children.insert(name, child);
+        }
         Ok(())
     }
 
@@ -190,17 +201,11 @@ impl Modules {
             .map_or_else(PathBuf::new, |f| f.path.clone())
     }
 
-    fn name(&mut self, module: usize, name: String, meaning: Name) {
-        if let Some(module) = self.all.get_mut(module) {
-            module.names.insert(name, meaning);
-        }
-    }
-
     fn add_import(&mut self, this: usize, import: &ItemUse) {
         let Some(module) = self.all.get_mut(this) else {
             return;
         };
-        for (path, name) in flattened(&import.tree) {
+        for (path, name) in imports(&import.tree) {
             match name {
                 None => module.globs.push(path.clone()),
                 Some(name) => {
@@ -215,9 +220,8 @@ impl Modules {
         let Some(module) = self.all.get_mut(this) else {
             return;
         };
-        // A function may have the name of a module; paths go through the module.
         if let Some(name) = name_of(item) {
-            module.names.entry(name).or_insert(Name::Item);
+            module.names.insert(name, Name::Item);
         }
         let mut paths = Paths(Vec::new());
         paths.visit_item(item);
@@ -225,40 +229,47 @@ impl Modules {
     }
 }
 
-/// Returns the paths that a tree of imports stands for, with the name of each in its module; none
-/// for a `*`.
-fn flattened(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
+/// The path of an import, and its name in the module; none for a `*`.
+type Import = (Vec<String>, Option<String>);
+
+/// Returns the imports that a tree stands for.
+fn imports(tree: &UseTree) -> Vec<Import> {
+    let mut found = Vec::new();
+    add_imports(tree, &[], &mut found);
+    found
+}
+
+/// Adds the imports of a tree that stands behind `path`.
+fn add_imports(tree: &UseTree, path: &[String], found: &mut Vec<Import>) {
+    // `a::b::{self}` is `a::b`.
+    let to = |ident: &Ident| {
+        let last = (ident != "self").then(|| ident.to_string());
+        path.iter().cloned().chain(last).collect::<Vec<_>>()
+    };
     match tree {
-        UseTree::Path(path) => {
-            let mut all = flattened(&path.tree);
-            for (segments, _) in &mut all {
-                segments.insert(0, path.ident.to_string());
-            }
-            all
+        UseTree::Path(below) => {
+            let path: Vec<_> = path
+                .iter()
+                .cloned()
+                .chain([below.ident.to_string()])
+                .collect();
+            add_imports(&below.tree, &path, found);
         }
-        UseTree::Name(name) if name.ident == "self" => vec![(Vec::new(), Some("self".to_owned()))],
-        UseTree::Name(name) => vec![(vec![name.ident.to_string()], Some(name.ident.to_string()))],
-        UseTree::Rename(rename) => {
-            let path = if rename.ident == "self" {
-                Vec::new()
-            } else {
-                vec![rename.ident.to_string()]
-            };
-            vec![(path, Some(rename.rename.to_string()))]
-        }
-        UseTree::Glob(_) => vec![(Vec::new(), None)],
-        UseTree::Group(group) => group.items.iter().flat_map(flattened).collect(),
-    }
-    .into_iter()
-    .map(|(path, name)| match name {
-        // `a::b::{self}` names `b`.
-        Some(name) if name == "self" && !path.is_empty() => {
+        UseTree::Name(name) => {
+            let path = to(&name.ident);
             let last = path.last().cloned();
-            (path, last)
+            found.push((path, last));
         }
-        other => (path, other),
-    })
-    .collect()
+        UseTree::Rename(rename) => {
+            found.push((to(&rename.ident), Some(rename.rename.to_string())));
+        }
+        UseTree::Glob(_) => found.push((path.to_vec(), None)),
+        UseTree::Group(group) => {
+            for tree in &group.items {
+                add_imports(tree, path, found);
+            }
+        }
+    }
 }
 
 /// Collects every path of more than one name, those in macros as well.
@@ -312,8 +323,8 @@ impl<'ast> Visit<'ast> for Paths {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_item_use(&mut self, import: &'ast ItemUse) {
-        self.0
-            .extend(flattened(&import.tree).into_iter().map(|(path, _)| path));
+        let imports = imports(&import.tree).into_iter();
+        self.0.extend(imports.map(|(path, _)| path));
     }
 }
 

@@ -35,10 +35,8 @@ fn target(modules: &Modules, at: usize, path: &[String], imports: usize) -> Opti
         "crate" => walk(modules, 0, rest, imports),
         "self" => walk(modules, at, rest, imports),
         "super" => walk(modules, module.parent?, rest, imports),
-        _ => match module.names.get(first) {
-            Some(_) => walk(modules, at, path, imports),
-            None => through_globs(modules, module, at, path, imports),
-        },
+        _ if module.has(first) => walk(modules, at, path, imports),
+        _ => through_globs(modules, module, at, path, imports),
     }
 }
 
@@ -51,8 +49,13 @@ fn walk(modules: &Modules, at: usize, path: &[String], imports: usize) -> Option
     if first == "super" {
         return walk(modules, module.parent?, rest, imports);
     }
+    // A path goes on through the module, whatever else has its name.
+    if let Some(child) = module.children.get(first)
+        && (!rest.is_empty() || !module.names.contains_key(first))
+    {
+        return walk(modules, *child, rest, imports);
+    }
     match module.names.get(first) {
-        Some(Name::Module(child)) => walk(modules, *child, rest, imports),
         Some(Name::Import(import)) => {
             let whole: Vec<String> = import.iter().chain(rest).cloned().collect();
             // An import of its own name would be followed for ever.
@@ -68,12 +71,10 @@ fn walk(modules: &Modules, at: usize, path: &[String], imports: usize) -> Option
 fn imported(modules: &Modules, at: usize, path: &[String], imports: usize) -> Option<usize> {
     let (first, _) = path.split_first()?;
     let relative = matches!(first.as_str(), "crate" | "self" | "super");
-    let child = matches!(modules.all.get(at)?.names.get(first), Some(Name::Module(_)));
-    if relative || child {
-        target(modules, at, path, imports)
-    } else {
-        None
-    }
+    let child = modules.all.get(at)?.children.contains_key(first);
+    (relative || child)
+        .then(|| target(modules, at, path, imports))
+        .flatten()
 }
 
 fn through_globs(
@@ -87,7 +88,7 @@ fn through_globs(
     let imports = imports.checked_sub(1)?;
     module.globs.iter().find_map(|glob| {
         let from = imported(modules, at, glob, imports)?;
-        modules.all.get(from)?.names.get(first)?;
-        walk(modules, from, path, imports)
+        let has = modules.all.get(from)?.has(first);
+        has.then(|| walk(modules, from, path, imports)).flatten()
     })
 }
