@@ -1,7 +1,7 @@
 //! Aggregated API server for policy reports.
 //!
 //! A request goes down this list once and comes back once; nothing lower calls up:
-//! `http` (request info, negotiation, errors) → `auth` → `api` (one file a verb) → `schema` →
+//! `http` (connections, negotiation, limits) → `auth` → `api` (one file a verb) → `schema` →
 //! `registry` → `cache` (serves every read) → `store` (change log and database).
 
 pub mod api;

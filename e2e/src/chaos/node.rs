@@ -28,7 +28,7 @@ use crate::{
 
 /// The server's view of what it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
-/// Longest time of one direction, faults included.
+/// Longest time without progress in one direction, faults included.
 const LIMIT: Duration = Duration::from_mins(6);
 /// Label that tells pods apart.
 const COMPONENT: &str = "app.kubernetes.io/component";

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::reports::ReportKind;
 
-/// A list takes no more than this part of the time between two.
+/// A list takes no more than this part of the time from one to the next.
 const SHARE: u32 = 5;
 
 /// Lists one kind, in one namespace or in all.
@@ -40,7 +40,10 @@ impl Poller {
             let began = Instant::now();
             self.poll().await;
             drop(step);
-            pace.lengthen((began.elapsed() * SHARE).max(period));
+            let rest = began.elapsed() * (SHARE - 1);
+            if rest > period {
+                pace.put_off(rest);
+            }
         }
     }
 

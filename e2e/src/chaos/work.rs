@@ -23,7 +23,7 @@ impl Pace {
     }
 
     /// Puts the next tick off until `period` is over.
-    pub fn lengthen(&mut self, period: Duration) {
+    pub fn put_off(&mut self, period: Duration) {
         self.0.reset_after(period);
     }
 }

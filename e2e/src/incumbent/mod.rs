@@ -14,7 +14,7 @@ pub use crate::cluster::incumbent as parts;
 pub use error::IncumbentError;
 pub use ledger::{Account, Ledger};
 pub use manifests::Manifests;
-pub use objects::{Key, Objects, key, kinds, list};
+pub use objects::{Key, Objects, key, list};
 pub use server::{Incumbent, api_services, leads_to, serving};
 pub use writers::Writers;
 

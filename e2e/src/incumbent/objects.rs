@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::{Map, Value};
 
 use super::IncumbentError;
-use crate::reports::{GROUPS, ReportKind};
+use crate::reports::{ReportKind, kinds};
 
 /// Kind, namespace (empty for those of the cluster) and name.
 pub type Key = (ReportKind, String, String);
@@ -26,7 +26,7 @@ const KEPT: [&str; 8] = [
 /// Members of the metadata that a store gives to an object that is created there anew.
 const GIVEN: [&str; 2] = ["uid", "creationTimestamp"];
 
-/// All objects of [`GROUPS`].
+/// All objects of [`crate::reports::GROUPS`].
 #[derive(Clone, Debug, Default)]
 pub struct Objects(pub BTreeMap<Key, Value>);
 
@@ -63,13 +63,6 @@ impl Objects {
         found.extend(strangers.map(|key| format!("{key:?} is there and should not")));
         found
     }
-}
-
-/// The kinds of [`GROUPS`].
-pub fn kinds() -> impl Iterator<Item = ReportKind> {
-    ReportKind::ALL
-        .into_iter()
-        .filter(|kind| GROUPS.contains(&kind.group()))
 }
 
 /// A list of the whole cluster; `query` begins with `?` where there is one.

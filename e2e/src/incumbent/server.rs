@@ -11,11 +11,11 @@ use kube::{Api, Client, runtime::wait::await_condition};
 use pgtest::{DATABASE, Postgres, PostgresOptions, USER};
 use serde_json::Value;
 
-use super::{
-    IncumbentError, Manifests, NAME,
-    objects::{kinds, list},
+use super::{IncumbentError, Manifests, NAME, objects::list};
+use crate::{
+    cluster::{Backend, Cluster, Process, ProcessSpec, Signal, network::NODE_IP},
+    reports::kinds,
 };
-use crate::cluster::{Backend, Cluster, Process, ProcessSpec, Signal, network::NODE_IP};
 
 const PORT: u16 = 4443;
 /// How often it looks whether the APIServices are still its own.

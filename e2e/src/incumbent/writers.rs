@@ -13,11 +13,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Key, Ledger, Objects,
-    objects::{key, kinds},
-};
-use crate::reports::{Corpus, Owner, ReportKind, rescan};
+use super::{Key, Ledger, Objects, objects::key};
+use crate::reports::{Corpus, Owner, ReportKind, kinds, rescan};
 
 /// Reports of the writers are numbered from here, away from those that were loaded.
 const FIRST_INDEX: usize = 20_000_000;

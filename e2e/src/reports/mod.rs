@@ -22,6 +22,13 @@ pub use kind::ReportKind;
 /// Groups that are taken over.
 pub const GROUPS: [&str; 2] = ["wgpolicyk8s.io", "reports.kyverno.io"];
 
+/// Returns the kinds of [`GROUPS`].
+pub fn kinds() -> impl Iterator<Item = ReportKind> {
+    ReportKind::ALL
+        .into_iter()
+        .filter(|kind| GROUPS.contains(&kind.group()))
+}
+
 /// Why test input could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {

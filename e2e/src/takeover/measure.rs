@@ -8,7 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{GROUPS, TakeoverError};
-use crate::{cluster::Cluster, reports::ReportKind};
+use crate::{
+    cluster::Cluster,
+    reports::{ReportKind, kinds},
+};
 
 /// How often the kube-apiserver counts its objects; a flag of the test cluster.
 pub const COUNT_PERIOD: &str = "--etcd-count-metric-poll-period=5s";
@@ -36,10 +39,7 @@ pub struct Measures {
 pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, TakeoverError> {
     let mut reports = 0;
     let mut list_ms = 0;
-    for kind in ReportKind::ALL
-        .into_iter()
-        .filter(|kind| GROUPS.contains(&kind.group()))
-    {
+    for kind in kinds() {
         let started = Instant::now();
         let request = Request::get(kind.path(None))
             .body(Vec::new())

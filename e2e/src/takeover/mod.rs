@@ -322,7 +322,10 @@ impl Takeover {
             let server = match tokio::time::timeout(left, changes.next()).await {
                 Ok(Some(Ok(server))) => server,
                 // The watcher begins anew by itself.
-                Ok(Some(Err(_))) => continue,
+                Ok(Some(Err(error))) => {
+                    heard.last = format!("cannot follow {NAME}: {error}");
+                    continue;
+                }
                 Ok(None) | Err(_) => return Err(heard.not_reached(what)),
             };
             for line in heard.news(&server) {
@@ -393,9 +396,9 @@ pub async fn run(
 
 /// How many times its limit something may take that goes on.
 const LIMITS: u32 = 5;
-/// Longest time from `kubectl apply` to `Ready`.
+/// Longest time without progress on the way from `kubectl apply` to `Ready`.
 const READY_LIMIT: Duration = Duration::from_mins(10);
-/// Longest time for pruning.
+/// Longest time without progress while pruning.
 const PRUNE_LIMIT: Duration = Duration::from_mins(10);
 
 /// Whether `Ready` is true for the specification as it is now.

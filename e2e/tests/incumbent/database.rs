@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::{
     cluster::Signal,
-    incumbent::{Key, NAME, Objects, api_services, key, kinds, leads_to, list},
-    reports::ReportKind,
+    incumbent::{Key, NAME, Objects, api_services, key, leads_to, list},
+    reports::{ReportKind, kinds},
     takeover::GROUPS,
 };
 use http::{Method, Request, header};

@@ -14,11 +14,9 @@ mod database;
 use std::{collections::BTreeSet, time::Duration};
 
 use e2e::{
-    incumbent::{
-        self, Account, Incumbent, NAME, Objects, Writers, api_services, kinds, leads_to, list,
-    },
+    incumbent::{self, Account, Incumbent, NAME, Objects, Writers, api_services, leads_to, list},
     processes::{Ended, Processes, ProcessesOptions},
-    reports::{Owner, ReportKind},
+    reports::{Owner, ReportKind, kinds},
     takeover::{GROUPS, load},
     witness::strict_client,
 };
