@@ -1,5 +1,5 @@
-//! Connections of a real kube-apiserver get old and are left, again and again, and neither writers
-//! nor watchers notice.
+//! Connections of a real kube-apiserver get old and are left, again and again, as other servers come
+//! to the database, and neither writers nor watchers notice.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use api_support::*;
 use e2e::cluster::network;
-use e2e::serving::PORT;
+use e2e::serving::{PORT, Storage};
 use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -26,6 +26,7 @@ const WRITERS: usize = 8;
 async fn old_connections_are_left_without_a_failed_request() {
     let mut setup = Setup::start().await;
     setup.options.args = vec!["--connection-max-age=500ms".to_owned()];
+    setup.options.storage = Storage::Postgres;
     setup.switch().await;
     let metrics = direct(&setup).await;
     let list = setup.get(ALL_REPORTS).await.expect(200).json();
@@ -34,8 +35,12 @@ async fn old_connections_are_left_without_a_failed_request() {
     let (code, mut watch) = setup.watch(&uri, "application/json").await;
     assert_eq!(code, 200);
     let before = aged(&metrics).await;
+    let newcomers = tokio::spawn(newcomers(
+        setup.postgres().unwrap().superuser().await.unwrap(),
+    ));
     let writes = join_all((0..WRITERS).map(|writer| write(&setup, writer, &metrics, before)));
     let written: usize = writes.await.into_iter().sum();
+    newcomers.abort();
     // The watch was opened on a connection that was left long ago; it has every event.
     let mut events = 0;
     while events < written {
@@ -45,6 +50,15 @@ async fn old_connections_are_left_without_a_failed_request() {
     }
     println!("{written} writes, {events} events");
     assert!(aged(&metrics).await - before >= AGED);
+}
+
+/// Says what servers say when they come to the database.
+async fn newcomers(database: tokio_postgres::Client) {
+    for name in 0.. {
+        let text = format!("NOTIFY reports_server_1, '{name:x} present'");
+        database.batch_execute(&text).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Creates, changes, reads and deletes until enough connections have got old; gives the number of

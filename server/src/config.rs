@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::cluster::ConfigMapRef;
-use crate::http::{ConnectionAge, LimitConfig};
+use crate::http::LimitConfig;
 use crate::store::{Database, MoveOptions, PostgresOptions};
 use crate::tls::CertificateFiles;
 
@@ -104,9 +104,10 @@ pub struct Config {
     /// Longest wait for requests being answered when the service ends.
     #[arg(long, env = "REPORTS_SERVER_DRAIN_TIMEOUT", default_value = "15s", value_parser = duration)]
     pub drain_timeout: Duration,
-    /// Age at which a connection's client is told to open another one, a fifth more or less, so
-    /// that clients spread over the replicas again; what runs on the old one goes on. Without a
-    /// pause in its requests, at twice that age. 0s: never.
+    /// Time after another server has come to the same database at which the clients of earlier
+    /// connections are told to open others, a fifth more or less, so that they spread over the
+    /// servers again; what runs on the old ones goes on. Where the requests make no pause, twice
+    /// that time. 0s: never.
     #[arg(long, env = "REPORTS_SERVER_CONNECTION_MAX_AGE", default_value = "5m", value_parser = duration)]
     pub connection_max_age: Duration,
     /// How long changes are kept, and so how far back a watch can resume.
@@ -132,12 +133,6 @@ impl Config {
             cert: self.tls_cert_file.clone(),
             key: self.tls_private_key_file.clone(),
         }
-    }
-
-    /// How old connections get.
-    #[must_use]
-    pub fn connection_age(&self) -> ConnectionAge {
-        ConnectionAge::new(self.connection_max_age)
     }
 
     /// Where the objects are kept.

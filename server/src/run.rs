@@ -20,7 +20,7 @@ use crate::cluster::{
 use crate::config::Config;
 use crate::definition::ResourceDefinition;
 use crate::holds;
-use crate::http::{Check, Health, Limits, Pipeline, Server};
+use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreOptions};
@@ -162,7 +162,7 @@ async fn serve(
     background.spawn(holds::end_orphaned(store.clone(), holds::LIMIT));
     let health = health(shutdown, &cluster, certificates);
     let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
-    let age = config.connection_age();
+    let age = ConnectionAge::new(config.connection_max_age, store.arrivals());
     let server = Server::bind(config.bind_address, tls, pipeline, age).await?;
     tracing::info!(address = %config.bind_address, version = crate::VERSION, "serving");
     let ended = async {

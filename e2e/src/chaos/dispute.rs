@@ -60,16 +60,14 @@ impl Dispute {
     /// Returns whether the rule of the merge explains a suspect.
     #[must_use]
     pub fn explains(&self, suspect: &Suspect, touched: &HashSet<Key>) -> bool {
-        if self.dropped.contains(&suspect.key) {
-            return true;
-        }
-        match suspect.flaw {
-            Flaw::StaleRead => self.windows.iter().any(|window| window.holds(suspect.at)),
-            Flaw::Missed | Flaw::Duplicated | Flaw::OutOfOrder | Flaw::Phantom => {
-                touched.contains(&suspect.key)
+        let of = |keys: &HashSet<Key>| suspect.key.as_ref().is_some_and(|key| keys.contains(key));
+        let then = self.windows.iter().any(|window| window.holds(suspect.at));
+        of(&self.dropped)
+            || match suspect.flaw {
+                Flaw::StaleRead | Flaw::RetryWatcherDead | Flaw::ExpiredWithBookmarks => then,
+                Flaw::Missed | Flaw::Duplicated | Flaw::OutOfOrder | Flaw::Phantom => of(touched),
+                _ => false,
             }
-            _ => false,
-        }
     }
 }
 
@@ -105,7 +103,7 @@ mod tests {
         let touched = dispute.touched(&ledger);
         let suspect = |flaw, name: &str, at| Suspect {
             flaw,
-            key: key(name),
+            key: Some(key(name)),
             at,
             text: String::new(),
         };
@@ -118,6 +116,8 @@ mod tests {
             (Flaw::Missed, "other", later, false),
             (Flaw::StaleRead, "other", from, true),
             (Flaw::StaleRead, "other", later, false),
+            (Flaw::RetryWatcherDead, "none", from, true),
+            (Flaw::RetryWatcherDead, "none", later, false),
         ] {
             let found = dispute.explains(&suspect(flaw, name, at), &touched);
             assert_eq!(found, explained, "{flaw:?} of {name}");

@@ -350,7 +350,8 @@ impl Observer {
             } else {
                 Flaw::ExpiredWithBookmarks
             };
-            self.flaw(flaw, || why.to_owned());
+            let name = &self.nature.name;
+            self.tally.suspect(flaw, None, || format!("{name}: {why}"));
         }
     }
 

@@ -59,7 +59,7 @@ impl Poller {
         tally.note(Note::Reads);
         let version = object::version(&list);
         if version < version_floor {
-            tally.flaw(Flaw::StaleRead, || {
+            tally.suspect(Flaw::StaleRead, None, || {
                 format!("GET {uri}: version {version} after {version_floor}")
             });
         }

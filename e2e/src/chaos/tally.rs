@@ -87,8 +87,8 @@ pub enum Note {
 pub struct Suspect {
     /// Which.
     pub flaw: Flaw,
-    /// Of which object.
-    pub key: Key,
+    /// Of which object; none for what a whole list or watch shows.
+    pub key: Option<Key>,
     /// When it was noticed.
     pub at: tokio::time::Instant,
     /// In words.
@@ -201,11 +201,16 @@ impl Tally {
 
     /// Something about an object is wrong, or will be explained at the end of the round.
     pub fn flaw_of(&self, flaw: Flaw, key: &Key, text: impl FnOnce() -> String) {
+        self.suspect(flaw, Some(key), text);
+    }
+
+    /// Something is wrong, or will be explained at the end of the round.
+    pub fn suspect(&self, flaw: Flaw, key: Option<&Key>, text: impl FnOnce() -> String) {
         let mut inner = self.inner();
         if inner.moment.disputed {
             inner.suspects.push(Suspect {
                 flaw,
-                key: key.clone(),
+                key: key.cloned(),
                 at: tokio::time::Instant::now(),
                 text: text(),
             });

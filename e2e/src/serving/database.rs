@@ -21,7 +21,7 @@ pub(super) struct Database {
     params: PathBuf,
     // Held for as long as the servers run.
     _proxy: Proxy,
-    _postgres: Postgres,
+    postgres: Postgres,
 }
 
 impl Database {
@@ -43,8 +43,13 @@ impl Database {
         Ok(Self {
             params,
             _proxy: proxy,
-            _postgres: postgres,
+            postgres,
         })
+    }
+
+    /// The server itself.
+    pub(super) fn postgres(&self) -> &Postgres {
+        &self.postgres
     }
 
     /// The folder with the parameters of the connection.

@@ -15,6 +15,7 @@ use std::{
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
+use pgtest::Postgres;
 use tempfile::TempDir;
 
 pub use error::ServingError;
@@ -188,6 +189,12 @@ impl Serving {
     #[must_use]
     pub fn servers(&self) -> &[Process] {
         &self.servers
+    }
+
+    /// The PostgreSQL of the servers, where they have one.
+    #[must_use]
+    pub fn postgres(&self) -> Option<&Postgres> {
+        self.database.as_ref().map(Database::postgres)
     }
 
     /// The groups of the CRDs, each once.

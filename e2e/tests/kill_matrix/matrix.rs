@@ -194,7 +194,8 @@ impl Matrix {
     async fn strike(&self, point: Point) {
         match point {
             Point::Operator(_) => return,
-            Point::ServersInMirror => self.phase(|p| p == MigrationPhase::Mirroring).await,
+            // Few reports are mirrored in a moment; the mirrors go on while they are verified.
+            Point::ServersInMirror => self.phase(mirrors).await,
             Point::ServersInWriteback => self.phase(|p| p == MigrationPhase::RollingBack).await,
             Point::ServersInHold(_) => {
                 tokio::time::timeout(LIMIT, self.held()).await.unwrap();
@@ -247,6 +248,10 @@ impl Matrix {
         outcome.count(&tally);
         outcome
     }
+}
+
+fn mirrors(phase: MigrationPhase) -> bool {
+    matches!(phase, MigrationPhase::Mirroring | MigrationPhase::Verifying)
 }
 
 /// Key of the operator's notes that tells of a point that has fired.

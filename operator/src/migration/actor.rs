@@ -14,6 +14,7 @@ use tokio::{
 use super::{
     act,
     action::{Action, Decision},
+    acts,
     cx::Cx,
     deps::Deps,
     door_io, due, endpoints,
@@ -236,7 +237,9 @@ async fn failed(
     }
     if action == Action::ImportDatabase {
         // A group that is served may wait for the database for long.
-        if let Err(error) = keep_up(cx, o).await {
+        if o.all_ours()
+            && let Err(error) = keep_up(cx, o).await
+        {
             tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
         }
     }
@@ -350,19 +353,9 @@ fn original(version: &Version) -> Option<Map<String, Value>> {
     Some(known.collect())
 }
 
-/// Keeps the counter of a served group near etcd's revision, and tells everybody who watches: so
-/// clients of a quiet group hold versions that the CRD would know as well.
+/// Keeps the counter of a group near etcd's revision while nothing else is done.
 async fn keep_up(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    let Some(resource) = o.resources.first().filter(|_| o.all_ours()) else {
-        return Ok(());
-    };
-    let revision = revisions::known_to(&cx.wire).await?;
-    let known = resource.stored.status.resource_version.parse::<u64>();
-    if known.is_ok_and(|known| known < revision) {
-        let name = resource.name();
-        cx.control.raise_floor(name, revision, IDLE).await?;
-    }
-    Ok(())
+    acts::keep_up(cx, o, revisions::known_to(&cx.wire).await?).await
 }
 
 async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {

@@ -301,6 +301,23 @@ async fn release_one(cx: &Cx, path: &str) -> Result<(), WireError> {
     }
 }
 
+/// Raises the counter of a group that the server serves to `revision` of etcd at least, and tells
+/// everybody who watches: so clients hold versions that the CRD would know as well.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn keep_up(cx: &Cx, o: &Observed, revision: u64) -> Result<(), WireError> {
+    let Some(resource) = o.resources.first().filter(|_| o.all_ours()) else {
+        return Ok(());
+    };
+    let known = resource.stored.status.resource_version.parse::<u64>();
+    if known.is_ok_and(|known| known < revision) {
+        let name = resource.name();
+        cx.control.raise_floor(name, revision, PATIENCE).await?;
+    }
+    Ok(())
+}
+
 /// DELETE with options.
 ///
 /// # Errors

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    acts::patch_json,
+    acts::{self, patch_json},
     admission,
     control::retry,
     cx::Cx,
     door::{self, VERSION},
-    endpoints::Endpoint,
+    endpoints::{Endpoint, Endpoints},
     observed::Observed,
+    revisions,
     wire::{WireError, collection, query},
 };
 use crds::names::FIELD_MANAGER;
@@ -171,6 +172,22 @@ pub async fn ensure_open(cx: &Cx, o: &Observed, token: &str) -> Result<(), WireE
         .boxed()
     });
     try_join_all(each).await.map(drop)
+}
+
+/// Opens the doors while the server serves the group, guarded, and waits until they answer at
+/// `endpoints`. Then the counter is above where the CRDs' caches begin: a client that meets the CRD,
+/// because somebody deletes an APIService, finds its version there.
+///
+/// # Errors
+/// As [`await_open`].
+pub async fn open_beside(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), WireError> {
+    if !o.door_open() {
+        guard(cx).await?;
+    }
+    let switched_at = o.notes.switched_at.map(|time| time.to_string());
+    ensure_open(cx, o, &switched_at.unwrap_or_default()).await?;
+    await_answers(cx, o, &endpoints.all, FROM_CACHE, None).await?;
+    acts::keep_up(cx, o, revisions::newest(endpoints).await?).await
 }
 
 /// Closes the doors, then takes the guard away.

@@ -72,16 +72,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
         cx.journal.note(|report| report.prune_begins(copies));
         journal::save(cx).await;
         let endpoints = endpoints::discover(&cx.deps.config).await?;
-        if !o.door_open() {
-            door_io::guard(cx).await?;
-        }
-        let token = o
-            .notes
-            .switched_at
-            .map(|t| t.to_string())
-            .unwrap_or_default();
-        door_io::ensure_open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &endpoints.all).await?;
+        door_io::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let mut progress = Progress {
             remaining: copies,

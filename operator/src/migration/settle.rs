@@ -129,16 +129,7 @@ pub async fn run(cx: &Cx, o: &Observed, told: &mut Told) -> Result<(), SettleErr
     told.begin(o.notes.switched_at);
     if o.has_crds() {
         let endpoints = endpoints::discover(&cx.deps.config).await?;
-        if !o.door_open() {
-            door_io::guard(cx).await?;
-        }
-        let token = o
-            .notes
-            .switched_at
-            .map(|t| t.to_string())
-            .unwrap_or_default();
-        door_io::ensure_open(cx, o, &token).await?;
-        door_io::await_open(cx, o, &endpoints.all).await?;
+        door_io::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let (begun, clock) = (Timestamp::now(), Instant::now());
         for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {

@@ -1,15 +1,18 @@
 //! The age of connections.
 //!
 //! A kube-apiserver sends everything over one HTTP/2 connection and keeps it for as long as it
-//! lasts. With several replicas one would have all the work, and one that is started later none.
-//! So a connection that has got old is left by its client: requests and watches on it go on until
-//! they end, new ones go to a new connection, and that to whichever replica the Service picks.
+//! lasts, so a server that is started beside others would have nothing to do. Some time after it has
+//! come, connections that are older are left by their clients: requests and watches on them go on
+//! until they end, new ones go to a new connection, and that to whichever replica the Service picks.
+//! Otherwise connections are kept, as each that is left can cost a request (golang/go#62450).
 
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::header::CONNECTION;
 use http::{HeaderMap, HeaderValue, Version};
+use tokio::sync::watch;
 
 use super::traffic::Traffic;
 
@@ -18,32 +21,41 @@ use super::traffic::Traffic;
 const JITTER: f64 = 0.2;
 
 /// How old connections get.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionAge(Option<Duration>);
+#[derive(Clone, Debug)]
+pub struct ConnectionAge {
+    /// Their age after another server has come.
+    max: Duration,
+    /// How many have come; none where none can.
+    arrivals: Option<watch::Receiver<u64>>,
+}
 
 impl ConnectionAge {
-    /// About `max`, a fifth more or less; zero is for ever.
+    /// Returns an age of about `max` after a change of `arrivals`, a fifth more or less; without
+    /// them, or with a `max` of zero, connections are kept for ever.
     #[must_use]
-    pub fn new(max: Duration) -> Self {
-        Self((!max.is_zero()).then_some(max))
+    pub fn new(max: Duration, arrivals: Option<watch::Receiver<u64>>) -> Self {
+        let arrivals = arrivals.filter(|_| !max.is_zero());
+        Self { max, arrivals }
     }
 
     /// Waits until a connection opened now is old, and then for a pause in its traffic, until it is
     /// twice as old at the latest.
-    pub(super) async fn reached(self, traffic: &Traffic) {
-        match self.draw(rand::random()) {
-            Some(age) => {
-                tokio::time::sleep(age).await;
-                traffic.pause(age).await;
-            }
-            None => std::future::pending().await,
+    pub(super) async fn reached(&self, traffic: &Traffic) {
+        let Some(mut arrivals) = self.arrivals.clone() else {
+            return pending().await;
+        };
+        arrivals.mark_unchanged();
+        if arrivals.changed().await.is_err() {
+            return pending().await;
         }
+        let age = self.draw(rand::random());
+        tokio::time::sleep(age).await;
+        traffic.pause(age).await;
     }
 
     /// The age of one connection; `random` is in [0, 1).
-    fn draw(self, random: f64) -> Option<Duration> {
-        self.0
-            .map(|max| max.mul_f64(1.0 - JITTER + 2.0 * JITTER * random))
+    fn draw(&self, random: f64) -> Duration {
+        self.max.mul_f64(1.0 - JITTER + 2.0 * JITTER * random)
     }
 }
 
@@ -69,15 +81,43 @@ impl Old {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use tokio::time::{Instant, timeout};
+
     use super::*;
+
+    const MAX: Duration = Duration::from_secs(100);
 
     #[test]
     fn ages_lie_around_the_given_one() {
-        let age = ConnectionAge::new(Duration::from_secs(100));
-        assert_eq!(age.draw(0.0), Some(Duration::from_secs(80)));
-        assert_eq!(age.draw(0.5), Some(Duration::from_secs(100)));
-        assert!(age.draw(0.999).unwrap() < Duration::from_mins(2));
-        assert_eq!(ConnectionAge::new(Duration::ZERO).draw(0.5), None);
+        let age = ConnectionAge::new(MAX, None);
+        assert_eq!(age.draw(0.0), Duration::from_secs(80));
+        assert_eq!(age.draw(0.5), Duration::from_secs(100));
+        assert!(age.draw(0.999) < Duration::from_mins(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_gets_old_when_another_server_has_come_since() {
+        let arrivals = watch::Sender::new(0);
+        arrivals.send_modify(|arrivals| *arrivals += 1);
+        let traffic = Traffic::default();
+        let day = Duration::from_hours(24);
+        for kept in [
+            ConnectionAge::new(MAX, None),
+            ConnectionAge::new(Duration::ZERO, Some(arrivals.subscribe())),
+            ConnectionAge::new(MAX, Some(arrivals.subscribe())),
+        ] {
+            let reached = kept.reached(&traffic);
+            assert!(timeout(day, reached).await.is_err(), "{kept:?}");
+        }
+        let age = ConnectionAge::new(MAX, Some(arrivals.subscribe()));
+        let mut reached = pin!(age.reached(&traffic));
+        assert!(timeout(day, reached.as_mut()).await.is_err());
+        arrivals.send_modify(|arrivals| *arrivals += 1);
+        let began = Instant::now();
+        reached.await;
+        assert!(began.elapsed() >= Duration::from_secs(80));
     }
 
     #[test]

@@ -183,6 +183,11 @@ pub(crate) trait Engine: Log {
         false
     }
 
+    /// How many other servers have come so far, or may have; `None` where none can.
+    fn arrivals(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
     /// What the database can do; `None` where it is part of this process.
     fn info(&self) -> Option<DatabaseInfo> {
         None

@@ -263,6 +263,13 @@ impl Store {
     }
 
     /// The database, for what is read from it directly.
+    /// Returns how many other servers have come to the database so far, or may have; `None` where
+    /// none can.
+    #[must_use]
+    pub fn arrivals(&self) -> Option<watch::Receiver<u64>> {
+        self.engine().arrivals()
+    }
+
     pub(super) fn engine(&self) -> &dyn Engine {
         &*self.inner.engine
     }

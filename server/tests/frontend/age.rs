@@ -8,15 +8,24 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::support::client::{as_user, connect_tls, request};
 use crate::support::pki::SERVER_NAME;
 use crate::support::{Options, TestServer, start};
 
+/// A server beside which others come all the time.
 async fn aging(millis: u64) -> TestServer {
+    let (arrivals, arrived) = watch::channel(0);
+    tokio::spawn(async move {
+        while arrivals.send(0).is_ok() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
     start(Options {
         connection_age: Duration::from_millis(millis),
+        arrivals: Some(arrived),
         ..Options::default()
     })
     .await

@@ -184,14 +184,9 @@ fn args(spec: &Validated) -> Vec<String> {
     ];
     args.extend(database_args(spec));
     args.push(format!("--log-level={}", spec.pod.log_level.as_flag()));
-    let embedded = matches!(spec.home(), Home::Pod(_));
-    if embedded {
+    if matches!(spec.home(), Home::Pod(_)) {
         // The delay lets clients move to another replica; with one, it would only prolong the gap.
         args.push("--shutdown-delay=0s".to_owned());
-    }
-    if embedded || spec.scale.replicas.most() == 1 {
-        // There is nobody to share the connections with, and each that ends can cost a request.
-        args.push("--connection-max-age=0s".to_owned());
     }
     args.extend([
         format!("--tls-cert-file={CERT_DIR}/tls.crt"),

@@ -222,22 +222,6 @@ fn children_on_a_database_that_servers_share() {
     insta::assert_snapshot!(yaml(&objects));
 }
 
-/// A connection is given up so that another replica gets its share; Go's client can lose a write by it.
-#[test]
-fn connections_are_kept_where_there_is_one_pod() {
-    let keeps = |replicas| {
-        let pod = pod(build(
-            &on_postgres(json!({}), replicas),
-            &material(),
-            &operator(),
-        ));
-        let args = pod.containers[0].args.clone().unwrap_or_default();
-        args.contains(&"--connection-max-age=0s".to_owned())
-    };
-    assert!(keeps(1));
-    assert!(!keeps(2));
-}
-
 #[test]
 fn an_autoscaler_owns_the_number_of_pods() {
     let mut spec = on_postgres(json!({}), 2);

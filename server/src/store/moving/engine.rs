@@ -202,6 +202,13 @@ impl Engine for Movable {
         }
     }
 
+    fn arrivals(&self) -> Option<watch::Receiver<u64>> {
+        match &**self.present.load() {
+            Present::Sqlite(_) => None,
+            Present::Postgres(moved) => moved.engine.arrivals(),
+        }
+    }
+
     fn info(&self) -> Option<DatabaseInfo> {
         match &**self.present.load() {
             Present::Sqlite(engine) => engine.info(),

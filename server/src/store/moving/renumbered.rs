@@ -146,6 +146,10 @@ impl Engine for Renumbered {
         self.engine.is_listening()
     }
 
+    fn arrivals(&self) -> Option<watch::Receiver<u64>> {
+        self.engine.arrivals()
+    }
+
     fn info(&self) -> Option<DatabaseInfo> {
         self.engine.info()
     }

@@ -11,6 +11,7 @@
 mod message;
 
 use std::{
+    collections::HashMap,
     future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
@@ -62,8 +63,10 @@ pub(super) struct Bell {
     heard: watch::Sender<u64>,
     /// Our own messages that came back.
     echoes: watch::Sender<u64>,
-    /// When another server was last heard.
-    company: Mutex<Option<Instant>>,
+    /// When each of the other servers was last heard.
+    company: Mutex<HashMap<u64, Instant>>,
+    /// How many others have come, or may have without being heard.
+    arrivals: watch::Sender<u64>,
     listening: AtomicBool,
 }
 
@@ -96,6 +99,7 @@ impl Bell {
             heard: watch::Sender::new(0),
             echoes: watch::Sender::new(0),
             company: Mutex::default(),
+            arrivals: watch::Sender::new(0),
             listening: AtomicBool::new(false),
         });
         let tasks = [
@@ -117,14 +121,19 @@ impl Bell {
         self.heard.subscribe()
     }
 
+    /// How many others have come, or may have.
+    pub fn arrivals(&self) -> watch::Receiver<u64> {
+        self.arrivals.subscribe()
+    }
+
     /// Whether messages come through.
     pub fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
     }
 
     fn has_company(&self) -> bool {
-        let last = *self.company.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| last.elapsed() < SILENCE)
+        let company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
+        company.values().any(|last| last.elapsed() < SILENCE)
     }
 
     /// Sends what is newest, as soon as the message before is sent.
@@ -182,6 +191,8 @@ impl Bell {
                     tracing::info!(
                         "notifications do not come through; following other servers by polling"
                     );
+                    // Whoever comes meanwhile is not heard.
+                    self.arrivals.send_modify(|arrivals| *arrivals += 1);
                     PROBE_AGAIN
                 }
                 Err(error) => {
@@ -223,13 +234,21 @@ impl Bell {
             self.echoes.send_modify(|echoes| *echoes += 1);
             return;
         }
-        *self.company.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.meet(message.from);
         match message.news {
             News::Commit(seq) => {
                 self.heard.send_replace(seq);
             }
             News::Question => self.asked.notify_one(),
             News::Present => {}
+        }
+    }
+
+    fn meet(&self, other: u64) {
+        let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
+        company.retain(|_, last| last.elapsed() < SILENCE);
+        if company.insert(other, Instant::now()).is_none() {
+            self.arrivals.send_modify(|arrivals| *arrivals += 1);
         }
     }
 

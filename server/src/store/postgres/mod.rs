@@ -96,6 +96,10 @@ impl Engine for Postgres {
         self.bell.is_listening()
     }
 
+    fn arrivals(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.bell.arrivals())
+    }
+
     fn info(&self) -> Option<DatabaseInfo> {
         let mut info = self.info.get()?.clone();
         info.notifications = self.bell.is_listening();

@@ -147,6 +147,10 @@ impl Engine for Faulty {
         self.inner.is_listening()
     }
 
+    fn arrivals(&self) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.inner.arrivals()
+    }
+
     fn is_unprepared(&self) -> bool {
         self.inner.is_unprepared()
     }

@@ -27,7 +27,7 @@ use reports_server::http::{
 use reports_server::telemetry::Metrics;
 use reports_server::tls::{Certificates, server_config};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +80,7 @@ pub struct Options {
     pub kube: KubeApi,
     pub front_proxy: bool,
     pub connection_age: Duration,
+    pub arrivals: Option<watch::Receiver<u64>>,
 }
 
 impl Default for Options {
@@ -89,6 +90,7 @@ impl Default for Options {
             kube: KubeApi::allowing(),
             front_proxy: true,
             connection_age: Duration::ZERO,
+            arrivals: None,
         }
     }
 }
@@ -148,7 +150,7 @@ pub async fn start(options: Options) -> TestServer {
     };
     let tls = server_config(certificates.clone()).unwrap();
     let loopback = "127.0.0.1:0".parse().unwrap();
-    let age = ConnectionAge::new(options.connection_age);
+    let age = ConnectionAge::new(options.connection_age, options.arrivals);
     let server = Server::bind(loopback, tls, Arc::new(pipeline), age)
         .await
         .unwrap();

@@ -102,6 +102,27 @@ async fn a_server_is_told_of_the_commits_of_others() {
     pair.second.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_counts_those_that_come() {
+    let pair = Pair::new().await;
+    let client = pair.postgres.superuser().await.unwrap();
+    let mut arrivals = pair.first.store.arrivals().unwrap();
+    timeout(PATIENCE, arrivals.wait_for(|count| *count == 1))
+        .await
+        .unwrap()
+        .unwrap();
+    for (name, count) in [("abc", 2), ("abc", 2), ("abd", 3)] {
+        let present = format!("NOTIFY reports_server_1, '{name} present'");
+        client.batch_execute(&present).await.unwrap();
+        let commit = format!("NOTIFY reports_server_1, '{name} 1'");
+        client.batch_execute(&commit).await.unwrap();
+        let counted = arrivals.wait_for(|found| *found >= count);
+        assert_eq!(*timeout(PATIENCE, counted).await.unwrap().unwrap(), count);
+    }
+    pair.first.close().await;
+    pair.second.close().await;
+}
+
 /// Commits that are not there are looked for once, and those that are there are seen all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn false_hints_are_looked_after_once() {
