@@ -8,7 +8,7 @@ use reports_server_operator::{
     controller::{self, ServiceAccountRef},
     events::Publisher,
     metrics::Metrics,
-    migration::{Deps, Stillness, Supervisor},
+    migration::{Deps, HoldLock, Supervisor},
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +40,7 @@ impl Operator {
             config: cluster.config(0).await?,
             reporter,
             metrics: metrics.migration.clone(),
-            stillness: Stillness::default(),
+            hold_lock: HoldLock::default(),
             namespace: "default".to_owned(),
             resolve: resolve.clone(),
         });

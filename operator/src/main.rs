@@ -16,7 +16,7 @@ use reports_server_operator::{
     http,
     leader::{self, Candidate},
     metrics::Metrics,
-    migration::{Deps, Stillness, Supervisor},
+    migration::{Deps, HoldLock, Supervisor},
     names,
 };
 use tokio::{
@@ -143,7 +143,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
         config,
         options,
         metrics,
-        stillness: Stillness::default(),
+        hold_lock: HoldLock::default(),
         stop,
     }
     .lead()
@@ -159,7 +159,7 @@ struct Operator {
     config: Config,
     options: Options,
     metrics: Metrics,
-    stillness: Stillness,
+    hold_lock: HoldLock,
     stop: CancellationToken,
 }
 
@@ -171,7 +171,7 @@ impl Operator {
         let identity = self.options.identity.clone();
         let identity = identity.unwrap_or_else(|| std::process::id().to_string());
         let mut election = leader::Config::new(&self.options.namespace, names::OPERATOR, &identity);
-        election.holding = Some(self.stillness.watch());
+        election.holding = Some(self.hold_lock.watch());
         let Candidate {
             mut leading,
             mut task,
@@ -222,7 +222,7 @@ impl Operator {
             config: self.config,
             reporter,
             metrics: self.metrics.migration.clone(),
-            stillness: self.stillness,
+            hold_lock: self.hold_lock,
             namespace: self.options.namespace.clone(),
             resolve: resolve.clone(),
         });

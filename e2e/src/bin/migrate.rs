@@ -29,8 +29,8 @@ use prometheus_client::registry::Registry;
 use reports_server_operator::{
     apiservice::ServiceRef,
     migration::{
-        ApiOwner, Deps, GroupStatus, GroupTarget, Metrics, Owner, Phase, Predecessor,
-        PredecessorDatabase, Settings, SourcePolicy, Stillness, Supervisor, Verification, Workload,
+        ApiOwner, Deps, GroupStatus, GroupTarget, HoldLock, Metrics, Owner, Phase, Predecessor,
+        PredecessorDatabase, Settings, SourcePolicy, Supervisor, Verification, Workload,
     },
 };
 
@@ -138,7 +138,7 @@ async fn main() -> anyhow::Result<()> {
         client,
         config,
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
-        stillness: Stillness::default(),
+        hold_lock: HoldLock::default(),
         namespace: "default".to_owned(),
         resolve: BTreeMap::new(),
     });

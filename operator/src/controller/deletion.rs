@@ -10,7 +10,7 @@ use super::{
     Context, Error, apply, build, cleanup,
     context::{is_control_available, owner, registered, report},
     dereference, finalizer, forward,
-    moving::{self, Attended},
+    moving::{self, Reconciled},
     postgres,
     status::State,
     targets, upgrade,
@@ -119,7 +119,7 @@ async fn keep(
     spec: Validated,
     ctx: &Context,
 ) -> Result<Result<Kept, Refusal>, Error> {
-    let mut spec = match forward::meet(&spec.staying(), &ctx.client).await? {
+    let mut spec = match forward::with_database(&spec.staying(), &ctx.client).await? {
         Ok(spec) => spec,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -127,7 +127,8 @@ async fn keep(
     let material = dereference::material(&ctx.client, &spec).await?;
     postgres::reach(&ctx.client, object, &mut spec).await?;
     // A server that has the reports in its pod still keeps them there.
-    if let Attended::Refused(refusal) = moving::attend(&ctx.client, object, &mut spec, None).await?
+    if let Reconciled::Refused(refusal) =
+        moving::reconcile(&ctx.client, object, &mut spec, None).await?
     {
         return Ok(Err(refusal));
     }

@@ -13,7 +13,7 @@ use super::{
     build::{self, Children, Kept},
     context::{RESYNC, owner, registered, report},
     dereference, finalizer,
-    moving::{self, Attended},
+    moving::{self, Reconciled},
     postgres,
     status::State,
     targets::{self, Serving},
@@ -56,7 +56,7 @@ pub async fn carry_out(
         }
         read => read?,
     };
-    let spec = match meet(spec, &ctx.client).await? {
+    let spec = match with_database(spec, &ctx.client).await? {
         Ok(spec) => spec,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
@@ -66,11 +66,11 @@ pub async fn carry_out(
     upgrade::retire(&ctx.client, spec).await?;
     ctx.watches.ensure(&spec.names, &spec.namespace);
     let mut spec = spec.clone();
-    let database = postgres::attend(object, &mut spec, ctx).await?;
-    let attended = moving::attend(&ctx.client, object, &mut spec, database.as_ref()).await?;
-    let busy = match attended {
-        Attended::GoOn { busy } => busy,
-        Attended::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
+    let database = postgres::reconcile(object, &mut spec, ctx).await?;
+    let moved = moving::reconcile(&ctx.client, object, &mut spec, database.as_ref()).await?;
+    let busy = match moved {
+        Reconciled::GoOn { busy } => busy,
+        Reconciled::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
     };
     let spec = &spec;
     // build (no client required)
@@ -151,17 +151,20 @@ async fn try_apply(
 }
 
 /// What is wanted, with what the namespace holds of a managed database.
-pub async fn meet(spec: &Validated, client: &Client) -> Result<Result<Validated, Refusal>, Error> {
+pub async fn with_database(
+    spec: &Validated,
+    client: &Client,
+) -> Result<Result<Validated, Refusal>, Error> {
     if !spec.is_managed() {
         return Ok(Ok(spec.clone()));
     }
     let known = dereference::known(client, spec).await?;
-    let met = spec.clone().meet(known);
+    let met = spec.clone().reconciled_with(known);
     if let Ok(copied) = &met
         && upgrade::commit(client, copied).await?
     {
         let known = dereference::known(client, spec).await?;
-        return Ok(spec.clone().meet(known));
+        return Ok(spec.clone().reconciled_with(known));
     }
     Ok(met)
 }

@@ -36,7 +36,7 @@ pub const RESYNC: Duration = Duration::from_secs(2);
 
 /// What was found.
 #[derive(Debug)]
-pub enum Attended {
+pub enum Reconciled {
     /// Go on, and look again soon where something is under way.
     GoOn {
         /// Whether it is.
@@ -51,12 +51,12 @@ pub enum Attended {
 ///
 /// # Errors
 /// If the cluster refuses to be read, or the Secret to be deleted.
-pub async fn attend(
+pub async fn reconcile(
     client: &Client,
     object: &ReportsServer,
     spec: &mut Validated,
     known: Option<&Known>,
-) -> Result<Attended, Error> {
+) -> Result<Reconciled, Error> {
     let present = dereference::deployment(client, spec).await?;
     let secret = dereference::move_secret(client, spec).await?;
     let embedded = present.as_ref().map(workload::is_embedded);
@@ -74,25 +74,25 @@ pub async fn attend(
     let step = moving::step(wanted.as_deref(), &seen);
     debug!(?step, "the move of the embedded database");
     match step {
-        Step::None => Ok(Attended::GoOn { busy: false }),
-        Step::Moved => Ok(Attended::GoOn { busy: true }),
+        Step::None => Ok(Reconciled::GoOn { busy: false }),
+        Step::Moved => Ok(Reconciled::GoOn { busy: true }),
         Step::Forget => {
             forget(client, spec).await?;
-            Ok(Attended::GoOn { busy: false })
+            Ok(Reconciled::GoOn { busy: false })
         }
-        Step::Refuse(message) => Ok(Attended::Refused(Refusal {
+        Step::Refuse(message) => Ok(Reconciled::Refused(Refusal {
             reason: reasons::NOT_SUPPORTED,
             message,
         })),
         Step::GiveUp => {
             let secret = seen.secret.clone().map(moving::given_up);
             begin(spec, present.as_ref(), seen, secret, None);
-            Ok(Attended::GoOn { busy: true })
+            Ok(Reconciled::GoOn { busy: true })
         }
         Step::Tell => {
             let (secret, waits_for) = tell(client, object, spec, known, &seen).await?;
             begin(spec, present.as_ref(), seen, secret, waits_for);
-            Ok(Attended::GoOn { busy: true })
+            Ok(Reconciled::GoOn { busy: true })
         }
     }
 }

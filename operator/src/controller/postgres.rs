@@ -41,7 +41,7 @@ pub async fn reach(
 ///
 /// # Errors
 /// If the cluster refuses to be read.
-pub async fn attend(
+pub async fn reconcile(
     object: &ReportsServer,
     spec: &mut Validated,
     ctx: &Context,
@@ -69,7 +69,7 @@ async fn settle(
         return Ok(Reached::default());
     };
     let metadata = data_metadata(spec, plan.name.clone());
-    let attended = cloudnativepg::attend(client, &metadata, &plan).await?;
+    let attended = cloudnativepg::reconcile(client, &metadata, &plan).await?;
     if let Database::Postgres(postgres) = &mut spec.database {
         postgres.connection = attended.connection;
     }

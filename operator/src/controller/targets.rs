@@ -65,7 +65,7 @@ pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<Group
         ca_bundle: server.ca_bundle.clone(),
         server_ready: server.ready,
         control_available: server.control_available,
-        persistent: spec.home().is_persistent(),
+        persistent: spec.backend().is_persistent(),
         suspended,
         settings: spec.migration.clone(),
     };

@@ -150,14 +150,14 @@ pub struct PodSettings {
 
 /// Where the reports are that the server serves.
 #[derive(Clone, Copy, Debug)]
-pub enum Home<'a> {
+pub enum Backend<'a> {
     /// In its own pod.
     Pod(&'a Storage),
     /// In a database that servers share.
     Postgres(&'a Postgres),
 }
 
-impl Home<'_> {
+impl Backend<'_> {
     /// The mode that it is.
     #[must_use]
     pub fn mode(self) -> DatabaseMode {
@@ -215,9 +215,12 @@ impl Validated {
     ///
     /// # Errors
     /// If the two do not fit.
-    pub fn meet(mut self, known: Known) -> Result<Self, Refusal> {
+    pub fn reconciled_with(mut self, known: Known) -> Result<Self, Refusal> {
         if let Database::Postgres(postgres) = &mut self.database {
-            let met = postgres.managed.take().map(|managed| managed.meet(known));
+            let met = postgres
+                .managed
+                .take()
+                .map(|managed| managed.reconciled_with(known));
             postgres.managed = met.transpose()?;
         }
         Ok(self)
@@ -234,11 +237,11 @@ impl Validated {
 
     /// Where the reports are that the server serves: while they are moved, where they were.
     #[must_use]
-    pub fn home(&self) -> Home<'_> {
+    pub fn backend(&self) -> Backend<'_> {
         match (&self.moving, &self.database) {
-            (Some(moving), _) => Home::Pod(&moving.storage),
-            (None, Database::Embedded(storage)) => Home::Pod(storage),
-            (None, Database::Postgres(postgres)) => Home::Postgres(postgres),
+            (Some(moving), _) => Backend::Pod(&moving.storage),
+            (None, Database::Embedded(storage)) => Backend::Pod(storage),
+            (None, Database::Postgres(postgres)) => Backend::Postgres(postgres),
         }
     }
 
@@ -336,13 +339,13 @@ fn database(
     let identity = spec.cluster_identity.clone().unwrap_or_default();
     let managed = (effective.database_mode == DatabaseMode::Managed).then(|| {
         let server = pod_settings(spec, effective, facts.default_image);
-        let carrier = managed::Carrier {
+        let transfer_image = managed::TransferImage {
             image: server.image,
             pull_policy: server.pull_policy,
         };
         let surroundings = managed::Surroundings {
             default_image: facts.default_postgres_image,
-            carrier,
+            transfer_image,
             cluster_uid: facts.cluster_uid,
             servers: scale.replicas.most(),
         };

@@ -20,7 +20,7 @@ use k8s_openapi::{
 
 use super::{Validated, metadata::namespaced, scale, storage, template};
 use crate::{
-    controller::validate::Home,
+    controller::validate::Backend,
     database::{moving, place},
     names::{CONTAINER_PORT, PORT_NAME},
     security,
@@ -72,13 +72,13 @@ fn template(spec: &Validated) -> PodTemplateSpec {
 
 /// On PostgreSQL the new pod serves before an old one goes.
 fn strategy(spec: &Validated) -> DeploymentStrategy {
-    match spec.home() {
+    match spec.backend() {
         // Two servers on one SQLite file would not know of each other's changes.
-        Home::Pod(_) => DeploymentStrategy {
+        Backend::Pod(_) => DeploymentStrategy {
             type_: Some("Recreate".to_owned()),
             ..DeploymentStrategy::default()
         },
-        Home::Postgres(_) => DeploymentStrategy {
+        Backend::Postgres(_) => DeploymentStrategy {
             type_: Some("RollingUpdate".to_owned()),
             rolling_update: Some(RollingUpdateDeployment {
                 max_surge: Some(IntOrString::Int(1)),
@@ -124,7 +124,7 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
         storage::volume(spec, database_mount(spec).0),
         certificate(spec),
     ];
-    if let Home::Pod(_) = spec.home() {
+    if let Backend::Pod(_) = spec.backend() {
         // Mounted from the start: where to move to arrives without a new pod.
         volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
     }
@@ -133,7 +133,7 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
 
 fn mounts(spec: &Validated) -> Vec<VolumeMount> {
     let mut mounts = vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)];
-    if let Home::Pod(_) = spec.home() {
+    if let Backend::Pod(_) = spec.backend() {
         mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
     }
     mounts
@@ -184,7 +184,7 @@ fn args(spec: &Validated) -> Vec<String> {
     ];
     args.extend(database_args(spec));
     args.push(format!("--log-level={}", spec.pod.log_level.as_flag()));
-    if matches!(spec.home(), Home::Pod(_)) {
+    if matches!(spec.backend(), Backend::Pod(_)) {
         // The delay lets clients move to another replica; with one, it would only prolong the gap.
         args.push("--shutdown-delay=0s".to_owned());
     }
@@ -196,7 +196,7 @@ fn args(spec: &Validated) -> Vec<String> {
 }
 
 fn database_args(spec: &Validated) -> Vec<String> {
-    let Home::Postgres(postgres) = spec.home() else {
+    let Backend::Postgres(postgres) = spec.backend() else {
         return vec![
             format!("--database={DATA_DIR}/reports.db"),
             format!("{}{}", moving::FLAG, moving::DIRECTORY),
@@ -215,7 +215,7 @@ fn database_args(spec: &Validated) -> Vec<String> {
 /// The root file system is read-only, and SQLite puts the journals of large statements into
 /// temporary files: without a place for them it fails with "disk I/O error" (6410).
 fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
-    let Home::Pod(_) = spec.home() else {
+    let Backend::Pod(_) = spec.backend() else {
         return None;
     };
     Some(vec![EnvVar {
@@ -227,9 +227,9 @@ fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
 
 /// The volume with the database, or with what leads to it: name, path, whether it is only read.
 fn database_mount(spec: &Validated) -> (&'static str, &'static str, bool) {
-    match spec.home() {
-        Home::Pod(_) => (DATA_VOLUME, DATA_DIR, false),
-        Home::Postgres(_) => (DATABASE_VOLUME, place::DIRECTORY, true),
+    match spec.backend() {
+        Backend::Pod(_) => (DATA_VOLUME, DATA_DIR, false),
+        Backend::Postgres(_) => (DATABASE_VOLUME, place::DIRECTORY, true),
     }
 }
 

@@ -117,13 +117,13 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
 
 fn managed_children(spec: &Validated, material: &Material) -> Option<managed::Children> {
     let managed = spec.database.postgres()?.managed.as_ref()?;
-    let home = managed::Home {
+    let scope = managed::Scope {
         names: &spec.names,
         namespace: &spec.namespace,
         owner: spec.owner.as_ref(),
         retain_data: spec.retain_data,
     };
-    Some(managed::children(managed, material, home))
+    Some(managed::children(managed, material, scope))
 }
 
 /// Names of the children, of each kind that is swept for leftovers.

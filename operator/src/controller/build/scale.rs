@@ -14,7 +14,7 @@ use k8s_openapi::{
 
 use super::{Validated, metadata::namespaced};
 use crate::{
-    controller::validate::{Home, Replicas},
+    controller::validate::{Backend, Replicas},
     database::managed::Managed,
 };
 
@@ -45,7 +45,7 @@ pub(super) fn spread(spec: &Validated) -> Option<Vec<TopologySpreadConstraint>> 
     if let Some(own) = &spec.scale.spread {
         return Some(own.clone());
     }
-    let Home::Postgres(_) = spec.home() else {
+    let Backend::Postgres(_) = spec.backend() else {
         return None;
     };
     let over = |topology: &str| TopologySpreadConstraint {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{Validated, data_metadata};
-use crate::controller::validate::Home;
+use crate::controller::validate::Backend;
 use crate::database::place::{Database, Storage};
 
 /// The claim.
@@ -34,9 +34,9 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
 
 /// The volume with the database, or with what leads to it.
 pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
-    match spec.home() {
-        Home::Pod(storage) => embedded(spec, storage, name),
-        Home::Postgres(postgres) => postgres.connection.volume(name, &spec.names.database()),
+    match spec.backend() {
+        Backend::Pod(storage) => embedded(spec, storage, name),
+        Backend::Postgres(postgres) => postgres.connection.volume(name, &spec.names.database()),
     }
 }
 

@@ -129,7 +129,7 @@ fn a_move_changes_nothing_about_the_pod() {
         told: None,
         waits_for: None,
     });
-    let moving = moving.meet(Known::default()).unwrap();
+    let moving = moving.reconciled_with(Known::default()).unwrap();
     let built = build(&moving, &material(), &operator());
     assert_eq!(value(&built.deployment), value(&pod));
     assert!(built.disruption_budget.is_none() && built.data.is_none());

@@ -30,7 +30,7 @@ use crate::{
     controller::{
         apply::{Applied, Managed, Volume},
         found::Found,
-        validate::{Home, Validated},
+        validate::{Backend, Validated},
         workload,
     },
     database::{
@@ -122,12 +122,12 @@ pub fn moved(
     let Some(moving) = &spec.moving else {
         // The last thing that was said of a move was that it is under way.
         before.filter(|before| before.status != "True")?;
-        return Some(match spec.home() {
-            Home::Pod(_) => Finding::no(
+        return Some(match spec.backend() {
+            Backend::Pod(_) => Finding::no(
                 reasons::MOVE_GIVEN_UP,
                 "the reports stay in the embedded database",
             ),
-            Home::Postgres(postgres) => Finding::yes(
+            Backend::Postgres(postgres) => Finding::yes(
                 reasons::MOVED,
                 format!(
                     "the reports are in {}; the volume of before, {}, is not used any more",

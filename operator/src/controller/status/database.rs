@@ -7,7 +7,7 @@ use super::{backup, components, conditions::Conditions};
 use crate::{
     controller::{
         apply::Applied,
-        validate::{Home, Validated},
+        validate::{Backend, Validated},
         workload,
     },
     database::{
@@ -32,7 +32,7 @@ pub fn status(
     let serves = spec.moving.is_none();
     let (managed, known) = (managed.filter(|_| serves), known.filter(|_| serves));
     DatabaseStatus {
-        mode: Some(spec.home().mode()),
+        mode: Some(spec.backend().mode()),
         cluster_identity: identity(spec),
         ready: conditions
             .get(types::DATABASE_READY)
@@ -55,15 +55,15 @@ pub fn status(
 
 /// The key of the reports that are served.
 fn identity(spec: &Validated) -> Option<String> {
-    match spec.home() {
-        Home::Postgres(postgres) => Some(postgres.cluster_identity.clone()),
-        Home::Pod(_) => None,
+    match spec.backend() {
+        Backend::Postgres(postgres) => Some(postgres.cluster_identity.clone()),
+        Backend::Pod(_) => None,
     }
 }
 
 /// The host and port of a database that the operator runs.
 fn host(spec: &Validated) -> Option<String> {
-    let Home::Postgres(postgres) = spec.home() else {
+    let Backend::Postgres(postgres) = spec.backend() else {
         return None;
     };
     postgres.managed.as_ref()?;
@@ -73,9 +73,9 @@ fn host(spec: &Validated) -> Option<String> {
 
 /// The volume with the reports.
 fn volume_claim(spec: &Validated) -> Option<String> {
-    match spec.home() {
-        Home::Pod(Storage::Claim { .. }) => Some(spec.names.data()),
-        Home::Pod(Storage::EmptyDir { .. }) => None,
-        Home::Postgres(postgres) => postgres.managed.as_ref().map(Managed::claim),
+    match spec.backend() {
+        Backend::Pod(Storage::Claim { .. }) => Some(spec.names.data()),
+        Backend::Pod(Storage::EmptyDir { .. }) => None,
+        Backend::Postgres(postgres) => postgres.managed.as_ref().map(Managed::claim),
     }
 }

@@ -221,7 +221,7 @@ fn an_ephemeral_database_prunes_nothing() {
         spec.database,
         Database::Embedded(Storage::EmptyDir { .. })
     ));
-    assert!(!spec.home().is_persistent());
+    assert!(!spec.backend().is_persistent());
 }
 
 fn managed(managed: &Value, image: &Value) -> Result<Validated, Refusal> {
@@ -292,7 +292,7 @@ fn a_volume_keeps_its_major_version(
     };
     let met = managed(&json!({"version": wanted}), &json!({}))
         .unwrap()
-        .meet(known);
+        .reconciled_with(known);
     match expected {
         Ok(version) => assert_eq!(settings(&met.unwrap()).version(), version),
         Err(words) => {
@@ -316,7 +316,7 @@ fn a_version_that_nobody_asked_for_is_that_of_the_volume() {
     };
     let spec = managed(&json!({}), &json!({}))
         .unwrap()
-        .meet(known)
+        .reconciled_with(known)
         .unwrap();
     let image = settings(&spec).image();
     assert_eq!(image, "registry.example/library/postgres:15.19-bookworm");
@@ -347,7 +347,7 @@ fn of_15(jobs: &[(&str, Outcome)]) -> Known {
 #[test]
 fn until_it_is_copied_a_database_runs_as_it_did() {
     let spec = managed(&json!({"version": "17"}), &json!({})).unwrap();
-    let met = spec.meet(of_15(&[])).unwrap();
+    let met = spec.reconciled_with(of_15(&[])).unwrap();
     let settings = settings(&met);
     assert_eq!(settings.image(), "i:15");
     assert_eq!(settings.claim(), "simple-postgres-data");
@@ -363,7 +363,10 @@ fn until_it_is_copied_a_database_runs_as_it_did() {
 #[test]
 fn a_correction_is_another_try() {
     let upgrade = |spec: Value, image: Value| {
-        let met = managed(&spec, &image).unwrap().meet(of_15(&[])).unwrap();
+        let met = managed(&spec, &image)
+            .unwrap()
+            .reconciled_with(of_15(&[]))
+            .unwrap();
         settings(&met).upgrade.clone().unwrap()
     };
     let first = upgrade(json!({"version": "17"}), json!({}));
@@ -378,7 +381,7 @@ fn a_correction_is_another_try() {
     // What was begun with the first goes before the second begins.
     let known = of_15(&[(&first.copy, Outcome::Failed)]);
     let spec = managed(&json!({"version": "17"}), &json!({"tag": "17.1"})).unwrap();
-    let met = spec.meet(known).unwrap();
+    let met = spec.reconciled_with(known).unwrap();
     let stage = settings(&met).upgrade.as_ref().unwrap().stage;
     assert_eq!(stage, Stage::Clearing { stopped: false });
     assert!(settings(&met).present.clear);
@@ -398,7 +401,7 @@ fn an_upgrade_that_is_given_up_leaves_no_job_behind_when_the_database_runs_again
     });
     let met = |known: Known| {
         let spec = managed(&json!({"version": "15"}), &json!({})).unwrap();
-        settings(&spec.meet(known).unwrap()).clone()
+        settings(&spec.reconciled_with(known).unwrap()).clone()
     };
     let first = met(known.clone());
     assert_eq!((first.version(), first.upgrade), (15, None));
@@ -416,7 +419,7 @@ fn a_database_that_is_to_stay_as_it_is_gives_an_upgrade_up() {
             .unwrap()
             .staying()
     };
-    let met = spec().meet(of_15(&[])).unwrap();
+    let met = spec().reconciled_with(of_15(&[])).unwrap();
     assert_eq!(settings(&met).version(), 15);
     assert_eq!(settings(&met).image(), "i:15");
     assert_eq!(settings(&met).upgrade, None);
@@ -424,11 +427,11 @@ fn a_database_that_is_to_stay_as_it_is_gives_an_upgrade_up() {
     let mut known = of_15(&[("simple-upgrade-copy-01234567", Outcome::Running)]);
     known.seen.database = upgrade::Database::Stopped;
     known.seen.live = true;
-    let met = spec().meet(known.clone()).unwrap();
+    let met = spec().reconciled_with(known.clone()).unwrap();
     assert!(settings(&met).present.stopped && settings(&met).present.clear);
     known.seen = Seen::default();
     known.seen.database = upgrade::Database::Stopped;
-    let met = spec().meet(known).unwrap();
+    let met = spec().reconciled_with(known).unwrap();
     assert!(!settings(&met).present.stopped);
 }
 
@@ -437,7 +440,7 @@ fn a_volume_from_before_an_upgrade_is_not_used_in_place_of_one_that_is_gone() {
     let mut known = of_15(&[]);
     known.volumes[0].retired = Some("upgraded to simple-postgres-data-17".into());
     let spec = managed(&json!({"version": "17"}), &json!({})).unwrap();
-    let refusal = spec.meet(known).unwrap_err();
+    let refusal = spec.reconciled_with(known).unwrap_err();
     assert_eq!(refusal.reason, reasons::VOLUME_MISSING);
     assert!(
         refusal.message.contains("simple-postgres-data;"),
@@ -528,7 +531,7 @@ fn a_backup_is_restored_into_a_new_database_only(
     let bootstrap = json!({"bootstrap": {"recovery": {"backupName": "nightly"}}});
     let refusal = managed(&bootstrap, &json!({}))
         .unwrap()
-        .meet(known)
+        .reconciled_with(known)
         .unwrap_err();
     assert_eq!(refusal.reason, reasons::INVALID_SPEC);
     assert!(refusal.message.contains(words), "{}", refusal.message);

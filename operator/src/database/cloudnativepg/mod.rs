@@ -59,7 +59,7 @@ impl Plan {
 
 /// How the database is reached, who its primary is, and what keeps it from being used.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attended {
+pub struct Reconciled {
     /// How it is reached.
     pub connection: Connection,
     /// The instance that takes writes.
@@ -90,11 +90,11 @@ pub fn resource() -> ApiResource {
 ///
 /// # Errors
 /// If the kube-apiserver refuses something.
-pub async fn attend(
+pub async fn reconcile(
     client: &Client,
     metadata: &ObjectMeta,
     plan: &Plan,
-) -> Result<Attended, Error> {
+) -> Result<Reconciled, Error> {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let failed = |doing| {
         let (namespace, name) = (namespace.to_owned(), plan.name.clone());

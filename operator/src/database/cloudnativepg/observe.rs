@@ -5,7 +5,7 @@ use database::parameters::key;
 use kube::{Resource, api::DynamicObject};
 use serde_json::Value;
 
-use super::{Attended, CRD, DATABASE, Plan};
+use super::{CRD, DATABASE, Plan, Reconciled};
 use crate::database::{
     files::Problem,
     place::{Connection, Source},
@@ -77,8 +77,8 @@ impl Observed {
 }
 
 /// Without `CloudNativePG` in the cluster.
-pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Attended {
-    Attended {
+pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Reconciled {
+    Reconciled {
         connection: connection(namespace, plan, &Observed::default()),
         primary: None,
         problem: Some(Problem::new(
@@ -92,10 +92,10 @@ pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Attended {
 }
 
 /// What follows from a `Cluster`, or from there being none.
-pub(super) fn attended(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Attended {
+pub(super) fn attended(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Reconciled {
     let problem = problem(namespace, plan, observed);
     let observed = observed.cloned().unwrap_or_default();
-    Attended {
+    Reconciled {
         connection: connection(namespace, plan, &observed),
         primary: observed.current_primary,
         problem,

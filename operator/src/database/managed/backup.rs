@@ -4,30 +4,27 @@
 //! its Job is. A `ReportsServer` that starts with a backup gets a Job that fills the empty database
 //! before the first server starts.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use crds::v1alpha1::spec::S3Destination;
 use k8s_openapi::{
     api::{
         batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec},
         core::v1::{
             Container, EnvVar, EnvVarSource, ObjectFieldSelector, PersistentVolumeClaim,
-            PersistentVolumeClaimSpec, PodSpec, ResourceRequirements, Volume,
-            VolumeResourceRequirements,
+            PersistentVolumeClaimSpec, PodSpec, Volume, VolumeResourceRequirements,
         },
     },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use sha2::{Digest, Sha256};
 
 use super::{
-    DATABASE, PORT, ROLE,
-    children::Home,
-    conf,
-    parts::{self, empty, files, mount, on_claim, secret, variable},
+    DATABASE, PORT, ROLE, conf,
+    parts::{self, empty, files, mount, on_claim, resources, secret, variable},
     pod::container,
-    s3::{self, Errand},
-    settings::Managed,
+    s3::{self, Transfer},
+    scope::Scope,
+    wanted::{Backup, Destination, Managed, Recovery, Source},
 };
 use crate::names::Names;
 
@@ -43,67 +40,24 @@ const RETRIES: i32 = 3;
 /// Label that the Job controller sets on pods; the name of a backup.
 const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 
-/// Backups as they are wanted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Backup {
-    /// When, as a cron expression.
-    pub schedule: String,
-    /// How long one is kept.
-    pub retention: Duration,
-    /// Where they go.
-    pub destination: Destination,
-}
-
-/// Where backups go.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Destination {
-    /// A volume of their own.
-    Volume {
-        /// Its size.
-        size: Quantity,
-        /// `StorageClass`; the cluster's default where absent.
-        class: Option<String>,
-    },
-    /// A bucket.
-    Bucket(S3Destination),
-}
-
-/// Where a backup is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// On a volume: name of the `PersistentVolumeClaim`.
-    Claim(String),
-    /// In a bucket.
-    Bucket(S3Destination),
-}
-
 /// What a Job does.
 struct Work<'a> {
     source: Source,
     script: &'static str,
-    errand: Errand,
+    transfer: Transfer,
     name: EnvVar,
     own: Vec<EnvVar>,
     labels: &'a BTreeMap<String, String>,
 }
 
-/// A backup that the database is to start with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovery {
-    /// Its name.
-    pub backup: String,
-    /// Where it is.
-    pub source: Source,
-}
-
 /// The volume for backups, where they go to one; it always outlives the `ReportsServer`.
 #[must_use]
-pub fn claim(backup: &Backup, home: Home<'_>) -> Option<PersistentVolumeClaim> {
+pub fn claim(backup: &Backup, scope: Scope<'_>) -> Option<PersistentVolumeClaim> {
     let Destination::Volume { size, class } = &backup.destination else {
         return None;
     };
     Some(PersistentVolumeClaim {
-        metadata: home.unowned(home.names.backup(), home.names.backup_labels()),
+        metadata: scope.unowned(scope.names.backup(), scope.names.backup_labels()),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             storage_class_name: class.clone(),
@@ -119,16 +73,16 @@ pub fn claim(backup: &Backup, home: Home<'_>) -> Option<PersistentVolumeClaim> {
 
 /// Makes the backups. `kubectl create job NAME --from=cronjob/...` makes one called `NAME` at once.
 #[must_use]
-pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
+pub fn cron_job(managed: &Managed, backup: &Backup, scope: Scope<'_>) -> CronJob {
     let retention_minutes = backup.retention.as_secs() / 60;
-    let labels = home.names.backup_labels();
+    let labels = scope.names.backup_labels();
     let work = Work {
         source: match &backup.destination {
-            Destination::Volume { .. } => Source::Claim(home.names.backup()),
+            Destination::Volume { .. } => Source::Claim(scope.names.backup()),
             Destination::Bucket(bucket) => Source::Bucket(bucket.clone()),
         },
         script: conf::BACKUP,
-        errand: Errand::Put { retention_minutes },
+        transfer: Transfer::Put { retention_minutes },
         name: EnvVar {
             name: BACKUP_NAME.to_owned(),
             value_from: Some(EnvVarSource {
@@ -146,7 +100,7 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
     CronJob {
         metadata: ObjectMeta {
             labels: Some(labels.clone()),
-            ..home.metadata(home.names.backup())
+            ..scope.metadata(scope.names.backup())
         },
         spec: Some(CronJobSpec {
             schedule: backup.schedule.clone(),
@@ -162,7 +116,7 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
                     labels: Some(labels.clone()),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(job(managed, home, work)),
+                spec: Some(job(managed, scope, work)),
             },
         }),
         ..CronJob::default()
@@ -171,12 +125,12 @@ pub fn cron_job(managed: &Managed, backup: &Backup, home: Home<'_>) -> CronJob {
 
 /// Fills the empty database.
 #[must_use]
-pub fn recovery_job(managed: &Managed, recovery: &Recovery, home: Home<'_>) -> Job {
-    let labels = home.names.recovery_labels();
+pub fn recovery_job(managed: &Managed, recovery: &Recovery, scope: Scope<'_>) -> Job {
+    let labels = scope.names.recovery_labels();
     let work = Work {
         source: recovery.source.clone(),
         script: conf::RESTORE,
-        errand: Errand::Get,
+        transfer: Transfer::Get,
         name: variable(BACKUP_NAME, recovery.backup.clone()),
         own: Vec::new(),
         labels: &labels,
@@ -184,9 +138,9 @@ pub fn recovery_job(managed: &Managed, recovery: &Recovery, home: Home<'_>) -> J
     Job {
         metadata: ObjectMeta {
             labels: Some(labels.clone()),
-            ..home.metadata(recovery_name(recovery, home.names))
+            ..scope.metadata(recovery_name(recovery, scope.names))
         },
-        spec: Some(job(managed, home, work)),
+        spec: Some(job(managed, scope, work)),
         ..Job::default()
     }
 }
@@ -205,26 +159,27 @@ pub fn recovery_name(recovery: &Recovery, names: &Names) -> String {
     format!("{}-{hash}", names.recovery())
 }
 
-fn job(managed: &Managed, home: Home<'_>, work: Work<'_>) -> JobSpec {
+fn job(managed: &Managed, scope: Scope<'_>, work: Work<'_>) -> JobSpec {
     let Work {
         source,
         script,
-        errand,
+        transfer,
         name,
         own,
         labels,
     } = work;
-    let volumes = volumes(home, &source, script);
-    let client = client(managed, home, script, [vec![name.clone()], own].concat());
+    let volumes = volumes(scope, &source, script);
+    let client = client(managed, scope, script, [vec![name.clone()], own].concat());
     // A file on its way to a bucket is made first, one on its way from there fetched first.
-    let (first, last) = match (&source, errand) {
+    let (first, last) = match (&source, transfer) {
         (Source::Claim(_), _) => (None, client),
-        (Source::Bucket(bucket), errand) => {
+        (Source::Bucket(bucket), transfer) => {
             let directory = mount("backups", DIRECTORY, false);
-            let carrier = s3::container(&managed.carrier, bucket, errand, name, directory);
-            match errand {
-                Errand::Put { .. } => (Some(client), carrier),
-                Errand::Get => (Some(carrier), client),
+            let transferring =
+                s3::container(&managed.transfer_image, bucket, transfer, name, directory);
+            match transfer {
+                Transfer::Put { .. } => (Some(client), transferring),
+                Transfer::Get => (Some(transferring), client),
             }
         }
     };
@@ -237,27 +192,14 @@ fn job(managed: &Managed, home: Home<'_>, work: Work<'_>) -> JobSpec {
     parts::job(labels, RETRIES, pod)
 }
 
-/// What a container needs that handles a backup a part at a time.
-pub(super) fn resources() -> ResourceRequirements {
-    let quantity = |text: &str| Quantity(text.to_owned());
-    ResourceRequirements {
-        requests: Some(BTreeMap::from([
-            ("cpu".to_owned(), quantity("50m")),
-            ("memory".to_owned(), quantity("64Mi")),
-        ])),
-        limits: Some(BTreeMap::from([("memory".to_owned(), quantity("512Mi"))])),
-        ..ResourceRequirements::default()
-    }
-}
-
-fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> Container {
+fn client(managed: &Managed, scope: Scope<'_>, script: &str, own: Vec<EnvVar>) -> Container {
     let cluster = variable("CLUSTER_UID", managed.cluster_uid.clone());
     Container {
         command: Some(vec![
             "bash".to_owned(),
             format!("{}/{script}", conf::DIRECTORY),
         ]),
-        env: Some([own, vec![cluster], connection(home)].concat()),
+        env: Some([own, vec![cluster], connection(scope)].concat()),
         resources: Some(resources()),
         volume_mounts: Some(vec![
             mount("backups", DIRECTORY, false),
@@ -270,11 +212,11 @@ fn client(managed: &Managed, home: Home<'_>, script: &str, own: Vec<EnvVar>) -> 
 }
 
 /// As the servers connect.
-pub(super) fn connection(home: Home<'_>) -> Vec<EnvVar> {
+pub(super) fn connection(scope: Scope<'_>) -> Vec<EnvVar> {
     let file = |name: &str| format!("{CLIENT_DIRECTORY}/{name}");
     [
         ("PGDATABASE", DATABASE.to_owned()),
-        ("PGHOST", home.names.postgres_host(home.namespace)),
+        ("PGHOST", scope.names.postgres_host(scope.namespace)),
         ("PGPORT", PORT.to_string()),
         ("PGSSLCERT", file("tls.crt")),
         ("PGSSLKEY", file("tls.key")),
@@ -286,15 +228,15 @@ pub(super) fn connection(home: Home<'_>) -> Vec<EnvVar> {
     .to_vec()
 }
 
-fn volumes(home: Home<'_>, source: &Source, script: &str) -> Vec<Volume> {
+fn volumes(scope: Scope<'_>, source: &Source, script: &str) -> Vec<Volume> {
     let (backups, ca) = match source {
         Source::Claim(claim) => (on_claim("backups", claim.clone()), None),
         Source::Bucket(bucket) => (empty("backups"), s3::volume(bucket)),
     };
     let volumes = [
         backups,
-        secret("client", home.names.database_client(), None),
-        files("config", home.names.postgres(), &[script], parts::READABLE),
+        secret("client", scope.names.database_client(), None),
+        files("config", scope.names.postgres(), &[script], parts::READABLE),
         empty("tmp"),
     ];
     volumes.into_iter().chain(ca).collect()

@@ -8,29 +8,28 @@ use k8s_openapi::{
         apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
         batch::v1::{CronJob, Job},
         core::v1::{
-            ConfigMap, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodTemplateSpec, Secret,
-            Service, ServicePort, ServiceSpec, VolumeResourceRequirements,
+            ConfigMap, PersistentVolumeClaim, PodTemplateSpec, Secret, Service, ServicePort,
+            ServiceSpec,
         },
     },
     apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+        apis::meta::v1::{LabelSelector, ObjectMeta},
         util::intstr::IntOrString,
     },
 };
 use sha2::{Digest, Sha256};
 
 use super::{
-    PASSWORD_KEY, PORT, backup, conf,
+    PASSWORD_KEY, PORT, backup,
+    claim::claim,
+    conf,
     pod::{PORT_NAME, pod},
-    settings::Managed,
-    upgrade::{self, IMAGE_ANNOTATION},
+    scope::Scope,
+    upgrade,
+    wanted::Managed,
 };
-use crate::{certs::Material, names::Names};
+use crate::certs::Material;
 
-/// Annotation of the volume: the major version that its data is of.
-pub const VERSION_ANNOTATION: &str = "reports-server.io/postgres-version";
-/// Annotation of the volume: whether the backup that it starts with has been restored.
-pub const RECOVERY_ANNOTATION: &str = "reports-server.io/recovery";
 /// Annotation of the `StatefulSet` while an upgrade has stopped the database. It tells the
 /// operator's stop from one by hand.
 pub const STOPPED_ANNOTATION: &str = "reports-server.io/stopped-for-upgrade";
@@ -67,53 +66,13 @@ pub struct Children {
     pub backup: Option<CronJob>,
 }
 
-/// Where the objects belong.
-#[derive(Clone, Copy, Debug)]
-pub struct Home<'a> {
-    /// Names.
-    pub names: &'a Names,
-    /// The target namespace.
-    pub namespace: &'a str,
-    /// Makes the objects go with the `ReportsServer`.
-    pub owner: Option<&'a OwnerReference>,
-    /// Whether the volume stays nevertheless.
-    pub retain_data: bool,
-}
-
-impl Home<'_> {
-    pub(super) fn metadata(&self, name: String) -> ObjectMeta {
-        ObjectMeta {
-            owner_references: self.owner.map(|owner| vec![owner.clone()]),
-            ..self.unowned(name, self.names.postgres_labels())
-        }
-    }
-
-    /// Of what stays when the `ReportsServer` goes, unless the user has confirmed otherwise.
-    pub(super) fn retained(&self, name: String) -> ObjectMeta {
-        if self.retain_data {
-            return self.unowned(name, self.names.postgres_labels());
-        }
-        self.metadata(name)
-    }
-
-    /// Of what always stays.
-    pub(super) fn unowned(&self, name: String, labels: BTreeMap<String, String>) -> ObjectMeta {
-        ObjectMeta {
-            name: Some(name),
-            namespace: Some(self.namespace.to_owned()),
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        }
-    }
-}
-
 /// Builds all of them.
 #[must_use]
-pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Children {
-    let names = home.names;
+pub fn children(managed: &Managed, material: &Material, scope: Scope<'_>) -> Children {
+    let names = scope.names;
     let files = conf::files(managed);
     let tls = |name: String, data: BTreeMap<String, ByteString>| Secret {
-        metadata: home.metadata(name),
+        metadata: scope.metadata(name),
         type_: Some(TLS.to_owned()),
         data: Some(data),
         ..Secret::default()
@@ -121,7 +80,7 @@ pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Child
     Children {
         // It goes with the volume: one without the other is of no use.
         password: Secret {
-            metadata: home.retained(names.postgres()),
+            metadata: scope.retained(names.postgres()),
             data: Some(BTreeMap::from([(
                 PASSWORD_KEY.to_owned(),
                 ByteString(managed.password.clone().into_bytes()),
@@ -130,45 +89,45 @@ pub fn children(managed: &Managed, material: &Material, home: Home<'_>) -> Child
         },
         tls: tls(names.postgres_tls(), material.database_server_data()),
         client: tls(names.database_client(), material.database_client_data()),
-        stateful_set: stateful_set(managed, &files, home),
+        stateful_set: stateful_set(managed, &files, scope),
         upgrade: managed
             .upgrade
             .as_ref()
-            .map(|wanted| upgrade::children(managed, wanted, home)),
+            .map(|wanted| upgrade::children(managed, wanted, scope)),
         recovery: managed
             .recovering()
-            .map(|recovery| backup::recovery_job(managed, recovery, home)),
+            .map(|recovery| backup::recovery_job(managed, recovery, scope)),
         backups: managed
             .backup
             .as_ref()
-            .and_then(|own| backup::claim(own, home)),
+            .and_then(|own| backup::claim(own, scope)),
         backup: managed
             .backup
             .as_ref()
-            .map(|own| backup::cron_job(managed, own, home)),
+            .map(|own| backup::cron_job(managed, own, scope)),
         config: ConfigMap {
-            metadata: home.metadata(names.postgres()),
+            metadata: scope.metadata(names.postgres()),
             data: Some(files),
             ..ConfigMap::default()
         },
-        data: claim(managed, managed.claim(), home),
-        service: service(home, names.postgres(), None),
-        pods: service(home, names.postgres_pods(), Some("None")),
+        data: claim(managed, managed.claim(), scope),
+        service: service(scope, names.postgres(), None),
+        pods: service(scope, names.postgres_pods(), Some("None")),
     }
 }
 
 fn stateful_set(
     managed: &Managed,
     files: &BTreeMap<String, String>,
-    home: Home<'_>,
+    scope: Scope<'_>,
 ) -> StatefulSet {
-    let names = home.names;
+    let names = scope.names;
     let stopped = managed.present.stopped;
     let stopped_note = || BTreeMap::from([(STOPPED_ANNOTATION.to_owned(), "true".to_owned())]);
     StatefulSet {
         metadata: ObjectMeta {
             annotations: stopped.then(stopped_note),
-            ..home.metadata(names.postgres())
+            ..scope.metadata(names.postgres())
         },
         spec: Some(StatefulSetSpec {
             replicas: Some(i32::from(!stopped)),
@@ -219,40 +178,13 @@ fn restart_key(files: &BTreeMap<String, String>) -> String {
     hash.chars().take(16).collect()
 }
 
-/// One claim with a name of ours, not one by template: a template's size cannot be changed, and a
-/// volume has to be able to grow.
-pub(super) fn claim(managed: &Managed, name: String, home: Home<'_>) -> PersistentVolumeClaim {
-    let mut metadata = home.retained(name);
-    let version = (VERSION_ANNOTATION.to_owned(), managed.version().to_string());
-    let image = (IMAGE_ANNOTATION.to_owned(), managed.image());
-    let recovery = managed.recovery_note();
-    let recovery = recovery.map(|note| (RECOVERY_ANNOTATION.to_owned(), note));
-    metadata.annotations = Some([version, image].into_iter().chain(recovery).collect());
-    PersistentVolumeClaim {
-        metadata,
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
-            storage_class_name: managed.class.clone(),
-            resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([(
-                    "storage".to_owned(),
-                    managed.size.clone(),
-                )])),
-                ..VolumeResourceRequirements::default()
-            }),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        ..PersistentVolumeClaim::default()
-    }
-}
-
-fn service(home: Home<'_>, name: String, cluster_ip: Option<&str>) -> Service {
+fn service(scope: Scope<'_>, name: String, cluster_ip: Option<&str>) -> Service {
     Service {
-        metadata: home.metadata(name),
+        metadata: scope.metadata(name),
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".to_owned()),
             cluster_ip: cluster_ip.map(str::to_owned),
-            selector: Some(home.names.postgres_selector()),
+            selector: Some(scope.names.postgres_selector()),
             ports: Some(vec![ServicePort {
                 name: Some(PORT_NAME.to_owned()),
                 port: PORT,

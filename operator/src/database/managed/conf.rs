@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::settings::Managed;
+use super::wanted::Managed;
 use super::{
     PORT,
     tuning::{Tuning, tuning},

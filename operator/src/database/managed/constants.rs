@@ -10,3 +10,7 @@ pub const SUPERUSER: &str = "postgres";
 pub const PASSWORD_KEY: &str = "password";
 /// Where PostgreSQL listens.
 pub const PORT: i32 = 5432;
+/// Annotation of the volume: the major version that its data is of.
+pub const VERSION_ANNOTATION: &str = "reports-server.io/postgres-version";
+/// Annotation of the volume: whether the backup that it starts with has been restored.
+pub const RECOVERY_ANNOTATION: &str = "reports-server.io/recovery";

@@ -7,17 +7,20 @@ use k8s_openapi::{
         batch::v1::JobSpec,
         core::v1::{
             ConfigMapVolumeSource, EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference,
-            PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, SecretVolumeSource,
-            Volume, VolumeMount,
+            PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
+            ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
         },
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
-use super::{pod::security_context, settings::Managed};
+use super::wanted::Managed;
+use crate::security;
 
 /// Longest Job: a check, a backup, a restore, a copy.
 const DEADLINE_SECONDS: i64 = 6 * 3600;
+/// User and group of the official image, where it is made from Debian.
+const POSTGRES_ID: i64 = 999;
 /// Files that only their owner and group read.
 pub const READABLE: i32 = 0o440;
 /// Scripts that the image starts.
@@ -149,5 +152,30 @@ pub fn job(labels: &BTreeMap<String, String>, retries: i32, pod: PodSpec) -> Job
             }),
         },
         ..JobSpec::default()
+    }
+}
+
+/// What a container needs that handles a backup a part at a time.
+pub fn resources() -> ResourceRequirements {
+    let quantity = |text: &str| Quantity(text.to_owned());
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([
+            ("cpu".to_owned(), quantity("50m")),
+            ("memory".to_owned(), quantity("64Mi")),
+        ])),
+        limits: Some(BTreeMap::from([("memory".to_owned(), quantity("512Mi"))])),
+        ..ResourceRequirements::default()
+    }
+}
+
+/// PostgreSQL takes a key that its own user owns, or root with the group reading along: that is
+/// what a mounted Secret with an `fsGroup` is.
+pub fn security_context() -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_user: Some(POSTGRES_ID),
+        run_as_group: Some(POSTGRES_ID),
+        fs_group: Some(POSTGRES_ID),
+        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+        ..security::pod()
     }
 }

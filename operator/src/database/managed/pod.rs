@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Container, ContainerPort, EnvVar, ExecAction, Lifecycle, LifecycleHandler,
-        PodSecurityContext, PodSpec, Probe, ResourceRequirements, Volume, VolumeMount,
+        Container, ContainerPort, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
+        ResourceRequirements, Volume, VolumeMount,
     },
     apimachinery::pkg::api::resource::Quantity,
 };
@@ -13,12 +13,10 @@ use k8s_openapi::{
 use super::{
     DATABASE, PASSWORD_KEY, PORT, SUPERUSER, conf,
     parts::{self, empty, files, mount, on_claim, secret, variable},
-    settings::Managed,
+    wanted::Managed,
 };
 use crate::{names::Names, security};
 
-/// User and group of the official image, where it is made from Debian.
-const POSTGRES_ID: i64 = 999;
 /// The data directory is below the mount point: the root of a volume may hold `lost+found`.
 pub(super) const VOLUME_DIRECTORY: &str = "/pgdata";
 const DATA_DIRECTORY: &str = "/pgdata/data";
@@ -49,18 +47,6 @@ pub fn pod(managed: &Managed, names: &Names) -> PodSpec {
         containers: vec![postgres(managed), reload(managed)],
         volumes: Some(volumes(managed, names)),
         ..parts::pod(managed)
-    }
-}
-
-/// PostgreSQL takes a key that its own user owns, or root with the group reading along: that is
-/// what a mounted Secret with an `fsGroup` is.
-pub(super) fn security_context() -> PodSecurityContext {
-    PodSecurityContext {
-        run_as_user: Some(POSTGRES_ID),
-        run_as_group: Some(POSTGRES_ID),
-        fs_group: Some(POSTGRES_ID),
-        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-        ..security::pod()
     }
 }
 

@@ -1,15 +1,15 @@
 //! Backups in an S3 bucket. The official image cannot speak S3: the server's image, which has a
 //! program for it, carries the file between the bucket and a directory that both containers share.
 
-use crds::v1alpha1::spec::{PullPolicy, S3Destination};
+use crds::v1alpha1::spec::S3Destination;
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, SecretKeySelector, Volume, VolumeMount,
 };
 use sha2::{Digest, Sha256};
 
 use super::{
-    backup::resources,
-    parts::{mount, secret},
+    parts::{mount, resources, secret},
+    wanted::TransferImage,
 };
 use crate::security;
 
@@ -25,29 +25,20 @@ const CREDENTIALS: [(&str, &str, bool); 3] = [
     ("sessionToken", "AWS_SESSION_TOKEN", true),
 ];
 
-/// What carries backups: the server's image.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Carrier {
-    /// Image.
-    pub image: String,
-    /// When it is pulled.
-    pub pull_policy: PullPolicy,
-}
-
-/// What a carrier does.
+/// What is done with a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Errand {
+pub(super) enum Transfer {
     /// Brings the file to the bucket; backups older than these minutes go.
     Put { retention_minutes: u64 },
     /// Brings the file from the bucket.
     Get,
 }
 
-/// The container that carries the backup of the variable `BACKUP_NAME`.
+/// The container that transfers the backup of the variable `BACKUP_NAME`.
 pub(super) fn container(
-    carrier: &Carrier,
+    image: &TransferImage,
     bucket: &S3Destination,
-    errand: Errand,
+    transfer: Transfer,
     name: EnvVar,
     directory: VolumeMount,
 ) -> Container {
@@ -57,9 +48,9 @@ pub(super) fn container(
     variables.extend(CREDENTIALS.map(|credential| variable(bucket, credential)));
     Container {
         name: "s3".to_owned(),
-        image: Some(carrier.image.clone()),
-        image_pull_policy: Some(carrier.pull_policy.as_str().to_owned()),
-        args: Some(args(bucket, errand, &directory.mount_path)),
+        image: Some(image.image.clone()),
+        image_pull_policy: Some(image.pull_policy.as_str().to_owned()),
+        args: Some(args(bucket, transfer, &directory.mount_path)),
         env: Some(variables),
         resources: Some(resources()),
         volume_mounts: Some([directory].into_iter().chain(ca).collect()),
@@ -69,14 +60,14 @@ pub(super) fn container(
     }
 }
 
-fn args(bucket: &S3Destination, errand: Errand, directory: &str) -> Vec<String> {
+fn args(bucket: &S3Destination, transfer: Transfer, directory: &str) -> Vec<String> {
     let mut args = vec!["backup".to_owned()];
-    match errand {
-        Errand::Put { retention_minutes } => args.extend([
+    match transfer {
+        Transfer::Put { retention_minutes } => args.extend([
             "put".to_owned(),
             format!("--retention-minutes={retention_minutes}"),
         ]),
-        Errand::Get => args.push("get".to_owned()),
+        Transfer::Get => args.push("get".to_owned()),
     }
     args.extend([
         "--name=$(BACKUP_NAME)".to_owned(),

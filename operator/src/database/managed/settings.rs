@@ -1,26 +1,19 @@
 //! What is wanted of a managed database, and what of that can be done with what there is.
 
-use std::collections::BTreeMap;
-
 use crds::v1alpha1::{
     ReportsServerSpec,
     defaults::{BACKUP_RETENTION, BACKUP_SCHEDULE, Effective, STORAGE_SIZE},
     reasons,
-    spec::{BackupSpec, ImageSpec, PullPolicy, RecoverySpec},
+    spec::{BackupSpec, ImageSpec, RecoverySpec},
 };
 use k8s_openapi::{
-    api::core::v1::{ResourceRequirements, Toleration},
-    apimachinery::pkg::api::resource::Quantity,
+    api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity,
 };
 
 use super::{
-    backup::{Backup, Destination, Recovery, Source},
-    meet::Present,
-    quantity,
-    s3::Carrier,
-    tuning::Room,
-    upgrade::Upgrade,
+    present::Present,
     version::{self, SUPPORTED, major},
+    wanted::{Backup, Destination, Managed, Recovery, Source, TransferImage},
 };
 use crate::{images, names::Names};
 
@@ -28,8 +21,6 @@ use crate::{images, names::Names};
 const MEMORY: (&str, &str) = ("512Mi", "1Gi");
 /// CPU that is asked for where the user gives none.
 const CPU: &str = "250m";
-/// What the settings reckon with where a quantity cannot be read.
-const GIB: u64 = 1 << 30;
 
 /// Why a specification cannot be carried out: reason of the conditions, and field and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,58 +31,13 @@ pub struct SettingsError {
     pub message: String,
 }
 
-/// A managed database as it is wanted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Managed {
-    pub(super) version: u32,
-    /// Whether the user names the version; else the one of the volume counts.
-    pub(super) explicit: bool,
-    default_image: String,
-    registry: Option<String>,
-    pub(super) image: ImageSpec,
-    /// Size of the volume.
-    pub size: Quantity,
-    /// `StorageClass`; the cluster's default where absent.
-    pub class: Option<String>,
-    /// CPU and memory, with defaults.
-    pub resources: ResourceRequirements,
-    /// Labels a node must have.
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that are tolerated.
-    pub tolerations: Option<Vec<Toleration>>,
-    /// `PriorityClass`.
-    pub priority_class: Option<String>,
-    /// Secrets with the registry's credentials.
-    pub pull_secrets: Vec<String>,
-    servers: u64,
-    connections: u64,
-    /// Backups, where they are asked for.
-    pub backup: Option<Backup>,
-    /// What carries them to a bucket and back.
-    pub carrier: Carrier,
-    /// uid of the namespace `kube-system`.
-    pub cluster_uid: String,
-    pub(super) recovery: Option<Recovery>,
-    pub(super) names: Names,
-    /// The image to go on with, whatever the specification says of others.
-    pub(super) pinned: Option<String>,
-    /// The superuser's password; made once, and kept.
-    pub password: String,
-    /// Whether another major version is not gone to, whatever is asked for.
-    pub(super) stays: bool,
-    /// What there is already.
-    pub present: Present,
-    /// The major upgrade that is wanted.
-    pub upgrade: Option<Upgrade>,
-}
-
 /// What a managed database depends on besides its own part of the specification.
 #[derive(Clone, Debug)]
 pub struct Surroundings<'a> {
     /// Image of PostgreSQL where the specification names none.
     pub default_image: &'a str,
-    /// What carries backups to a bucket and back.
-    pub carrier: Carrier,
+    /// The image that transfers backups to a bucket and back.
+    pub transfer_image: TransferImage,
     /// uid of the namespace `kube-system`: the etcd that reports are imported from.
     pub cluster_uid: &'a str,
     /// Most servers that there can be.
@@ -110,7 +56,7 @@ pub fn settings(
 ) -> Result<Managed, SettingsError> {
     let Surroundings {
         default_image,
-        carrier,
+        transfer_image,
         cluster_uid,
         servers,
     } = surroundings;
@@ -149,7 +95,7 @@ pub fn settings(
         servers: u64::try_from(servers).unwrap_or(1),
         connections: effective.max_connections.unwrap_or(1).into(),
         backup: database.backup.map(backup),
-        carrier,
+        transfer_image,
         cluster_uid: cluster_uid.to_owned(),
         recovery,
         names: Names::new(name),
@@ -248,59 +194,4 @@ fn resources(own: Option<ResourceRequirements>) -> ResourceRequirements {
         };
     };
     own
-}
-
-impl Managed {
-    /// The major version.
-    #[must_use]
-    pub fn version(&self) -> u32 {
-        self.version
-    }
-
-    /// The image.
-    #[must_use]
-    pub fn image(&self) -> String {
-        if let Some(pinned) = &self.pinned {
-            return pinned.clone();
-        }
-        let tag = match version::tag(self.version) {
-            Some(tag) if self.image.tag.is_none() && !self.default_fits() => Some(tag.to_owned()),
-            _ => self.image.tag.clone(),
-        };
-        let image = ImageSpec {
-            tag,
-            ..self.image.clone()
-        };
-        images::resolve(&self.default_image, self.registry.as_deref(), &image)
-    }
-
-    /// Whether the release's image is of the wanted version; it may be one by digest.
-    fn default_fits(&self) -> bool {
-        let tag = images::version(&self.default_image);
-        major(tag).is_none_or(|default| default == self.version)
-    }
-
-    /// When the image is pulled.
-    #[must_use]
-    pub fn pull_policy(&self) -> PullPolicy {
-        self.image.pull_policy.unwrap_or_default()
-    }
-
-    /// What the settings of PostgreSQL follow from.
-    #[must_use]
-    pub fn room(&self) -> Room {
-        let memory = |of: &Option<BTreeMap<String, Quantity>>| {
-            let quantity = of.as_ref().and_then(|of| of.get("memory"));
-            quantity.and_then(quantity::bytes)
-        };
-        let limits = memory(&self.resources.limits);
-        Room {
-            memory: limits
-                .or_else(|| memory(&self.resources.requests))
-                .unwrap_or(GIB),
-            volume: quantity::bytes(&self.size).unwrap_or(10 * GIB),
-            servers: self.servers,
-            connections: self.connections,
-        }
-    }
 }

@@ -14,7 +14,7 @@ use self::{
     cluster::{APISERVERS, Cluster, Flaw, Key, Op},
     operator::{Omission, Operator},
 };
-use super::{phase::Phase, target::ApiOwner};
+use crate::migration::plan::{phase::Phase, target::ApiOwner};
 
 /// Names that clients write to.
 const KEYS: Key = 3;

@@ -13,12 +13,15 @@ use super::cluster::{Cluster, Event, Key, Object, State};
 use crate::{
     apiservice::Holder,
     migration::{
-        act,
-        action::{Action, Decision, SwitchFrom},
-        observed::{MirrorStage, Notes, Observed},
-        phase::Phase,
-        plan::{self, tests as states},
-        target::{ApiOwner, GroupTarget, Settings},
+        observe::state::{MirrorStage, Notes, Observed},
+        plan::{
+            self,
+            action::{Action, Decision, SwitchFrom},
+            phase::Phase,
+            target::{ApiOwner, GroupTarget, Settings},
+            tests as states,
+        },
+        steps,
     },
 };
 
@@ -190,7 +193,7 @@ impl Operator {
         }
         match plan::plan(&self.look(cluster), &self.target()) {
             Decision::Run(action) => {
-                self.memory.interruptible = act::is_interruptible(action);
+                self.memory.interruptible = steps::is_interruptible(action);
                 self.memory.script = self.script(action).into();
                 self.memory.copies.clear();
                 self.memory.goal = 0;

@@ -15,9 +15,10 @@ use super::*;
 use crate::{
     apiservice::{Holder, ServiceRef},
     migration::{
-        door, import,
-        observed::{Crd, Notes, Resource, Version},
-        target::{OnFailure, Predecessor, PredecessorDatabase, Settings},
+        cluster::door::objects,
+        observe::state::{Crd, Notes, Resource, Version},
+        plan::target::{OnFailure, Predecessor, PredecessorDatabase, Settings},
+        steps::import,
     },
 };
 
@@ -64,7 +65,11 @@ pub(in crate::migration) fn crd(plural: &str) -> Crd {
 
 pub(in crate::migration) fn with_door(crd: &Crd, token: &str) -> Crd {
     let mut value = serde_json::to_value(&crd.object).unwrap();
-    json_patch::patch(&mut value, &door::open_patch(&crd.object, token).unwrap()).unwrap();
+    json_patch::patch(
+        &mut value,
+        &objects::open_patch(&crd.object, token).unwrap(),
+    )
+    .unwrap();
     Crd::new(serde_json::from_value::<CustomResourceDefinition>(value).unwrap())
 }
 
@@ -529,9 +534,9 @@ fn a_door_that_a_way_back_left_open_is_closed_only_on_request() {
     let Decision::Idle { message, .. } = plan(&o, &t) else {
         panic!()
     };
-    assert!(message.contains(door::CLOSE_ANNOTATION));
+    assert!(message.contains(objects::CLOSE_ANNOTATION));
     open.object.metadata.annotations =
-        Some([(door::CLOSE_ANNOTATION.into(), "true".into())].into());
+        Some([(objects::CLOSE_ANNOTATION.into(), "true".into())].into());
     o.resources[1].crd = Some(open);
     assert_eq!(action(&o, &t), Action::CloseDoor);
 }

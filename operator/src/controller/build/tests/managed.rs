@@ -59,7 +59,7 @@ fn managed(spec: Value) -> Children {
         password: "secret".into(),
         ..Known::default()
     };
-    let spec = validated(spec).meet(known).unwrap();
+    let spec = validated(spec).reconciled_with(known).unwrap();
     super::build(&spec, &material(), &operator())
         .managed
         .unwrap()
@@ -258,7 +258,7 @@ fn their_pods_pass_the_restricted_standard() {
 #[test]
 fn no_server_runs_and_no_backup_is_made_before_the_restore() {
     let at = |known: Known| {
-        let spec = validated(recovery()).meet(known).unwrap();
+        let spec = validated(recovery()).reconciled_with(known).unwrap();
         let children = super::build(&spec, &material(), &operator());
         let managed = children.managed.unwrap();
         let note = managed.data.metadata.annotations.unwrap();

@@ -39,7 +39,7 @@ fn at(database: Database, outcomes: &[Outcome], filled: bool) -> Children {
         },
         ..Known::default()
     };
-    let met = spec().meet(known.clone()).unwrap();
+    let met = spec().reconciled_with(known.clone()).unwrap();
     let upgrade = met.managed().unwrap().upgrade.clone().unwrap();
     let names = [upgrade.check, upgrade.copy];
     let jobs = names.into_iter().zip(outcomes);
@@ -52,7 +52,7 @@ fn at(database: Database, outcomes: &[Outcome], filled: bool) -> Children {
     known
         .volumes
         .push(volume("simple-postgres-data-17", 17, Some(note)));
-    let met = spec().meet(known).unwrap();
+    let met = spec().reconciled_with(known).unwrap();
     let children = super::build(&met, &material(), &operator());
     let kept = format!("{:?}", children.kept());
     let managed = children.managed.unwrap();
@@ -119,7 +119,7 @@ fn the_new_volume_is_in_use_when_it_is_noted_to_be_filled() {
         ],
         ..Known::default()
     };
-    let met = spec.meet(known).unwrap();
+    let met = spec.reconciled_with(known).unwrap();
     let earlier = &met.managed().unwrap().present.volumes.earlier;
     assert_eq!(earlier[0].name, "simple-postgres-data");
     let children = super::build(&met, &material(), &operator())

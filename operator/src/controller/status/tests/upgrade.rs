@@ -34,7 +34,9 @@ fn told(
         },
         ..Known::default()
     };
-    let met = validated(spec.clone()).meet(known.clone()).unwrap();
+    let met = validated(spec.clone())
+        .reconciled_with(known.clone())
+        .unwrap();
     if let Some(upgrade) = &met.managed().unwrap().upgrade {
         let names = [upgrade.check.clone(), upgrade.copy.clone()];
         let jobs = names.into_iter().zip(outcomes);
@@ -44,7 +46,7 @@ fn told(
         });
         known.seen.jobs = jobs.collect();
     }
-    let spec = validated(spec).meet(known).unwrap();
+    let spec = validated(spec).reconciled_with(known).unwrap();
     let mut applied = on_postgres(database == Database::Ready, None);
     let words = json!({"metadata": {"name": "u"}, "status": {"initContainerStatuses": [
         {"name": "dump", "image": "", "imageID": "", "ready": false, "restartCount": 0,

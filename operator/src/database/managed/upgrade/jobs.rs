@@ -16,10 +16,11 @@ use super::{
     super::{
         Managed,
         backup::{self, CLIENT_DIRECTORY},
-        children::{Home, claim},
+        claim::claim,
         conf,
         parts::{self, empty, files, mount, on_claim, secret, shared_memory, variable},
         pod::{VOLUME_DIRECTORY, container, environment},
+        scope::Scope,
     },
     PENDING, Stage, UPGRADE_ANNOTATION, Upgrade,
 };
@@ -72,18 +73,18 @@ pub enum Run {
 
 /// Builds them.
 #[must_use]
-pub fn children(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> Children {
+pub fn children(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> Children {
     let run = upgrade
         .job()
         .map(|name| match (upgrade.begun, upgrade.stage) {
             (true, _) => Run::Follow(name.to_owned()),
             (false, Stage::Checking | Stage::Refused) => {
-                Run::Begin(Box::new(check(managed, upgrade, home)))
+                Run::Begin(Box::new(check(managed, upgrade, scope)))
             }
-            (false, _) => Run::Begin(Box::new(copy(managed, upgrade, home))),
+            (false, _) => Run::Begin(Box::new(copy(managed, upgrade, scope))),
         });
-    let name = home.names.postgres_data_of(upgrade.target.version());
-    let mut data = claim(&upgrade.target, name, home);
+    let name = scope.names.postgres_data_of(upgrade.target.version());
+    let mut data = claim(&upgrade.target, name, scope);
     let notes = data.metadata.annotations.get_or_insert_default();
     notes.insert(UPGRADE_ANNOTATION.to_owned(), PENDING.to_owned());
     let mut files = conf::files(&upgrade.target);
@@ -93,8 +94,8 @@ pub fn children(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> Childre
         data,
         config: ConfigMap {
             metadata: ObjectMeta {
-                labels: Some(home.names.upgrade_labels()),
-                ..home.metadata(home.names.postgres_upgrade())
+                labels: Some(scope.names.upgrade_labels()),
+                ..scope.metadata(scope.names.postgres_upgrade())
             },
             data: Some(files),
             ..ConfigMap::default()
@@ -135,13 +136,13 @@ pub fn job_names(present: &Managed, target: &Managed) -> (String, String) {
 
 /// Looks whether the new image and the new volume will do. It runs beside the database, so that the
 /// new volume is made where the present one is.
-fn check(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
+fn check(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> batch::Job {
     let target = &upgrade.target;
     let version = vec![variable("NEW_VERSION", target.version().to_string())];
     let container = Container {
         command: Some(script(CHECK)),
-        env: Some([version, backup::connection(home)].concat()),
-        resources: Some(backup::resources()),
+        env: Some([version, backup::connection(scope)].concat()),
+        resources: Some(parts::resources()),
         volume_mounts: Some(vec![
             mount("client", CLIENT_DIRECTORY, true),
             mount("config", conf::DIRECTORY, true),
@@ -153,7 +154,7 @@ fn check(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
     };
     let beside = PodAffinityTerm {
         label_selector: Some(LabelSelector {
-            match_labels: Some(home.names.postgres_selector()),
+            match_labels: Some(scope.names.postgres_selector()),
             ..LabelSelector::default()
         }),
         topology_key: "kubernetes.io/hostname".to_owned(),
@@ -169,19 +170,19 @@ fn check(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
         }),
         containers: vec![container],
         volumes: Some(vec![
-            on_claim("data", home.names.postgres_data_of(target.version())),
-            settings("config", home.names.postgres_upgrade()),
-            scripts(home.names),
-            secret("client", home.names.database_client(), None),
+            on_claim("data", scope.names.postgres_data_of(target.version())),
+            settings("config", scope.names.postgres_upgrade()),
+            scripts(scope.names),
+            secret("client", scope.names.database_client(), None),
             empty("tmp"),
         ]),
         ..parts::pod(managed)
     };
-    job(upgrade.check.clone(), CHECK_RETRIES, pod, home)
+    job(upgrade.check.clone(), CHECK_RETRIES, pod, scope)
 }
 
 /// Copies and compares, once: a second try could meet the pod of the first.
-fn copy(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
+fn copy(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> batch::Job {
     let target = &upgrade.target;
     let half =
         |of: &Managed, name: &str, file: &str, config: &str, old: &[VolumeMount]| Container {
@@ -210,17 +211,17 @@ fn copy(managed: &Managed, upgrade: &Upgrade, home: Home<'_>) -> batch::Job {
         containers: vec![half(target, "restore", RESTORE, "config", &[])],
         volumes: Some(vec![
             on_claim("old", managed.claim()),
-            on_claim("data", home.names.postgres_data_of(target.version())),
-            settings("old-config", home.names.postgres()),
-            settings("config", home.names.postgres_upgrade()),
-            scripts(home.names),
+            on_claim("data", scope.names.postgres_data_of(target.version())),
+            settings("old-config", scope.names.postgres()),
+            settings("config", scope.names.postgres_upgrade()),
+            scripts(scope.names),
             empty("run"),
             shared_memory("shm"),
             empty("tmp"),
         ]),
         ..parts::pod(managed)
     };
-    job(upgrade.copy.clone(), 0, pod, home)
+    job(upgrade.copy.clone(), 0, pod, scope)
 }
 
 /// `PGDATA` and what a new database is made with, as in the database's own pod.
@@ -230,13 +231,13 @@ fn data_environment() -> Vec<EnvVar> {
     environment().into_iter().filter(needed).collect()
 }
 
-fn job(name: String, retries: i32, pod: PodSpec, home: Home<'_>) -> batch::Job {
-    let labels = home.names.upgrade_labels();
+fn job(name: String, retries: i32, pod: PodSpec, scope: Scope<'_>) -> batch::Job {
+    let labels = scope.names.upgrade_labels();
     batch::Job {
         spec: Some(parts::job(&labels, retries, pod)),
         metadata: ObjectMeta {
             labels: Some(labels),
-            ..home.metadata(name)
+            ..scope.metadata(name)
         },
         ..batch::Job::default()
     }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::super::children::{RECOVERY_ANNOTATION, VERSION_ANNOTATION};
+use super::super::constants::{RECOVERY_ANNOTATION, VERSION_ANNOTATION};
 
 /// Annotation of a volume: the image that the database on it has run with.
 pub const IMAGE_ANNOTATION: &str = "reports-server.io/postgres-image";

@@ -1,0 +1,232 @@
+//! What can be done of what is wanted, with what the namespace holds already.
+
+use crds::v1alpha1::reasons;
+
+use super::{
+    settings::SettingsError,
+    upgrade::{self, Database, Seen, Upgrade, Volume, Volumes},
+    wanted::{Managed, Recovery},
+};
+
+/// Note on a volume whose backup is not restored yet.
+const PENDING: &str = "pending";
+/// Beginning of the note on a volume that started with a backup; its name follows.
+const DONE: &str = "done:";
+
+/// What the namespace holds of the database already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The superuser's password.
+    pub password: String,
+    /// Its claims, and others of the namespace.
+    pub volumes: Vec<Volume>,
+    /// Whether the Job that restores the backup has succeeded.
+    pub restored: bool,
+    /// How it runs, and what was begun of an upgrade.
+    pub seen: Seen,
+}
+
+/// What there is of a managed database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// Its volumes.
+    pub volumes: Volumes,
+    /// Whether the Job that restores the backup has succeeded.
+    pub restored: bool,
+    /// Whether the database must not run now.
+    pub stopped: bool,
+    /// Whether Jobs of upgrades are to be deleted.
+    pub clear: bool,
+}
+
+impl Present {
+    fn volume(&self) -> Option<&Volume> {
+        self.volumes.present.as_ref()
+    }
+
+    fn recovery(&self) -> Option<&str> {
+        self.volume()?.recovery.as_deref()
+    }
+}
+
+impl Managed {
+    /// The same of the major version that it has, whatever is asked for: an upgrade is not begun,
+    /// and one under way is given up.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+
+    /// Brings what is wanted together with what there is.
+    ///
+    /// # Errors
+    /// If the volume is of a newer major version, or lost, or a backup is to be restored into a
+    /// database that exists.
+    pub fn reconciled_with(self, known: Known) -> Result<Self, SettingsError> {
+        let Known {
+            password,
+            volumes,
+            restored,
+            seen,
+        } = known;
+        let volumes = Volumes::sort(&self.names.postgres_data(), volumes);
+        let present = Present {
+            volumes: volumes.map_err(|lost| gone(&lost.left))?,
+            restored,
+            stopped: false,
+            clear: false,
+        };
+        self.check_recovery(&present)?;
+        let version = present.volume().and_then(|volume| volume.version);
+        let mut met = self;
+        met.password = password;
+        met.present = present;
+        match version {
+            Some(version) if met.explicit && met.version < version => Err(met.older(version)),
+            Some(version) if met.explicit && met.version > version => {
+                Ok(met.upgraded(version, &seen))
+            }
+            present => Ok(met.kept(present, &seen)),
+        }
+    }
+
+    /// No upgrade is wanted; one may have been.
+    fn kept(mut self, version: Option<u32>, seen: &Seen) -> Self {
+        self.version = version.unwrap_or(self.version);
+        let left = !seen.jobs.is_empty() || seen.live;
+        // One that is given up may have the volume still, and nothing of it must be left that could
+        // be taken for a copy later.
+        let held = seen.live || (left && self.present.volumes.pending);
+        self.present.stopped = held && seen.database == Database::Stopped;
+        self.present.clear = left;
+        self
+    }
+
+    /// The database as it is, of `version`, with what is to be done to bring it to the one that is
+    /// wanted.
+    fn upgraded(self, version: u32, seen: &Seen) -> Self {
+        let target = self.clone();
+        let image = self
+            .present
+            .volume()
+            .and_then(|volume| volume.image.clone());
+        let mut met = self;
+        met.version = version;
+        met.pinned = image.or_else(|| seen.image.clone());
+        if met.pinned.is_none() {
+            met.image.tag = None;
+            met.image.digest = None;
+        }
+        // A backup is restored first.
+        if met.stays || met.recovering().is_some() {
+            return met.kept(Some(version), seen);
+        }
+        let (check, copy) = upgrade::job_names(&met, &target);
+        let stage = upgrade::plan(seen, &check, &copy);
+        met.present.stopped = stage.is_stopped();
+        met.present.clear = matches!(stage, upgrade::Stage::Clearing { .. });
+        let mut upgrade = Upgrade {
+            stage,
+            target: Box::new(target),
+            check,
+            copy,
+            begun: false,
+        };
+        let begun = |name: &str| seen.jobs.iter().any(|job| job.name == name);
+        upgrade.begun = upgrade.job().is_some_and(begun);
+        met.upgrade = Some(upgrade);
+        met
+    }
+
+    /// Whether something of a major upgrade goes on.
+    #[must_use]
+    pub fn is_upgrading(&self) -> bool {
+        let wanted = self.upgrade.as_ref();
+        self.present.clear || wanted.is_some_and(|upgrade| upgrade.stage.is_under_way())
+    }
+
+    /// Name of the claim of the volume in use.
+    #[must_use]
+    pub fn claim(&self) -> String {
+        let present = self.present.volume().map(|volume| volume.name.clone());
+        present.unwrap_or_else(|| self.names.postgres_data())
+    }
+
+    /// The backup that still has to be restored before the first server starts.
+    #[must_use]
+    pub fn recovering(&self) -> Option<&Recovery> {
+        let pending = !self.is_recovered();
+        self.recovery.as_ref().filter(|_| pending)
+    }
+
+    /// The backup that the database starts with.
+    #[must_use]
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+
+    fn is_recovered(&self) -> bool {
+        let done = |note: &str| note.starts_with(DONE);
+        self.present.restored || self.present.recovery().is_some_and(done)
+    }
+
+    /// What to note on the volume about the backup that it starts with.
+    #[must_use]
+    pub fn recovery_note(&self) -> Option<String> {
+        let recovery = self.recovery.as_ref()?;
+        Some(match self.recovering() {
+            Some(_) => PENDING.to_owned(),
+            None => format!("{DONE}{}", recovery.backup),
+        })
+    }
+
+    /// A backup is restored into a new volume only: nothing that is served is ever overwritten.
+    fn check_recovery(&self, present: &Present) -> Result<(), SettingsError> {
+        let Some(recovery) = &self.recovery else {
+            return Ok(());
+        };
+        let note = present.recovery();
+        let done = note.and_then(|note| note.strip_prefix(DONE));
+        let why = match (done, note) {
+            (Some(done), _) if done != recovery.backup => {
+                format!("this database has started with {done} already")
+            }
+            (None, None) if present.volume().is_some() => "this database exists already".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(SettingsError {
+            reason: reasons::INVALID_SPEC,
+            message: format!(
+                "spec.database.managed.bootstrap.recovery: {why}; create a new ReportsServer to \
+                 start with backup {} (docs/database.md, \"Backup and restore\")",
+                recovery.backup
+            ),
+        })
+    }
+
+    fn older(&self, present: u32) -> SettingsError {
+        SettingsError {
+            reason: reasons::NOT_SUPPORTED,
+            message: format!(
+                "spec.database.managed.version: the volume is of PostgreSQL {present}, and {} is \
+                 older; PostgreSQL goes to newer versions only: set the version back to {present} \
+                 (docs/database.md, \"Major versions\")",
+                self.version
+            ),
+        }
+    }
+}
+
+fn gone(left: &[Volume]) -> SettingsError {
+    let names: Vec<_> = left.iter().map(|volume| volume.name.as_str()).collect();
+    SettingsError {
+        reason: reasons::VOLUME_MISSING,
+        message: format!(
+            "the volume of the database is gone, and what is left is from before an upgrade: \
+             {}; create a new ReportsServer that starts with a backup, or read in \
+             docs/database.md, \"Major versions\", how to go back to such a volume",
+            names.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,47 @@
+//! Where the objects of a database belong.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use crate::names::Names;
+
+/// Where the objects belong.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// Names.
+    pub names: &'a Names,
+    /// The target namespace.
+    pub namespace: &'a str,
+    /// Makes the objects go with the `ReportsServer`.
+    pub owner: Option<&'a OwnerReference>,
+    /// Whether the volume stays nevertheless.
+    pub retain_data: bool,
+}
+
+impl Scope<'_> {
+    pub(super) fn metadata(&self, name: String) -> ObjectMeta {
+        ObjectMeta {
+            owner_references: self.owner.map(|owner| vec![owner.clone()]),
+            ..self.unowned(name, self.names.postgres_labels())
+        }
+    }
+
+    /// Of what stays when the `ReportsServer` goes, unless the user has confirmed otherwise.
+    pub(super) fn retained(&self, name: String) -> ObjectMeta {
+        if self.retain_data {
+            return self.unowned(name, self.names.postgres_labels());
+        }
+        self.metadata(name)
+    }
+
+    /// Of what always stays.
+    pub(super) fn unowned(&self, name: String, labels: BTreeMap<String, String>) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.namespace.to_owned()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The database as it is wanted.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::v1alpha1::spec::{ImageSpec, PullPolicy, S3Destination};
+use k8s_openapi::{
+    api::core::v1::{ResourceRequirements, Toleration},
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::{
+    present::Present,
+    quantity,
+    tuning::Room,
+    upgrade::Upgrade,
+    version::{self, major},
+};
+use crate::{images, names::Names};
+
+/// What the settings reckon with where a quantity cannot be read.
+const GIB: u64 = 1 << 30;
+
+/// A managed database as it is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Managed {
+    pub(super) version: u32,
+    /// Whether the user names the version; else the one of the volume counts.
+    pub(super) explicit: bool,
+    pub(super) default_image: String,
+    pub(super) registry: Option<String>,
+    pub(super) image: ImageSpec,
+    /// Size of the volume.
+    pub size: Quantity,
+    /// `StorageClass`; the cluster's default where absent.
+    pub class: Option<String>,
+    /// CPU and memory, with defaults.
+    pub resources: ResourceRequirements,
+    /// Labels a node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that are tolerated.
+    pub tolerations: Option<Vec<Toleration>>,
+    /// `PriorityClass`.
+    pub priority_class: Option<String>,
+    /// Secrets with the registry's credentials.
+    pub pull_secrets: Vec<String>,
+    pub(super) servers: u64,
+    pub(super) connections: u64,
+    /// Backups, where they are asked for.
+    pub backup: Option<Backup>,
+    /// The image that transfers backups to a bucket and back.
+    pub transfer_image: TransferImage,
+    /// uid of the namespace `kube-system`.
+    pub cluster_uid: String,
+    pub(super) recovery: Option<Recovery>,
+    pub(super) names: Names,
+    /// The image to go on with, whatever the specification says of others.
+    pub(super) pinned: Option<String>,
+    /// The superuser's password; made once, and kept.
+    pub password: String,
+    /// Whether another major version is not gone to, whatever is asked for.
+    pub(super) stays: bool,
+    /// What there is already.
+    pub present: Present,
+    /// The major upgrade that is wanted.
+    pub upgrade: Option<Upgrade>,
+}
+
+impl Managed {
+    /// The major version.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn image(&self) -> String {
+        if let Some(pinned) = &self.pinned {
+            return pinned.clone();
+        }
+        let tag = match version::tag(self.version) {
+            Some(tag) if self.image.tag.is_none() && !self.default_fits() => Some(tag.to_owned()),
+            _ => self.image.tag.clone(),
+        };
+        let image = ImageSpec {
+            tag,
+            ..self.image.clone()
+        };
+        images::resolve(&self.default_image, self.registry.as_deref(), &image)
+    }
+
+    /// Whether the release's image is of the wanted version; it may be one by digest.
+    fn default_fits(&self) -> bool {
+        let tag = images::version(&self.default_image);
+        major(tag).is_none_or(|default| default == self.version)
+    }
+
+    /// When the image is pulled.
+    #[must_use]
+    pub fn pull_policy(&self) -> PullPolicy {
+        self.image.pull_policy.unwrap_or_default()
+    }
+
+    /// What the settings of PostgreSQL follow from.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let memory = |of: &Option<BTreeMap<String, Quantity>>| {
+            let quantity = of.as_ref().and_then(|of| of.get("memory"));
+            quantity.and_then(quantity::bytes)
+        };
+        let limits = memory(&self.resources.limits);
+        Room {
+            memory: limits
+                .or_else(|| memory(&self.resources.requests))
+                .unwrap_or(GIB),
+            volume: quantity::bytes(&self.size).unwrap_or(10 * GIB),
+            servers: self.servers,
+            connections: self.connections,
+        }
+    }
+}
+/// Backups as they are wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backup {
+    /// When, as a cron expression.
+    pub schedule: String,
+    /// How long one is kept.
+    pub retention: Duration,
+    /// Where they go.
+    pub destination: Destination,
+}
+
+/// Where backups go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Destination {
+    /// A volume of their own.
+    Volume {
+        /// Its size.
+        size: Quantity,
+        /// `StorageClass`; the cluster's default where absent.
+        class: Option<String>,
+    },
+    /// A bucket.
+    Bucket(S3Destination),
+}
+
+/// Where a backup is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// On a volume: name of the `PersistentVolumeClaim`.
+    Claim(String),
+    /// In a bucket.
+    Bucket(S3Destination),
+}
+
+/// A backup that the database is to start with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// Its name.
+    pub backup: String,
+    /// Where it is.
+    pub source: Source,
+}
+
+/// The image that transfers backups: the server's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransferImage {
+    /// Image.
+    pub image: String,
+    /// When it is pulled.
+    pub pull_policy: PullPolicy,
+}

@@ -1,0 +1,14 @@
+//! What talks to the kube-apiserver and to the server.
+
+pub mod admission;
+pub mod control;
+pub mod deletion;
+pub mod door;
+pub mod endpoints;
+pub mod marks;
+pub mod operations;
+pub mod pages;
+pub mod revisions;
+pub mod rights;
+pub mod throttle;
+pub mod wire;

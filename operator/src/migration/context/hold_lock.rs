@@ -1,0 +1,84 @@
+//! One group at a time holds its requests, and meanwhile nobody else loads the kube-apiserver.
+//!
+//! Requests that are held wait for the kube-apiserver: for its patches, for the drain of its
+//! handler, for its revision. A list of ten thousand reports of another group beside that makes
+//! them wait for seconds, and copying can wait better than clients can.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+
+/// Shared by all groups of the process.
+#[derive(Clone, Default)]
+pub struct HoldLock {
+    turn: Arc<Mutex<()>>,
+    holder: Arc<watch::Sender<Option<String>>>,
+}
+
+impl HoldLock {
+    /// Waits until no other group holds requests, then asks the others to be still until what
+    /// comes back is dropped.
+    pub async fn begin(&self, group: &str) -> HoldTurn {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        self.holder.send_replace(Some(group.to_owned()));
+        HoldTurn {
+            holder: Arc::clone(&self.holder),
+            _turn: turn,
+        }
+    }
+
+    /// Whether a group holds requests, or is about to.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Option<String>> {
+        self.holder.subscribe()
+    }
+
+    /// Waits until `group` may list and copy: no other group holds requests.
+    pub async fn wait_for_others(&self, group: &str) {
+        let mut holder = self.holder.subscribe();
+        let free = holder.wait_for(|holder| holder.as_deref().is_none_or(|held| held == group));
+        // The sender lives as long as `self`.
+        let _ = free.await;
+    }
+}
+
+/// While it lives, other groups are still.
+pub struct HoldTurn {
+    holder: Arc<watch::Sender<Option<String>>>,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Drop for HoldTurn {
+    fn drop(&mut self) {
+        // Before the turn is given on, so that the next holder's name is not wiped out.
+        self.holder.send_replace(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn others_wait_and_the_holder_does_not() {
+        let hold_lock = HoldLock::default();
+        hold_lock.wait_for_others("b.io").await;
+        let still = hold_lock.begin("a.io").await;
+        hold_lock.wait_for_others("a.io").await;
+        assert!(hold_lock.wait_for_others("b.io").now_or_never().is_none());
+        drop(still);
+        hold_lock.wait_for_others("b.io").await;
+    }
+
+    #[tokio::test]
+    async fn one_group_holds_at_a_time() {
+        let hold_lock = HoldLock::default();
+        let first = hold_lock.begin("a.io").await;
+        assert!(hold_lock.begin("b.io").now_or_never().is_none());
+        drop(first);
+        let _second = hold_lock.begin("b.io").await;
+        assert!(hold_lock.wait_for_others("a.io").now_or_never().is_none());
+    }
+}

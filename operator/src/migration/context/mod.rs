@@ -1,0 +1,205 @@
+//! What every step has at hand, and the frame that each step runs in.
+
+pub mod deps;
+pub mod fault;
+pub mod hold_lock;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType};
+use tokio::time::Instant;
+
+use self::{
+    deps::Deps,
+    fault::{Faults, Side},
+    hold_lock::HoldTurn,
+};
+use crate::events::Publisher;
+use crate::migration::{
+    cluster::{control::Control, pages::Pacer, wire::Wire},
+    observe::notes::NoteBook,
+    plan::{
+        phase::Phase,
+        step::StepName,
+        target::{GroupTarget, Owner},
+    },
+    report::{journal::Journal, publisher::StatusPublisher},
+    steps::restart::Restarts,
+};
+
+/// The context of one group's task.
+pub struct Cx {
+    /// See [`Deps`].
+    pub deps: Deps,
+    /// On whose behalf.
+    pub owner: Owner,
+    /// What is wanted now.
+    pub target: GroupTarget,
+    /// Where the state is published.
+    pub report: StatusPublisher,
+    /// A client that does not try again by itself.
+    pub client: kube::Client,
+    /// Requests through that client.
+    pub wire: Wire,
+    /// The control API.
+    pub control: Control,
+    /// Notes that outlive the process.
+    pub notes: NoteBook,
+    /// Pace of lists, imports and deletions.
+    pub pacer: Arc<Pacer>,
+    /// The migration report.
+    pub journal: Journal,
+    /// Lost watches, and the restarts that they lead to.
+    pub restarts: Restarts,
+    faults: Faults,
+    publisher: Publisher,
+}
+
+impl Cx {
+    /// A context for `target`.
+    /// `client` must not try again by itself.
+    #[must_use]
+    pub fn new(
+        deps: Deps,
+        client: kube::Client,
+        owner: Owner,
+        target: GroupTarget,
+        report: StatusPublisher,
+    ) -> Self {
+        let wire = Wire::new(client.clone());
+        Self {
+            control: Control::new(wire.clone()),
+            notes: NoteBook::new(client.clone(), &deps.namespace),
+            pacer: pacer(&deps, &target),
+            journal: Journal::default(),
+            restarts: Restarts::default(),
+            faults: Faults::from_environment(),
+            publisher: Publisher::new(deps.client.clone(), deps.reporter.clone()),
+            deps,
+            owner,
+            target,
+            report,
+            client,
+            wire,
+        }
+    }
+
+    /// Takes a new target over.
+    pub fn set_target(&mut self, target: GroupTarget) {
+        if target.settings.max_requests_per_second != self.target.settings.max_requests_per_second {
+            self.pacer = pacer(&self.deps, &target);
+        }
+        self.target = target;
+    }
+
+    /// Runs a step: status, events, metrics, log and fault points around it.
+    ///
+    /// # Errors
+    /// Those of the step.
+    pub async fn step<T, E: std::fmt::Display>(
+        &self,
+        step: StepName,
+        run: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let group = self.target.group.as_str();
+        self.show(step, step.phase());
+        self.faults.at(Side::Before, step, &self.notes).await;
+        tracing::info!(group, %step, "step started");
+        self.deps.metrics.step_started(group, step);
+        self.journal
+            .note(|report| report.begin(step, Timestamp::now()));
+        self.event(
+            EventType::Normal,
+            &format!("{step}Started"),
+            &format!("{group}: {}", step.describe()),
+        );
+        let begun = Instant::now();
+        let result = run.await;
+        let took = begun.elapsed();
+        match &result {
+            Ok(_) => {
+                self.journal.end(step, took);
+                self.faults.at(Side::After, step, &self.notes).await;
+                tracing::info!(group, %step, ?took, "step finished");
+                self.deps.metrics.step_finished(group, step, took);
+                let note = format!("{group}: {step} finished in {} ms", took.as_millis());
+                self.event(EventType::Normal, &format!("{step}Finished"), &note);
+            }
+            Err(error) => {
+                tracing::warn!(group, %step, ?took, %error, "step failed");
+                self.deps.metrics.step_failed(group, step);
+                self.journal
+                    .note(|report| report.fail(step, Timestamp::now()));
+                let note = format!("{group}: {error}");
+                self.event(EventType::Warning, &format!("{step}Failed"), &note);
+            }
+        }
+        result
+    }
+
+    /// Waits until no other group holds requests; until what comes back is dropped, other groups
+    /// neither hold requests nor list and copy.
+    pub async fn hold_turn(&self) -> HoldTurn {
+        self.deps.hold_lock.begin(&self.target.group).await
+    }
+
+    /// The fault point within a step.
+    pub async fn within(&self, step: StepName) {
+        self.faults.at(Side::Within, step, &self.notes).await;
+    }
+
+    /// Publishes which step runs.
+    pub fn show(&self, step: StepName, phase: Phase) {
+        self.report.update(|status| status.begin(step, phase));
+    }
+
+    /// Publishes an event in the background: a step never waits for one.
+    pub fn event(&self, type_: EventType, reason: &str, note: &str) {
+        let publisher = self.publisher.clone();
+        let reason = reason.to_owned();
+        let reference = self.owner.reference();
+        let note: String = note.chars().take(MAX_NOTE).collect();
+        // What happens to one group is not a series with what happens to another.
+        let group = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("APIGroup".to_owned()),
+            name: Some(self.target.group.clone()),
+            ..ObjectReference::default()
+        };
+        tokio::spawn(async move {
+            let event = Event {
+                type_,
+                reason,
+                note: Some(note),
+                action: ACTION.to_owned(),
+                secondary: Some(group),
+            };
+            let told = publisher.publish(&event, &reference);
+            match tokio::time::timeout(EVENT_TIMEOUT, told).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, reason = event.reason, "event not published");
+                }
+                Err(_) => tracing::warn!(reason = event.reason, "event not published in time"),
+            }
+        });
+    }
+}
+
+fn pacer(deps: &Deps, target: &GroupTarget) -> Arc<Pacer> {
+    let per_second = target.settings.max_requests_per_second;
+    Arc::new(Pacer::new(
+        &target.group,
+        deps.hold_lock.clone(),
+        per_second,
+    ))
+}
+
+/// Longest note that the Events API takes is 1 kB.
+const MAX_NOTE: usize = 1000;
+/// `action` of every event.
+const ACTION: &str = "Migrate";
+/// How long an event is tried.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,181 @@
+//! From which CRDs the server's copies come. A CRD that was deleted takes its copies in etcd with it,
+//! and one that is installed again begins without any: neither says that a client has deleted a
+//! report. Of a group that was taken over from another server etcd has no copies, only what lay there
+//! before that server came, which is nobody's late write.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::state::Observed;
+use crate::migration::{
+    cluster::{control::retry, door::crd_path, wire::WireError},
+    context::Cx,
+};
+use crate::said::said;
+
+/// How long a question is tried.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Why the origin of the copies is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum OriginError {
+    /// A CRD cannot be read.
+    #[error(transparent)]
+    Wire(Box<WireError>),
+    /// The operator's notes.
+    #[error("the operator's notes cannot be read or written: {}", said(.0))]
+    Notes(#[source] Box<kube::Error>),
+}
+
+impl OriginError {
+    /// The request that failed, where it was one.
+    #[must_use]
+    pub fn wire(&self) -> Option<&WireError> {
+        match self {
+            Self::Wire(error) => Some(error),
+            Self::Notes(_) => None,
+        }
+    }
+}
+
+impl From<WireError> for OriginError {
+    fn from(error: WireError) -> Self {
+        Self::Wire(Box::new(error))
+    }
+}
+
+/// Key of the note that tells from which CRDs a group was copied.
+fn key(group: &str) -> String {
+    format!("copied-from.{group}")
+}
+
+/// Key of the note that tells when a group was taken over from another server.
+fn taken_over_key(group: &str) -> String {
+    format!("taken-over-at.{group}")
+}
+
+/// Notes from which CRDs the group is copied; written before the first request is held.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
+    let uids: BTreeMap<&str, &str> = o
+        .crds()
+        .map(|(resource, crd)| {
+            let uid = crd.object.metadata.uid.as_deref();
+            (resource.name(), uid.unwrap_or_default())
+        })
+        .collect();
+    let text = serde_json::to_string(&uids).unwrap_or_default();
+    set(cx, &taken_over_key(&cx.target.group), None).await?;
+    set(cx, &key(&cx.target.group), Some(&text)).await
+}
+
+/// Notes etcd's revision at which the group is taken over from another server; written before the
+/// first APIService is led away from it.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note_taken_over(cx: &Cx, revision: u64) -> Result<(), OriginError> {
+    let revision = revision.to_string();
+    set(cx, &taken_over_key(&cx.target.group), Some(&revision)).await
+}
+
+/// Returns etcd's revision at which the group was taken over from another server: what is as old in
+/// etcd belongs to the time before that server. `None` where the group was copied from CRDs.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn taken_over_at(cx: &Cx) -> Result<Option<u64>, OriginError> {
+    let noted = get(cx, &taken_over_key(&cx.target.group)).await?;
+    Ok(noted.and_then(|revision| revision.parse().ok()))
+}
+
+async fn get(cx: &Cx, key: &str) -> Result<Option<String>, OriginError> {
+    let noted = cx.notes.get(key).await;
+    noted.map_err(|error| OriginError::Notes(Box::new(error)))
+}
+
+async fn set(cx: &Cx, key: &str, text: Option<&str>) -> Result<(), OriginError> {
+    let set = cx.notes.set(key, text).await;
+    set.map_err(|error| OriginError::Notes(Box::new(error)))
+}
+
+/// Whether what etcd lacks of a resource was deleted by clients: it was copied from a CRD, the CRD is
+/// the one that it was copied from, and nobody is deleting it. To be asked after etcd was listed.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn tells_deletions(cx: &Cx, resource: &str) -> Result<bool, OriginError> {
+    if taken_over_at(cx).await?.is_some() {
+        return Ok(false);
+    }
+    let noted = get(cx, &key(&cx.target.group)).await?;
+    let path = crd_path(resource);
+    let crd: Option<CustomResourceDefinition> = match retry(PATIENCE, || cx.wire.get(&path)).await {
+        Ok(reply) => Some(reply.json()?),
+        Err(e) if e.code() == Some(404) => None,
+        Err(e) => return Err(e.into()),
+    };
+    let tells = is_origin(noted.as_deref(), resource, crd.as_ref());
+    if !tells {
+        tracing::warn!(
+            resource,
+            "its CRD was deleted since the switch: what etcd lacks is kept at the server"
+        );
+    }
+    Ok(tells)
+}
+
+/// Decides, by the note and the CRD as it is now. A group that was switched before such notes were
+/// written has none: then a CRD that is there counts.
+fn is_origin(noted: Option<&str>, resource: &str, crd: Option<&CustomResourceDefinition>) -> bool {
+    let Some(crd) = crd.filter(|crd| crd.metadata.deletion_timestamp.is_none()) else {
+        return false;
+    };
+    let Some(noted) = noted else {
+        return true;
+    };
+    let uids: BTreeMap<String, String> = serde_json::from_str(noted).unwrap_or_default();
+    uids.get(resource) == crd.metadata.uid.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn crd(metadata: &serde_json::Value) -> CustomResourceDefinition {
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"group": "g",
+            "scope": "Cluster", "names": {"kind": "R", "plural": "rs"}, "versions": []}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_the_crd_that_was_copied_tells_of_deletions() {
+        let noted = Some(r#"{"rs.g": "a"}"#);
+        let same = crd(&json!({"uid": "a"}));
+        assert!(is_origin(noted, "rs.g", Some(&same)));
+        assert!(!is_origin(noted, "rs.g", Some(&crd(&json!({"uid": "b"})))));
+        assert!(!is_origin(noted, "others.g", Some(&same)));
+        assert!(!is_origin(noted, "rs.g", None));
+    }
+
+    #[test]
+    fn a_crd_that_is_being_deleted_tells_nothing() {
+        let going = json!({"uid": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert!(!is_origin(
+            Some(r#"{"rs.g": "a"}"#),
+            "rs.g",
+            Some(&crd(&going))
+        ));
+        assert!(!is_origin(None, "rs.g", Some(&crd(&going))));
+    }
+
+    #[test]
+    fn without_a_note_a_crd_that_is_there_counts() {
+        assert!(is_origin(None, "rs.g", Some(&crd(&json!({"uid": "a"})))));
+    }
+}

@@ -1,0 +1,378 @@
+//! What is known about one API group: all that a decision is made from.
+
+use std::collections::BTreeSet;
+
+use crds::control::{GateState, StoredResource};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::apiservice::Holder;
+use crate::migration::{
+    cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION},
+    plan::{
+        estimate::Plan,
+        target::{GroupTarget, SourcePolicy},
+    },
+    steps::import::note::Note,
+};
+
+/// By how much clocks may differ.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// A CRD of the group and what matters about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crd {
+    /// The object as it was read.
+    pub object: CustomResourceDefinition,
+    /// State of the side door.
+    pub door: Door,
+}
+
+impl Crd {
+    /// Reads a CRD.
+    #[must_use]
+    pub fn new(object: CustomResourceDefinition) -> Self {
+        let door = objects::state(&object);
+        Self { object, door }
+    }
+
+    /// Name: `<plural>.<group>`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.object.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Served versions without the side door, in the CRD's order.
+    pub fn served(&self) -> impl Iterator<Item = &str> {
+        let versions = self.object.spec.versions.iter();
+        versions
+            .filter(|v| v.served && v.name != VERSION)
+            .map(|v| v.name.as_str())
+    }
+
+    /// The version to read through: the storage version where it is served, because any other
+    /// may prune fields that only the storage version knows.
+    #[must_use]
+    pub fn read_version(&self) -> Option<&str> {
+        let storage = self
+            .object
+            .spec
+            .versions
+            .iter()
+            .find(|v| v.storage && v.served);
+        storage
+            .map(|v| v.name.as_str())
+            .or_else(|| self.served().next())
+    }
+
+    /// Whether the kube-apiserver serves it.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        let conditions = self
+            .object
+            .status
+            .as_ref()
+            .and_then(|s| s.conditions.as_ref());
+        conditions.is_some_and(|c| {
+            c.iter()
+                .any(|c| c.type_ == "Established" && c.status == "True")
+        })
+    }
+
+    /// Whether versions are converted by a webhook.
+    #[must_use]
+    pub fn converts_by_webhook(&self) -> bool {
+        self.object
+            .spec
+            .conversion
+            .as_ref()
+            .is_some_and(|c| c.strategy == "Webhook")
+    }
+
+    /// Whether a user asks to close the door.
+    #[must_use]
+    pub fn asks_to_close(&self) -> bool {
+        let annotations = self.object.metadata.annotations.as_ref();
+        annotations.is_some_and(|a| a.contains_key(CLOSE_ANNOTATION))
+    }
+}
+
+/// One resource that the server stores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// The server's view.
+    pub stored: StoredResource,
+    /// The CRD behind it, where there is one.
+    pub crd: Option<Crd>,
+}
+
+impl Resource {
+    /// Name of the stored resource and of the CRD.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.stored.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Plural name.
+    #[must_use]
+    pub fn plural(&self) -> &str {
+        &self.stored.status.resource
+    }
+
+    /// State of the gate.
+    #[must_use]
+    pub fn gate(&self) -> GateState {
+        self.stored.status.gate
+    }
+
+    /// Whether the server has objects of it that it does not serve: copies.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        self.gate() == GateState::Closed && self.stored.status.objects > 0
+    }
+
+    /// Whether its gate is not open but was, so that it is only to be opened again: there is nothing
+    /// in etcd that the server would still have to copy.
+    #[must_use]
+    pub fn is_to_reopen(&self) -> bool {
+        let status = &self.stored.status;
+        match status.gate {
+            GateState::Open => false,
+            GateState::Held => status.opened,
+            GateState::Closed => status.settled,
+        }
+    }
+}
+
+/// One version that is to be served by us.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Version {
+    /// Its name.
+    pub name: String,
+    /// Its APIService.
+    pub api_service: Option<APIService>,
+    /// Who answers.
+    pub holder: Holder,
+    /// Ours, but with another port or CA bundle than wanted.
+    pub outdated: bool,
+}
+
+/// How far the mirrors of the group are; known to this process only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MirrorStage {
+    /// At least one resource has no running mirror.
+    #[default]
+    Missing,
+    /// All run, at least one is still copying its list.
+    Copying,
+    /// All lists are copied and all watches are followed.
+    Following,
+}
+
+/// What the annotations of our APIServices remember.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// When our server was put in charge.
+    pub switched_at: Option<Timestamp>,
+    /// When the copies in etcd were deleted.
+    pub pruned_at: Option<Timestamp>,
+    /// Size of the objects in etcd at the switch.
+    pub etcd_bytes: u64,
+    /// The server that the group was taken over from, as `namespace/name` of its Service.
+    pub taken_from: Option<String>,
+    /// Whether the APIServices can still be led back to it.
+    pub can_return: bool,
+}
+
+/// Everything known about a group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// What the server stores of the group, sorted by name.
+    pub resources: Vec<Resource>,
+    /// The versions to switch, sorted.
+    pub versions: Vec<Version>,
+    /// CRDs of the group that the server does not store, with a version that is to be switched.
+    pub strangers: Vec<String>,
+    /// The server that answers for a version now and that the group may be taken over from, as
+    /// `namespace/name` of its Service.
+    pub predecessor: Option<String>,
+    /// See [`Notes`].
+    pub notes: Notes,
+    /// What is imported of the predecessor's database; none where nothing is, or none was named.
+    pub import: Option<Note>,
+    /// Why the group was given back although the server shall own it, if it was.
+    pub reverted: Option<String>,
+    /// The control API answers and is Available through the aggregator.
+    pub control_available: bool,
+    /// Rights that the operator lacks, in words; empty when all are there or were not asked.
+    pub missing_rights: Vec<String>,
+    /// See [`MirrorStage`].
+    pub mirrors: MirrorStage,
+    /// Whether this process has verified everything since its mirrors began.
+    pub verified: bool,
+    /// When late writes to etcd are to be looked for again, where this process has looked.
+    pub next_look: Option<Timestamp>,
+    /// What a switch would do, once everything is verified.
+    pub plan: Option<Plan>,
+    /// The server was not ready a moment ago: clients that it cut off are still coming back.
+    pub server_just_started: bool,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Observed {
+    /// Whether any resource has a CRD.
+    #[must_use]
+    pub fn has_crds(&self) -> bool {
+        self.resources.iter().any(|r| r.crd.is_some())
+    }
+
+    /// The CRDs of the stored resources.
+    ///
+    /// The iterator is a plain one that can be held over an await.
+    pub fn crds(&self) -> std::vec::IntoIter<(&Resource, &Crd)> {
+        let with_crd = self
+            .resources
+            .iter()
+            .filter_map(|r| r.crd.as_ref().map(|c| (r, c)));
+        with_crd.collect::<Vec<_>>().into_iter()
+    }
+
+    /// The resources to copy, and the version that each is read through: from the predecessor where
+    /// there is one, else from etcd.
+    #[must_use]
+    pub fn sources(&self) -> Vec<(&Resource, String)> {
+        let Some(theirs) = &self.predecessor else {
+            let read = |(r, crd): (_, &Crd)| (r, crd.read_version().unwrap_or_default().to_owned());
+            return self.crds().map(read).collect();
+        };
+        let foreign = Holder::Foreign(theirs.clone());
+        let versions: Vec<&str> = self
+            .versions
+            .iter()
+            .filter(|v| v.holder == foreign)
+            .map(|v| v.name.as_str())
+            .collect();
+        let read = |r: &Resource| {
+            let mut served = r.stored.status.versions.iter();
+            let version = served.find(|v| versions.contains(&v.as_str()));
+            version.cloned().unwrap_or_default()
+        };
+        self.resources.iter().map(|r| (r, read(r))).collect()
+    }
+
+    /// What the server has copied from CRDs that are gone by now, beside others that are there, and
+    /// does not serve.
+    pub fn leftovers(&self) -> impl Iterator<Item = &Resource> {
+        let copied = self.predecessor.is_none() && self.has_crds();
+        let resources = self.resources.iter();
+        resources.filter(move |r| copied && r.crd.is_none() && r.is_copy())
+    }
+
+    /// Whether every version is ours; false when there is none.
+    #[must_use]
+    pub fn all_ours(&self) -> bool {
+        !self.versions.is_empty() && self.versions.iter().all(|v| v.holder == Holder::Ours)
+    }
+
+    /// Whether some version is ours.
+    #[must_use]
+    pub fn any_ours(&self) -> bool {
+        self.ours().next().is_some()
+    }
+
+    /// The versions that are ours.
+    pub fn ours(&self) -> impl Iterator<Item = &Version> {
+        self.versions.iter().filter(|v| v.holder == Holder::Ours)
+    }
+
+    /// Whether somebody else answers for some version.
+    #[must_use]
+    pub fn any_elsewhere(&self) -> bool {
+        let mut versions = self.versions.iter();
+        versions.any(|v| !matches!(v.holder, Holder::Ours | Holder::Absent))
+    }
+
+    /// Whether every gate is in `state`.
+    #[must_use]
+    pub fn gates_are(&self, state: GateState) -> bool {
+        self.resources.iter().all(|r| r.gate() == state)
+    }
+
+    /// Whether some gate is in `state`.
+    #[must_use]
+    pub fn any_gate(&self, state: GateState) -> bool {
+        self.resources.iter().any(|r| r.gate() == state)
+    }
+
+    /// Whether the server may have of some resource what etcd has not: it serves it, or whoever held
+    /// its requests on the way back is gone.
+    #[must_use]
+    pub fn is_ahead_of_etcd(&self) -> bool {
+        self.resources.iter().any(|r| match r.gate() {
+            GateState::Open => true,
+            GateState::Held => r.stored.status.opened && !r.stored.status.released,
+            GateState::Closed => false,
+        })
+    }
+
+    /// Whether the switch is told to have been later than now: the clock was set back, and whatever
+    /// follows the switch by some time would be late by as much.
+    #[must_use]
+    pub fn is_dated_ahead(&self) -> bool {
+        let latest = self.now.checked_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX);
+        self.notes.switched_at.is_some_and(|at| at > latest)
+    }
+
+    /// Whether etcd has everything of some resource, so that its way leads to the CRD only.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.resources.iter().any(|r| r.stored.status.released)
+    }
+
+    /// Whether some CRD has the side door open.
+    #[must_use]
+    pub fn door_open(&self) -> bool {
+        self.crds().any(|(_, crd)| crd.door.is_open())
+    }
+
+    /// What `approval: Manual` asks the user to approve: which CRDs (by uid) and versions go to
+    /// which Service, and what becomes of the copies. Counts are left out; they move.
+    #[must_use]
+    pub fn plan_hash(&self, target: &GroupTarget) -> String {
+        let mut lines = BTreeSet::new();
+        for (resource, crd) in self.crds() {
+            let uid = crd.object.metadata.uid.as_deref().unwrap_or_default();
+            lines.insert(format!("resource {} {uid}", resource.name()));
+        }
+        for version in &self.versions {
+            lines.insert(format!("version {}", version.name));
+        }
+        if let Some(predecessor) = &self.predecessor {
+            lines.insert(format!("taken from {predecessor}"));
+        }
+        if let Some(database) = &target.database {
+            lines.insert(format!("imported from {}", database.source()));
+        }
+        let service = &target.service;
+        lines.insert(format!(
+            "service {}/{}:{}",
+            service.namespace, service.name, service.port
+        ));
+        lines.insert(match target.settings.source {
+            SourcePolicy::Keep => "source keep".to_owned(),
+            SourcePolicy::Prune { after } => format!("source prune {}", after.as_secs()),
+        });
+        let mut hasher = Sha256::new();
+        hasher.update(target.group.as_bytes());
+        for line in lines {
+            hasher.update(b"\n");
+            hasher.update(line.as_bytes());
+        }
+        format!("sha256:{}", hex::encode(hasher.finalize()))
+    }
+}

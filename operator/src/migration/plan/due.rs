@@ -1,0 +1,32 @@
+//! When something is due.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::target::{ApiOwner, GroupTarget, Settings};
+use crate::migration::observe::state::Observed;
+
+/// `since` and `duration` later.
+#[must_use]
+pub fn after(since: Timestamp, duration: Duration) -> Timestamp {
+    SignedDuration::try_from(duration)
+        .ok()
+        .and_then(|d| since.checked_add(d).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// Until when stragglers are looked for; `None` for one look.
+#[must_use]
+pub fn drained(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
+    let window = target.settings.drain_window;
+    let stays = target.owner == ApiOwner::Server && o.reverted.is_none();
+    let since = o.notes.switched_at.filter(|_| stays && !window.is_zero())?;
+    Some(after(since, window))
+}
+
+/// When the soak of a group that was switched at `since` is over: late writes are looked for first.
+#[must_use]
+pub fn soaked(since: Timestamp, settings: &Settings) -> Timestamp {
+    after(since, settings.drain_window + settings.soak)
+}

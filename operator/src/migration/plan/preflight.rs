@@ -1,0 +1,197 @@
+//! Step 1: whether a group can be taken at all. Pure.
+
+use crds::v1alpha1::reasons;
+
+use super::target::GroupTarget;
+use crate::apiservice::{Holder, name};
+use crate::migration::{observe::state::Observed, report::status::Problem};
+
+/// The first thing that keeps the group from being taken, if any; what a user has to change
+/// first, then what only has to be waited for.
+#[must_use]
+pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    foreign(o, target)
+        .or_else(|| mixed(o, target))
+        .or_else(|| unsuitable_crd(o))
+        .or_else(|| uncovered(o, target))
+        .or_else(|| rights(o))
+        .or_else(|| not_ready(o, target))
+}
+
+/// Why the versions of a served group that are not ours cannot be led to the server, if they cannot.
+#[must_use]
+pub fn refused_versions(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    foreign(o, target).or_else(|| uncovered(o, target))
+}
+
+fn stalled(reason: &'static str, message: String) -> Problem {
+    Problem {
+        reason,
+        message,
+        stalled: true,
+    }
+}
+
+fn waiting(reason: &'static str, message: String) -> Problem {
+    Problem {
+        reason,
+        message,
+        stalled: false,
+    }
+}
+
+fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    o.versions.iter().find_map(|v| {
+        let api_service = name(&target.group, &v.name);
+        match &v.holder {
+            Holder::Foreign(service) if may_take_over(o, service) => None,
+            Holder::Foreign(service) => Some(stalled(
+                reasons::FOREIGN_API_SERVICE,
+                format!(
+                    "APIService {api_service} points to the Service {service}, which is not ours; \
+                     name it in spec.apis[].from.server to take the group over from it, or delete \
+                     the APIService once nothing needs that server, and its CRD serves the API again"
+                ),
+            )),
+            Holder::Unmanaged => Some(stalled(
+                reasons::FOREIGN_API_SERVICE,
+                format!(
+                    "APIService {api_service} is Local but no longer managed by the \
+                     kube-apiserver; `kubectl delete apiservice {api_service}` makes the \
+                     kube-apiserver create it anew"
+                ),
+            )),
+            Holder::Absent | Holder::Crd | Holder::Ours => None,
+        }
+    })
+}
+
+/// Whether the group may be taken over from `service`: the user has named it, and our server has
+/// taken no writes that it does not know.
+fn may_take_over(o: &Observed, service: &str) -> bool {
+    o.predecessor.as_deref() == Some(service) && !o.is_ahead_of_etcd()
+}
+
+/// A group that a predecessor serves has to be its own as a whole: what etcd has beside it would
+/// have to be merged.
+fn mixed(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    let predecessor = o.predecessor.as_deref()?;
+    let of_crd = o.versions.iter().find(|v| v.holder == Holder::Crd)?;
+    let (group, version) = (&target.group, &of_crd.name);
+    Some(stalled(
+        reasons::PREFLIGHT_FAILED,
+        format!(
+            "{group}/{version} is served from etcd while {predecessor} serves another version of \
+             the group, so both have reports of their own; stop serving {version} in the CRDs, or \
+             give the group back to them before it is moved"
+        ),
+    ))
+}
+
+fn unsuitable_crd(o: &Observed) -> Option<Problem> {
+    o.crds().find_map(|(_, crd)| {
+        let name = crd.name();
+        if crd.object.metadata.deletion_timestamp.is_some() {
+            return Some(waiting(
+                reasons::PREFLIGHT_FAILED,
+                format!("CRD {name} is being deleted"),
+            ));
+        }
+        if crd.converts_by_webhook() {
+            return Some(stalled(
+                reasons::WEBHOOK_CONVERSION,
+                format!(
+                    "CRD {name} converts between its versions by a webhook, which the server \
+                     cannot do; only spec.conversion.strategy None is supported"
+                ),
+            ));
+        }
+        if !crd.is_established() {
+            return Some(waiting(
+                reasons::PREFLIGHT_FAILED,
+                format!("CRD {name} is not established yet; see its conditions"),
+            ));
+        }
+        if crd.read_version().is_none() {
+            return Some(stalled(
+                reasons::UNSUPPORTED_VERSION,
+                format!("CRD {name} serves no version, so its objects cannot be read"),
+            ));
+        }
+        None
+    })
+}
+
+/// An APIService takes a whole version of a group, so everything in it must be ours to serve.
+fn uncovered(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    if let Some(stranger) = o.strangers.first() {
+        return Some(stalled(
+            reasons::UNSUPPORTED_VERSION,
+            format!(
+                "{stranger} is in a version of {} that would be switched, but the server does \
+                 not serve it",
+                target.group
+            ),
+        ));
+    }
+    o.crds().find_map(|(resource, crd)| {
+        let served = &resource.stored.status.versions;
+        let missing = crd.served().find(|v| !served.iter().any(|s| s == v))?;
+        Some(waiting(
+            reasons::UNSUPPORTED_VERSION,
+            format!(
+                "CRD {} serves {missing}, the server serves {} only; wait until it has read the \
+                 CRD, or look at its log",
+                crd.name(),
+                served.join(", ")
+            ),
+        ))
+    })
+}
+
+fn rights(o: &Observed) -> Option<Problem> {
+    (!o.missing_rights.is_empty()).then(|| {
+        stalled(
+            reasons::FORBIDDEN,
+            format!(
+                "the operator lacks rights: {}; grant them to its ServiceAccount",
+                o.missing_rights.join("; ")
+            ),
+        )
+    })
+}
+
+fn not_ready(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    if !target.server_ready {
+        return Some(waiting(
+            reasons::DEPENDENCY_NOT_READY,
+            "waiting for the server's Deployment to be ready".to_owned(),
+        ));
+    }
+    if !target.control_available || !o.control_available {
+        return Some(waiting(
+            reasons::CONTROL_API_UNAVAILABLE,
+            "waiting for the control API to be Available through the kube-apiserver".to_owned(),
+        ));
+    }
+    if o.resources.is_empty() {
+        return Some(waiting(
+            reasons::DEPENDENCY_NOT_READY,
+            format!(
+                "waiting for the server to know the resources of {}",
+                target.group
+            ),
+        ));
+    }
+    if o.has_crds() {
+        let absent = o.versions.iter().find(|v| v.holder == Holder::Absent)?;
+        return Some(waiting(
+            reasons::PREFLIGHT_FAILED,
+            format!(
+                "waiting for the kube-apiserver to create APIService {}",
+                name(&target.group, &absent.name)
+            ),
+        ));
+    }
+    None
+}

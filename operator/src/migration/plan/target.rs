@@ -1,0 +1,264 @@
+//! What the controller asks the migration of one API group to reach.
+
+use std::time::Duration;
+
+use crds::v1alpha1::spec::{ExternalSpec, LocalReference, WorkloadKind};
+use database::parameters::key;
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    apiservice::ServiceRef,
+    database::{
+        external,
+        place::{Connection, Source},
+    },
+};
+
+/// The `ReportsServer` on whose behalf a group is moved; events are published about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Name of the (cluster-scoped) `ReportsServer`; the key of everything the supervisor holds.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its apiVersion, for events.
+    pub api_version: String,
+    /// Its kind, for events.
+    pub kind: String,
+}
+
+impl Owner {
+    /// The reference that events carry.
+    #[must_use]
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.api_version.clone()),
+            kind: Some(self.kind.clone()),
+            name: Some(self.name.clone()),
+            uid: Some(self.uid.clone()),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+/// Who shall answer for an API group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApiOwner {
+    /// Our server.
+    Server,
+    /// The CRDs, as before: give the group back when the server has it.
+    Crd,
+}
+
+/// An aggregated API server that a group may be taken over from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predecessor {
+    /// Namespace of its Service.
+    pub namespace: String,
+    /// Name of its Service.
+    pub name: String,
+    /// The user that it is to the kube-apiserver. It may not lead the APIServices back to itself.
+    pub user: String,
+}
+
+impl Predecessor {
+    /// Its Service as `namespace/name`.
+    #[must_use]
+    pub fn service(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The PostgreSQL of an aggregated API server that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PredecessorDatabase {
+    /// Namespace of the Secrets that `connection` names.
+    pub namespace: String,
+    /// How it is reached.
+    pub connection: Connection,
+    /// Whose rows are meant: `cluster_id` of the tables, a UUID.
+    pub cluster_id: String,
+}
+
+impl PredecessorDatabase {
+    /// The rows of `cluster_id`, in the database that is reached with the keys of one Secret: those of
+    /// [`ExternalSpec::connection_secret_ref`]. A standby will do unless the Secret says otherwise.
+    #[must_use]
+    pub fn new(namespace: &str, secret: &str, cluster_id: &str) -> Self {
+        let mut connection = external::connection(&ExternalSpec {
+            connection_secret_ref: LocalReference {
+                name: secret.to_owned(),
+            },
+            ..ExternalSpec::default()
+        });
+        let any = (key::TARGET_SESSION_ATTRS, "any".to_owned());
+        connection.parameters.extend([any]);
+        Self {
+            namespace: namespace.to_owned(),
+            connection,
+            cluster_id: cluster_id.to_owned(),
+        }
+    }
+
+    /// The Secret as `namespace/name`.
+    #[must_use]
+    pub fn secret(&self) -> String {
+        let source = self.connection.sources.first();
+        let name = source.map(Source::name).unwrap_or_default();
+        format!("{}/{name}", self.namespace)
+    }
+
+    /// What tells this source of reports from another one.
+    #[must_use]
+    pub fn source(&self) -> String {
+        format!("secret {}, cluster {}", self.secret(), self.cluster_id)
+    }
+}
+
+/// Whether a verified copy is switched at once or waits for the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// Switch as soon as everything is verified.
+    #[default]
+    Automatic,
+    /// Wait until [`Settings::approved_plan`] equals the plan hash in the status.
+    Manual,
+}
+
+/// What becomes of a switch that does not hold up during the soak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Give the group back to its CRDs.
+    #[default]
+    Revert,
+    /// Leave it switched and say so.
+    Hold,
+}
+
+/// What becomes of the copies in etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourcePolicy {
+    /// Nothing is deleted from etcd.
+    Keep,
+    /// Verified copies are deleted once the group has been served for `after`.
+    Prune {
+        /// Time since the switch; zero prunes right after the soak.
+        after: Duration,
+    },
+}
+
+/// How thoroughly a copy is compared with etcd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verification {
+    /// uid and resourceVersion of every object, and the checksum of a part of them.
+    Sample,
+    /// uid, resourceVersion and checksum of every object.
+    #[default]
+    Full,
+}
+
+/// A workload that is restarted where watches were lost.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = self.kind.as_str();
+        write!(f, "{kind} {}/{}", self.namespace, self.name)
+    }
+}
+
+/// Effective values of `spec.migration`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Objects a page of a list or of an import, 1 to [`crds::control::MAX_IMPORT_ITEMS`].
+    pub page_size: u32,
+    /// Bound on list pages, imports and deletions a second; none when absent.
+    pub max_requests_per_second: Option<u32>,
+    /// Deletions in a prune, and writes on the way back, at once; 1 to 64.
+    pub concurrency: u32,
+    /// See [`Approval`].
+    pub approval: Approval,
+    /// Nothing is switched and nothing deleted from etcd.
+    pub dry_run: bool,
+    /// The plan hash that the user approved.
+    pub approved_plan: Option<String>,
+    /// How long a switched group is observed before it counts as done.
+    pub soak: Duration,
+    /// See [`OnFailure`].
+    pub on_failure: OnFailure,
+    /// See [`SourcePolicy`].
+    pub source: SourcePolicy,
+    /// See [`Verification`].
+    pub verification: Verification,
+    /// How long after the switch late writes to etcd are looked for; zero looks once.
+    pub drain_window: Duration,
+    /// What is restarted where watches were lost.
+    pub restart: Vec<Workload>,
+}
+
+/// Default of [`Settings::soak`]: long enough for several availability probes of the
+/// kube-aggregator, short enough to be waited for.
+pub const DEFAULT_SOAK: Duration = Duration::from_secs(10);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            page_size: 250,
+            max_requests_per_second: None,
+            concurrency: 16,
+            approval: Approval::Automatic,
+            dry_run: false,
+            approved_plan: None,
+            soak: DEFAULT_SOAK,
+            on_failure: OnFailure::Revert,
+            source: SourcePolicy::Prune {
+                after: Duration::from_hours(24),
+            },
+            verification: Verification::Full,
+            drain_window: Duration::ZERO,
+            restart: Vec::new(),
+        }
+    }
+}
+
+/// The wanted state of one API group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own"
+)]
+pub struct GroupTarget {
+    /// API group, for example `wgpolicyk8s.io`.
+    pub group: String,
+    /// Who shall serve it. For a deletion with `apis: Restore` this is [`ApiOwner::Crd`], kept
+    /// until the status says [`crate::migration::Phase::RolledBack`].
+    pub owner: ApiOwner,
+    /// The server that may answer for the group now, where that is not the CRD.
+    pub predecessor: Option<Predecessor>,
+    /// The database of a server that is gone, where reports are to be imported from it.
+    pub database: Option<PredecessorDatabase>,
+    /// The Service of our server.
+    pub service: ServiceRef,
+    /// CA bundle (PEM) that the kube-aggregator verifies our server with.
+    pub ca_bundle: Vec<u8>,
+    /// Whether the server's Deployment is ready.
+    pub server_ready: bool,
+    /// Whether the control API is Available through the aggregator (the canary of design §5).
+    pub control_available: bool,
+    /// False when the database would not survive its pod: then nothing is ever pruned.
+    pub persistent: bool,
+    /// Whether nothing new is begun: what clients would notice comes to its end, all else waits.
+    pub suspended: bool,
+    /// See [`Settings`].
+    pub settings: Settings,
+}

@@ -1,0 +1,337 @@
+//! What the migration of one API group has reached, for the `ReportsServer`'s status.
+
+use crds::v1alpha1::{reasons, status::RestartResult};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::migration::plan::{
+    action::Action, estimate::Plan, phase::Phase, step::StepName, target::Workload,
+    verified::Verified,
+};
+
+/// Who answers for one version of a group now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ServedBy {
+    /// Our server.
+    Server,
+    /// The CRD: a Local, automanaged APIService.
+    Crd,
+    /// Nobody: there is no APIService.
+    Absent,
+    /// Some other server.
+    Foreign,
+}
+
+/// One APIService of the group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiServiceStatus {
+    /// `<version>.<group>`.
+    pub name: String,
+    /// Its uid, where it exists.
+    pub uid: Option<String>,
+    /// See [`ServedBy`].
+    pub served_by: ServedBy,
+    /// Its labels and specification while a CRD serves it.
+    pub original: Option<Map<String, Value>>,
+}
+
+/// How far one resource has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceProgress {
+    /// The version it is read through while it is copied.
+    pub version: String,
+    /// Plural name.
+    pub resource: String,
+    /// Objects in etcd when the copying began, once known.
+    pub total: Option<u64>,
+    /// Objects and events taken over so far.
+    pub copied: u64,
+    /// Objects in etcd when both sides were compared, all of them equal or explained.
+    pub verified: u64,
+    /// Of these, those that were equal by checksum, too; once a comparison has ended.
+    pub checksummed: Option<u64>,
+    /// Objects that differ and that no event explains, once a comparison has ended.
+    pub failed: Option<u64>,
+    /// Of the verified ones, those that had changed since they were listed.
+    pub skipped: Option<u64>,
+    /// See [`Verified::checksum`].
+    pub set_checksum: Option<String>,
+    /// Newest etcd version that the server has durably.
+    pub source_resource_version: String,
+}
+
+impl ResourceProgress {
+    /// This, with what a verification has found.
+    #[must_use]
+    pub fn with(mut self, verified: Option<&Verified>) -> Self {
+        if let Some(verified) = verified {
+            self.verified = verified.objects;
+            self.failed = Some(0);
+            self.checksummed = Some(verified.checksummed);
+            self.skipped = Some(verified.objects.saturating_sub(verified.equal));
+            self.set_checksum = Some(verified.checksum.clone());
+        }
+        self
+    }
+}
+
+/// Something that keeps the migration from going on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Reason in `CamelCase` for a condition.
+    pub reason: &'static str,
+    /// What is wrong and what to do about it.
+    pub message: String,
+    /// True when retrying cannot help and a user has to act.
+    pub stalled: bool,
+}
+
+impl Problem {
+    /// Returns the problem of an operator that lacks a right, which `error` names.
+    #[must_use]
+    pub fn forbidden(error: &impl std::fmt::Display) -> Self {
+        Self {
+            reason: reasons::FORBIDDEN,
+            message: format!("the operator lacks a right: {error}; grant it to its ServiceAccount"),
+            stalled: true,
+        }
+    }
+}
+
+/// What the prune gave back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Objects deleted from etcd.
+    pub objects: u64,
+    /// Their size as JSON, in bytes.
+    pub bytes: u64,
+    /// Objects left in etcd.
+    pub left: u64,
+    /// The first of them, as `resource/namespace/name: why`.
+    pub left_names: Vec<String>,
+}
+
+/// Writes to etcd that gave way to the server's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// How many.
+    pub count: u64,
+    /// The first of them, as `resource/namespace/name`.
+    pub names: Vec<String>,
+}
+
+/// What became of the rows of a predecessor's database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Reports that were imported.
+    pub objects: u64,
+    /// Rows that were left there.
+    pub left: u64,
+    /// The first of them, as `resource/namespace/name: why`.
+    pub left_names: Vec<String>,
+}
+
+/// The migration report, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportSummary {
+    /// Name of the `ConfigMap` in the target namespace that has the whole.
+    pub config_map: String,
+    /// SHA-256 (hex) over everything that was compared.
+    pub checksum: Option<String>,
+    /// Late writes that were found in etcd after the switch.
+    pub stragglers: u64,
+    /// Objects written to etcd on the way back.
+    pub written_back: u64,
+    /// How often something was tried again.
+    pub retries: u64,
+    /// The newest reason for that, as `step: reason`.
+    pub last_retry: Option<String>,
+    /// The longest that requests were held, in milliseconds.
+    pub longest_hold_milliseconds: Option<u64>,
+}
+
+/// What became of the restart of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restart {
+    /// Which one.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// What became of it.
+    pub result: RestartResult,
+    /// When that was.
+    pub at: Timestamp,
+    /// Why it was to be restarted, and what keeps it from that.
+    pub message: String,
+}
+
+/// State of one API group; a snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupStatus {
+    /// API group.
+    pub group: String,
+    /// See [`Phase`].
+    pub phase: Phase,
+    /// The step that runs or waits now.
+    pub step: Option<StepName>,
+    /// One sentence for people.
+    pub message: String,
+    /// One entry a served version.
+    pub api_services: Vec<ApiServiceStatus>,
+    /// One entry a resource.
+    pub resources: Vec<ResourceProgress>,
+    /// What [`crate::migration::Approval::Manual`] asks the user to approve, `sha256:...`.
+    pub plan_hash: Option<String>,
+    /// What a switch would do, while everything is verified and nothing switched.
+    pub plan: Option<Plan>,
+    /// When our server was put in charge.
+    pub switched_at: Option<Timestamp>,
+    /// When the copies in etcd were deleted.
+    pub pruned_at: Option<Timestamp>,
+    /// What that gave back; known to the process that did it.
+    pub pruned: Option<Pruned>,
+    /// How long requests waited in the switch; known to the process that did it.
+    pub held_milliseconds: Option<u64>,
+    /// When the copies in etcd become due for deletion, where they are to be deleted.
+    pub prune_due: Option<Timestamp>,
+    /// Writes that others made to etcd while the server was in charge, and that were dropped.
+    pub dropped: Dropped,
+    /// What was imported from the database of a predecessor, once that is done.
+    pub imported: Option<Imported>,
+    /// See [`ReportSummary`]; none before the first was written.
+    pub report: Option<ReportSummary>,
+    /// Workloads that were to be restarted, each with the last time.
+    pub restarts: Vec<Restart>,
+    /// Whether a CRD of the group has the additional version `legacy` now.
+    pub door_open: bool,
+    /// Whether the group's CRDs exist, so that it can be given back.
+    pub crds_present: bool,
+    /// What is in the way, if anything.
+    pub problem: Option<Problem>,
+    /// The step in which that happened.
+    pub failed_step: Option<StepName>,
+    /// The action in which that happened.
+    pub failed_action: Option<Action>,
+    /// The action under way.
+    pub action: Option<Action>,
+}
+
+impl GroupStatus {
+    /// Something keeps the present step from its end.
+    pub fn fail(&mut self, problem: Problem) {
+        self.failed_step = self.step;
+        self.failed_action = self.action.take();
+        self.problem = Some(problem);
+    }
+
+    /// Something outside has to happen first.
+    pub fn wait(&mut self, problem: Problem) {
+        self.succeed();
+        self.message.clone_from(&problem.message);
+        self.problem = Some(problem);
+    }
+
+    /// Nothing is in the way, and nothing is under way.
+    pub fn succeed(&mut self) {
+        self.goes_on();
+        self.action = None;
+    }
+
+    /// What is under way goes on: whatever was in its way is not any more.
+    pub fn goes_on(&mut self) {
+        self.failed_step = None;
+        self.failed_action = None;
+        self.problem = None;
+    }
+
+    /// An action begins. What was wrong is shown on only while the same is tried again.
+    pub fn attempt(&mut self, action: Action) {
+        if self.failed_action != Some(action) {
+            self.goes_on();
+        }
+        self.action = Some(action);
+    }
+
+    /// A step begins. What was wrong with an earlier one is not wrong any more.
+    pub fn begin(&mut self, step: StepName, phase: Phase) {
+        if self.failed_step.is_some_and(|failed| failed < step) {
+            self.goes_on();
+        }
+        self.step = Some(step);
+        self.phase = phase;
+        step.describe().clone_into(&mut self.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(message: &str) -> Problem {
+        Problem {
+            reason: "Progressing",
+            message: message.to_owned(),
+            stalled: false,
+        }
+    }
+
+    fn shown(status: &GroupStatus) -> Option<&str> {
+        status.problem.as_ref().map(|p| p.message.as_str())
+    }
+
+    #[test]
+    fn what_was_waited_for_is_not_shown_while_reports_are_copied() {
+        let mut status = GroupStatus::default();
+        status.begin(StepName::Preflight, Phase::Preflight);
+        status.wait(problem("waiting for the server's Deployment to be ready"));
+        assert!(shown(&status).is_some());
+        status.attempt(Action::Mirror);
+        status.begin(StepName::Mirror, Phase::Copying);
+        assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn an_error_of_the_way_back_is_not_shown_on_the_way_forward() {
+        let mut status = GroupStatus::default();
+        status.attempt(Action::Back);
+        status.begin(StepName::BackHold, Phase::RollingBack);
+        status.fail(problem("requests were held for 5 s"));
+        // Tried again: what was wrong is shown until that step is behind it.
+        status.attempt(Action::Back);
+        status.begin(StepName::BackOpenDoor, Phase::RollingBack);
+        assert_eq!(shown(&status), Some("requests were held for 5 s"));
+        let mut again = status.clone();
+        again.begin(StepName::BackRelease, Phase::RollingBack);
+        assert_eq!(shown(&again), None);
+        status.attempt(Action::Mirror);
+        status.begin(StepName::Mirror, Phase::Copying);
+        assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn a_look_that_failed_is_not_shown_while_a_step_is_carried_out() {
+        let mut status = GroupStatus::default();
+        status.attempt(Action::Prune);
+        status.begin(StepName::Prune, Phase::Pruning);
+        status.succeed();
+        status.fail(problem("cannot read APIServices"));
+        status.attempt(Action::Prune);
+        status.begin(StepName::Prune, Phase::Pruning);
+        assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn a_step_that_gets_on_forgets_what_was_in_its_way() {
+        let mut status = GroupStatus::default();
+        status.attempt(Action::Prune);
+        status.fail(problem("503"));
+        status.attempt(Action::Prune);
+        assert_eq!(shown(&status), Some("503"));
+        status.goes_on();
+        assert_eq!(shown(&status), None);
+        status.fail(problem("504"));
+        status.attempt(Action::Prune);
+        assert_eq!(shown(&status), Some("504"));
+    }
+}

@@ -1,0 +1,171 @@
+//! Takes objects and events from the list and the watch and sends them to the server, in batches
+//! and in order. What waits is bounded in bytes, whatever the size of a report.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use super::{
+    MirrorError, Progress,
+    batch::{Batcher, Entry},
+};
+use crate::migration::{
+    cluster::{
+        control::{Control, retry},
+        pages::Pacer,
+    },
+    report::metrics::Metrics,
+};
+
+/// Bytes that may wait between readers and importer.
+const BUDGET: u32 = 8 << 20;
+/// Entries that may wait, so that many tiny ones are bounded as well.
+const QUEUE: usize = 2048;
+/// How long a batch is tried while the server cannot be reached.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+struct Queued {
+    what: What,
+    size: usize,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+enum What {
+    Entry(Entry),
+    /// The whole list has been sent; its objects' sizes sum up to this.
+    ListEnd {
+        objects: u64,
+        bytes: u64,
+    },
+}
+
+/// The way in.
+#[derive(Clone)]
+pub struct Sender {
+    queue: mpsc::Sender<Queued>,
+    budget: Arc<Semaphore>,
+}
+
+impl Sender {
+    /// Queues an entry once there is room; false when the importer has ended.
+    pub async fn send(&self, entry: Entry) -> bool {
+        let size = entry.size();
+        let cost = u32::try_from(size).unwrap_or(BUDGET).clamp(1, BUDGET);
+        let Ok(permit) = Arc::clone(&self.budget).acquire_many_owned(cost).await else {
+            return false;
+        };
+        let queued = Queued {
+            what: What::Entry(entry),
+            size,
+            permit: Some(permit),
+        };
+        self.queue.send(queued).await.is_ok()
+    }
+
+    /// Marks the end of the list.
+    pub async fn list_end(&self, objects: u64, bytes: u64) -> bool {
+        let what = What::ListEnd { objects, bytes };
+        self.queue
+            .send(Queued {
+                what,
+                size: 0,
+                permit: None,
+            })
+            .await
+            .is_ok()
+    }
+}
+
+/// The way out.
+pub struct Receiver(mpsc::Receiver<Queued>);
+
+/// A queue between readers and importer.
+#[must_use]
+pub fn queue() -> (Sender, Receiver) {
+    let (queue, receiver) = mpsc::channel(QUEUE);
+    let budget = Arc::new(Semaphore::new(BUDGET as usize));
+    (Sender { queue, budget }, Receiver(receiver))
+}
+
+/// Where batches go.
+pub struct Importer {
+    /// The control API.
+    pub control: Control,
+    /// Name of the stored resource.
+    pub stored: String,
+    /// API group and plural, for metrics.
+    pub labels: (String, String),
+    /// Entries in a batch.
+    pub page_size: u32,
+    /// Pace of requests.
+    pub pacer: Arc<Pacer>,
+    /// Counts what was sent.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Importer {
+    /// Sends everything that comes until all senders are gone.
+    ///
+    /// # Errors
+    /// [`MirrorError::Wire`] when the server refuses a batch or stays away for ten minutes.
+    pub async fn run(
+        &self,
+        mut receiver: Receiver,
+        progress: &watch::Sender<Progress>,
+    ) -> Result<(), MirrorError> {
+        let mut next = receiver.0.recv().await;
+        while let Some(first) = next.take() {
+            let mut batcher = Batcher::new(self.page_size);
+            let mut permits = Vec::new();
+            let mut list_end = None;
+            let mut queued = Some(first);
+            while let Some(one) = queued.take() {
+                if !batcher.fits(one.size) {
+                    next = Some(one);
+                    break;
+                }
+                permits.extend(one.permit);
+                match one.what {
+                    What::Entry(entry) => batcher.push(entry, one.size),
+                    What::ListEnd { objects, bytes } => list_end = Some((objects, bytes)),
+                }
+                queued = receiver.0.try_recv().ok();
+            }
+            self.flush(&mut batcher, progress).await?;
+            if let Some((objects, bytes)) = list_end {
+                progress.send_modify(|p| {
+                    p.total = Some(objects);
+                    p.bytes = bytes;
+                    p.listed = true;
+                });
+            }
+            drop(permits);
+            if next.is_none() {
+                next = receiver.0.recv().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush(
+        &self,
+        batcher: &mut Batcher,
+        progress: &watch::Sender<Progress>,
+    ) -> Result<(), MirrorError> {
+        let Some((batch, position)) = batcher.take() else {
+            return Ok(());
+        };
+        // The copy is paced; single events are not, or the server would fall behind etcd.
+        if !progress.borrow().listed {
+            self.pacer.turn().await;
+        }
+        let sent = batch.items.len() as u64;
+        retry(PATIENCE, || self.control.import(&self.stored, &batch)).await?;
+        self.metrics.copied(&self.labels.0, &self.labels.1, sent);
+        progress.send_modify(|p| {
+            p.copied += sent;
+            p.position = position.unwrap_or_default().max(p.position);
+        });
+        Ok(())
+    }
+}

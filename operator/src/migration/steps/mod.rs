@@ -1,0 +1,394 @@
+//! Carries one decision out.
+
+pub mod back;
+pub mod diff;
+pub mod feed;
+pub mod import;
+pub mod mirror;
+pub mod orphans;
+pub mod predecessor;
+pub mod prune;
+pub mod recover;
+pub mod restart;
+pub mod sample;
+pub mod settle;
+pub mod soak;
+pub mod switch;
+pub mod verify;
+pub mod writeback;
+
+use std::collections::BTreeMap;
+
+use crds::{control::GateState, v1alpha1::reasons};
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::runtime::events::EventType;
+
+use self::{
+    back::BackError, feed::FeedError, import::ImportError, prune::PruneError,
+    recover::RecoverError, settle::SettleError, soak::Breach, switch::SwitchError,
+    verify::VerifyError,
+};
+use crate::apiservice::SWITCHED_AT;
+use crate::migration::{
+    cluster::{
+        door,
+        endpoints::{self, EndpointsError},
+        operations, revisions,
+        wire::{self, WireError},
+    },
+    context::Cx,
+    observe::{notes, state::Observed},
+    plan::{
+        action::{Action, SwitchFrom},
+        due,
+        step::StepName,
+        target::OnFailure,
+    },
+    report::status::Problem,
+    task::live::{Live, LiveError},
+};
+use crate::said::said;
+
+/// How far our versions go on above etcd's revision when the APIServices are taken back: clients
+/// get on with those of etcd until the kube-apiservers have noticed.
+const RETAKE_MARGIN: u64 = 10_000;
+
+/// Why a step did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    /// A single request.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    /// The operator's notes.
+    #[error("the operator's notes cannot be written: {}", said(.0))]
+    Notes(#[source] Box<kube::Error>),
+    /// The copy.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The comparison.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// The switch.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The search for stragglers.
+    #[error(transparent)]
+    Settle(#[from] SettleError),
+    /// The import from a predecessor's database.
+    #[error(
+        "reports that only the database of the other server has are not imported yet: {0} (the group \
+         is served without them, and the import is tried again)"
+    )]
+    Import(#[from] ImportError),
+    /// The soak.
+    #[error(
+        "the API does badly: {0}; it stays with the server (onFailure: Hold). Set owner: CRD to give it back"
+    )]
+    Soak(#[from] Breach),
+    /// The prune.
+    #[error(transparent)]
+    Prune(#[from] PruneError),
+    /// The way back.
+    #[error(transparent)]
+    Back(#[from] BackError),
+}
+
+impl ActError {
+    /// Whether it comes of a server that was away on the way back: watches were cut.
+    #[must_use]
+    pub fn is_of_the_server(&self) -> bool {
+        match self {
+            Self::Back(BackError::Feed(_) | BackError::Cut) => true,
+            Self::Back(BackError::Wire(e)) => e.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// Whether clients' watches on the server were cut in the course of a way back.
+    #[must_use]
+    pub fn cuts_watches(&self) -> bool {
+        matches!(
+            self,
+            Self::Back(BackError::Cut | BackError::Feed(FeedError::Lost { .. }))
+        )
+    }
+
+    /// The request that failed, where it was one.
+    fn wire(&self) -> Option<&WireError> {
+        match self {
+            Self::Wire(e)
+            | Self::Endpoints(EndpointsError::Wire(e))
+            | Self::Verify(VerifyError::Wire(e))
+            | Self::Switch(SwitchError::Wire(e) | SwitchError::Recover(RecoverError::Wire(e)))
+            | Self::Settle(SettleError::Wire(e))
+            | Self::Prune(PruneError::Wire(e))
+            | Self::Back(BackError::Wire(e)) => Some(e),
+            Self::Switch(
+                SwitchError::Origin(e) | SwitchError::Recover(RecoverError::Origin(e)),
+            )
+            | Self::Settle(SettleError::Origin(e)) => e.wire(),
+            _ => None,
+        }
+    }
+
+    /// Whether it may come of a side door that somebody has closed.
+    #[must_use]
+    pub fn is_of_the_door(&self) -> bool {
+        if matches!(self, Self::Back(BackError::CrdChanged { .. })) {
+            return true;
+        }
+        let path = format!("/{}/", door::objects::VERSION);
+        self.wire()
+            .is_some_and(|e| e.code() == Some(404) && e.path().contains(&path))
+    }
+
+    /// Whether the operator lacks a right.
+    fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Notes(error) => wire::is_forbidden(error),
+            _ => self.wire().is_some_and(|e| e.code() == Some(403)),
+        }
+    }
+
+    /// For the status.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        if self.is_forbidden() {
+            return Problem::forbidden(self);
+        }
+        let (reason, stalled) = match self {
+            Self::Verify(VerifyError::Differs { .. }) => (reasons::VERIFICATION_FAILED, true),
+            Self::Live(_) | Self::Verify(_) => (reasons::COPYING, false),
+            Self::Settle(_) | Self::Switch(_) => (reasons::SWITCHING, false),
+            Self::Import(error) => error.reason(),
+            Self::Soak(_) => (reasons::SOAK_FAILED, true),
+            Self::Prune(_) => (reasons::PRUNING, false),
+            Self::Back(BackError::Refused { .. }) => (reasons::ROLLING_BACK, true),
+            Self::Back(_) => (reasons::ROLLING_BACK, false),
+            Self::Wire(_) | Self::Endpoints(_) | Self::Notes(_) => (reasons::PROGRESSING, false),
+        };
+        Problem {
+            reason,
+            message: self.to_string(),
+            stalled,
+        }
+    }
+}
+
+/// Carries `action` out.
+///
+/// # Errors
+/// See [`ActError`]. Every action may be carried out again.
+pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Result<(), ActError> {
+    let step = action.step();
+    if takes_fence(action, !live.running.is_empty()) {
+        operations::take_fences(cx, o).await?;
+    }
+    let gates = |state| operations::set_gates(cx, &o.resources, state, None);
+    // Boxed, so that the task is not as large as its largest step.
+    match action {
+        Action::CloseGates => gates(GateState::Closed).boxed().await?,
+        Action::Register => cx.step(step, register(cx, o)).boxed().await?,
+        Action::Mirror => {
+            if live.running.is_empty() {
+                // The decision to copy is what the preflight comes to.
+                operations::take_fences(cx, o).await?;
+                cx.step(StepName::Preflight, async { Ok::<_, ActError>(()) })
+                    .await?;
+            }
+            cx.step(step, live.mirror(cx, o)).boxed().await?;
+        }
+        Action::Verify => cx.step(step, live.verify(cx)).boxed().await?,
+        Action::Switch(from) => switch::run(cx, o, live, from).boxed().await?,
+        Action::Reopen => {
+            // What a predecessor had was there before the first gate was opened.
+            let prepared = o.notes.can_return;
+            let were_open = o.resources.iter().filter(|r| prepared || r.is_to_reopen());
+            let opened = operations::set_gates(cx, were_open, GateState::Open, None);
+            cx.step(step, opened).boxed().await?;
+        }
+        Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
+        Action::Settle if o.notes.taken_from.is_some() => {
+            cx.step(step, predecessor::switch::settle(cx, o, live))
+                .boxed()
+                .await?;
+        }
+        Action::Settle if o.next_look.is_some() => {
+            settle::again(cx, o, &mut live.reported).boxed().await?;
+        }
+        Action::Settle => {
+            let settled = settle::run(cx, o, &mut live.reported);
+            cx.step(step, settled).boxed().await?;
+        }
+        Action::ImportDatabase => {
+            if let Some(database) = &cx.target.database {
+                let imported = import::run(cx, o, database);
+                cx.step(step, imported).boxed().await?;
+            }
+        }
+        Action::CloseDoor => cx.step(step, door::close(cx, o)).boxed().await?,
+        Action::Refresh => cx.step(step, refresh(cx, o)).boxed().await?,
+        Action::Soak => soak(cx, o).boxed().await?,
+        Action::Prune => prune(cx, o).boxed().await?,
+        Action::Undo => cx.step(step, switch::undo_unopened(cx, o)).boxed().await?,
+        Action::Back => match back::run(cx, o).boxed().await {
+            // The next look is at once: each moment both sides take writes.
+            Err(error @ BackError::TakenAway) => begin_anew(cx, &error),
+            done => done?,
+        },
+        Action::Release => {
+            let endpoints = endpoints::discover(&cx.deps.config).await?;
+            back::release(cx, o, &endpoints).boxed().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an action takes a fencing token before it begins: it moves gates or imports, and whoever
+/// did so before is to be refused. Mirrors have taken one when they began. While they are `mirroring`,
+/// the switch that follows has it as well: with a new one, imports that are on their way would be
+/// refused, and what they carry fetched anew while requests are held.
+fn takes_fence(action: Action, mirroring: bool) -> bool {
+    match action {
+        Action::Switch(SwitchFrom::Hold) => !mirroring,
+        Action::Mirror | Action::Verify | Action::Soak | Action::Refresh | Action::CloseDoor => {
+            false
+        }
+        _ => true,
+    }
+}
+
+/// Whether an action may be given up half-way because something else is wanted by now.
+#[must_use]
+pub fn is_interruptible(action: Action) -> bool {
+    matches!(
+        action,
+        Action::Mirror | Action::Verify | Action::ImportDatabase | Action::Soak | Action::Prune
+    )
+}
+
+/// A way back that somebody has got ahead of.
+fn begin_anew(cx: &Cx, error: &BackError) {
+    tracing::warn!(group = cx.target.group, %error, "the way back begins anew");
+    cx.journal
+        .retry(cx.report.status().step, &error.to_string());
+    let note = format!("{}: {error}", cx.target.group);
+    cx.event(EventType::Warning, reasons::ROLLING_BACK, &note);
+}
+
+/// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may
+/// hold from CRDs which once were there.
+async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    if o.resources.iter().all(|r| !r.stored.status.opened) {
+        // A server that was never asked has nothing of what an earlier one has imported.
+        let key = notes::import(&cx.target.group);
+        let forgotten = cx.notes.set(&key, None).await;
+        forgotten.map_err(|e| ActError::Notes(Box::new(e)))?;
+    }
+    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let revision = revisions::newest(&endpoints).await?;
+    if !o.any_ours() {
+        // Copied from a CRD that was deleted since, and its reports with it.
+        for resource in o.resources.iter().filter(|r| r.is_copy()) {
+            mirror::reset(&cx.control, resource.name(), None).await?;
+        }
+    }
+    for resource in &o.resources {
+        cx.control
+            .raise_floor(resource.name(), revision, switch::PATIENCE)
+            .await?;
+    }
+    operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
+    let now = Timestamp::now().to_string();
+    operations::register(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    Ok(())
+}
+
+/// Clients may have been at the CRDs, and hold versions of etcd: ours go on above them.
+async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let revision = revisions::known_to(&cx.wire).await?;
+    if let Some(resource) = o.resources.first() {
+        let floor = revision + RETAKE_MARGIN;
+        cx.control
+            .raise_floor(resource.name(), floor, switch::PATIENCE)
+            .await?;
+    }
+    operations::set_gates(cx, &o.resources, GateState::Open, Some(false)).await?;
+    let now = Timestamp::now().to_string();
+    operations::take_over(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    Ok(())
+}
+
+/// The time of the switch is told anew where the clock was set back since.
+async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    operations::refresh(cx, o).await?;
+    if o.is_dated_ahead() {
+        let now = o.now.to_string();
+        tracing::warn!(
+            group = cx.target.group,
+            now,
+            "the clock was set back: the switch counts from now"
+        );
+        operations::annotate(cx, o, &BTreeMap::from([(SWITCHED_AT.to_owned(), now)])).await?;
+    }
+    Ok(())
+}
+
+async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let since = o.notes.switched_at.unwrap_or(o.now);
+    let until = due::soaked(since, &cx.target.settings);
+    let Err(breach) = cx.step(StepName::Soak, soak::run(cx, o, until)).await else {
+        return Ok(());
+    };
+    if cx.target.settings.on_failure == OnFailure::Hold {
+        return Err(breach.into());
+    }
+    let why = breach.to_string();
+    let note = format!("{}: given back to the CRDs: {why}", cx.target.group);
+    cx.journal
+        .note(|report| report.given_back = Some(why.clone()));
+    cx.event(EventType::Warning, reasons::SOAK_FAILED, &note);
+    let key = notes::reverted(&cx.target.group);
+    cx.notes
+        .set(&key, Some(&why))
+        .await
+        .map_err(|e| ActError::Notes(Box::new(e)))
+}
+
+async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
+    let pruned = cx.step(StepName::Prune, prune::run(cx, o)).await?;
+    let mut note = format!(
+        "{}: {} objects ({} bytes as JSON) deleted from etcd",
+        cx.target.group, pruned.objects, pruned.bytes
+    );
+    if pruned.left > 0 {
+        let names = pruned.left_names.join(", ");
+        note = format!("{note}; {} left there: {names}", pruned.left);
+    }
+    let type_ = if pruned.left > 0 {
+        EventType::Warning
+    } else {
+        EventType::Normal
+    };
+    cx.event(type_, reasons::PRUNED, &note);
+    prune::mark(cx, o).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_goes_on_with_the_token_that_its_mirrors_import_with() {
+        let hold = Action::Switch(SwitchFrom::Hold);
+        assert!(!takes_fence(hold, true));
+        assert!(takes_fence(hold, false));
+        assert!(takes_fence(Action::Switch(SwitchFrom::Confirm), true));
+        assert!(takes_fence(Action::Back, false));
+    }
+}

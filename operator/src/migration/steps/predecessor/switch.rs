@@ -1,0 +1,191 @@
+//! The switch of a group that a predecessor serves, and the look for late writes after it.
+//!
+//! As in the switch from the CRDs, requests wait at our server from the first patch of an
+//! APIService until everything is there. Nothing can be listed at the predecessor by then: what is
+//! under way is told by the watches that were opened before. So the predecessor is read whole right
+//! before, and a watch that ends too early takes the switch back.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::{
+    control::{GateState, ImportBatch},
+    v1alpha1::reasons,
+};
+use futures::future::try_join_all;
+use jiff::{SignedDuration, Timestamp};
+use kube::runtime::events::EventType;
+use tokio::time::Instant;
+
+use super::{Copier, CopyError, Drained, copier::empty_batch, guard};
+use crate::apiservice::SWITCHED_AT;
+use crate::migration::{
+    cluster::{
+        control::retry,
+        endpoints::{self, Endpoints},
+        operations, revisions,
+        wire::WireError,
+    },
+    context::Cx,
+    observe::{origin, state::Observed},
+    plan::{step::StepName, target::Predecessor},
+    steps::{
+        restart::{self, Side},
+        switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened},
+    },
+    task::live::Live,
+};
+
+/// How long a request to the predecessor may be under way at a kube-apiserver, by its own default.
+const UNDER_WAY: Duration = Duration::from_mins(1);
+
+/// Why watches do not go on.
+const LOST: &str = "the group was taken over from a server whose versions are not ours";
+
+/// Takes the group over.
+///
+/// # Errors
+/// See [`SwitchError`]; until the gates are open the predecessor gets the group back.
+pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchError> {
+    let Some(predecessor) = &cx.target.predecessor else {
+        // Another one is wanted by now.
+        return Ok(());
+    };
+    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    guard::enforce(cx, o, &endpoints, predecessor).await?;
+    origin::note_taken_over(cx, revisions::newest(&endpoints).await?).await?;
+    let _still = cx.hold_turn().await;
+    try_join_all(copiers(live).map(Copier::pass)).await?;
+    seal(live)?;
+    let begun = Instant::now();
+    let hold = operations::set_gates(cx, &o.resources, GateState::Held, Some(false));
+    cx.step(StepName::SwitchHold, hold).await?;
+    let notes = BTreeMap::from([(SWITCHED_AT.to_owned(), Timestamp::now().to_string())]);
+    cx.step(StepName::SwitchPatch, operations::take_over(cx, o, &notes))
+        .await?;
+    if let Err(error) = moved(cx, o, live, &endpoints).await {
+        undo_unopened(cx, o).await?;
+        // The next attempt reads everything anew.
+        live.running.clear();
+        return Err(error);
+    }
+    restart::lost(cx, Side::Server, LOST).await;
+    // Once one of them may be open, the way leads forward only.
+    let open = operations::set_gates(cx, &o.resources, GateState::Open, None);
+    cx.step(StepName::SwitchOpen, open).await?;
+    let took = begun.elapsed();
+    for resource in &o.resources {
+        let metrics = &cx.deps.metrics;
+        metrics.held(&cx.target.group, resource.plural(), took);
+    }
+    for copier in copiers(live) {
+        copier.opened().await;
+    }
+    cx.event(
+        EventType::Warning,
+        reasons::VERSIONS_RESTARTED,
+        &restarted(&cx.target.group, predecessor),
+    );
+    Ok(())
+}
+
+/// From the patched APIServices to gates that can be opened.
+async fn moved(
+    cx: &Cx,
+    o: &Observed,
+    live: &Live,
+    endpoints: &Endpoints,
+) -> Result<(), SwitchError> {
+    cx.step(StepName::SwitchConfirm, confirm(cx, o, endpoints))
+        .await?;
+    let drain = try_join_all(copiers(live).map(Copier::drain));
+    let drained = cx.step(StepName::SwitchDrain, drain).await?;
+    // Whoever led an APIService elsewhere meanwhile had writes go there.
+    confirm(cx, o, endpoints).await?;
+    if !operations::are_ours(cx, o.versions.iter()).await? {
+        return Err(CopyError::TakenBack.into());
+    }
+    raise(cx, o, endpoints, &drained).await?;
+    Ok(())
+}
+
+fn copiers(live: &Live) -> impl Iterator<Item = &Copier> {
+    live.running.values().filter_map(|r| r.copier.as_ref())
+}
+
+/// Raises the versions above etcd's revision and above all that the predecessor gave, so that
+/// whoever resumes from one of those lists anew.
+async fn raise(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &Endpoints,
+    drained: &[Drained],
+) -> Result<(), WireError> {
+    let revision = revisions::newest(endpoints).await?;
+    let given = drained.iter().map(|d| d.version.max(d.theirs)).max();
+    let floor = given.unwrap_or_default().max(revision) + 1;
+    for resource in &o.resources {
+        let name = resource.name();
+        cx.control.raise_floor(name, floor, PATIENCE).await?;
+        let horizon = ImportBatch {
+            horizon: Some(floor.to_string()),
+            ..empty_batch()
+        };
+        retry(PATIENCE, || cx.control.import(name, &horizon)).await?;
+    }
+    Ok(())
+}
+
+/// What users have to know, and what to do.
+fn restarted(group: &str, predecessor: &Predecessor) -> String {
+    let Predecessor {
+        namespace, name, ..
+    } = predecessor;
+    format!(
+        "{group}: taken over from {namespace}/{name}. Its versions are not ours, so a watch that \
+         is resumed gets 410 once; watches that are open there tell nothing new until that server \
+         is stopped: `kubectl -n {namespace} scale deployment {name} --replicas=0` \
+         (docs/from-reports-server.md)"
+    )
+}
+
+/// Takes late writes over for as long as a request may have been under way, and marks the group as
+/// settled. From then on nothing is known of how it led to the predecessor.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), WireError> {
+    if copiers(live).next().is_none() {
+        tracing::warn!(
+            group = cx.target.group,
+            "this process has no watches on the predecessor: late writes are not looked for"
+        );
+    } else {
+        let since = o.notes.switched_at.unwrap_or(o.now);
+        let age = Timestamp::now()
+            .duration_since(since)
+            .max(SignedDuration::ZERO);
+        let age = Duration::try_from(age).unwrap_or_default();
+        tokio::time::sleep(UNDER_WAY.saturating_sub(age)).await;
+    }
+    operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
+    operations::forget_predecessor(cx, o).await?;
+    live.running.clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_has_room_for_all_that_is_to_be_done() {
+        let predecessor = Predecessor {
+            namespace: "n".repeat(63),
+            name: "s".repeat(63),
+            user: String::new(),
+        };
+        let note = restarted("reports.kyverno.io", &predecessor);
+        assert!(note.len() <= 1000, "{}", note.len());
+        assert!(note.contains("docs/from-reports-server.md"));
+    }
+}

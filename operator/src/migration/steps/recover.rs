@@ -1,0 +1,256 @@
+//! The hold without its mirrors: the operator died between the patch and the gate, or the
+//! server has lost its database while etcd still has everything.
+//!
+//! Nobody can write to etcd any more, so one list through the side door tells what the server
+//! has to have: what differs is imported as the events that were lost. A client's watch resumes
+//! over them as if the mirror had seen them.
+
+use crds::control::{
+    API_VERSION, DigestSet, GateState, ImportBatch, ImportItem, ImportMode, ImportType,
+};
+use serde_json::Value;
+
+use super::{
+    diff::{self, Side, Snapshot},
+    mirror::batch::{Batcher, Entry},
+};
+use crate::migration::{
+    cluster::{
+        control::retry,
+        deletion,
+        door::{self, objects::VERSION},
+        endpoints::Endpoints,
+        operations,
+        pages::{Identity, Key, Pages, identity},
+        wire::{Wire, WireError, collection, object},
+    },
+    context::Cx,
+    observe::{
+        origin::{self, OriginError},
+        state::{Crd, Observed, Resource},
+    },
+};
+
+/// How long a batch is tried.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Why the server could not be brought up to etcd.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// A request failed for good.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// Whether etcd tells of deletions is not known.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// No kube-apiserver is known.
+    #[error("no kube-apiserver is known")]
+    NoEndpoint,
+}
+
+/// Brings the server up to etcd for every resource whose gate is not open.
+///
+/// # Errors
+/// See [`RecoverError`]; the gates stay held.
+pub async fn recover(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), RecoverError> {
+    door::await_open(cx, o, &endpoints.all).await?;
+    for (resource, crd) in o.crds().filter(|(r, _)| r.gate() != GateState::Open) {
+        one(cx, resource, crd, endpoints).await?;
+    }
+    Ok(())
+}
+
+async fn one(
+    cx: &Cx,
+    resource: &Resource,
+    crd: &Crd,
+    endpoints: &Endpoints,
+) -> Result<(), RecoverError> {
+    let endpoint = endpoints.all.first().ok_or(RecoverError::NoEndpoint)?;
+    let (items, _) = cx
+        .control
+        .digest(resource.name(), DigestSet::Objects)
+        .await?;
+    let mut server = diff::of_digest(items);
+    // Without any object there is no watch that could resume, so there are no events to make up.
+    let afresh = server.is_empty();
+    let path = collection(&cx.target.group, VERSION, resource.plural());
+    let version = crd.read_version().unwrap_or_default();
+    let api_version = format!("{}/{version}", cx.target.group);
+    let mut pages = Pages::new(&endpoint.wire, path, cx.target.settings.page_size, false);
+    let mut sender = Sender {
+        cx,
+        resource,
+        batcher: Batcher::new(cx.target.settings.page_size),
+    };
+    let mut events = Vec::new();
+    let mut listed = 0;
+    while let Some(page) = pages.next().await? {
+        listed = page.version;
+        for mut object in page.items {
+            let Some(found) = identity(&object) else {
+                continue;
+            };
+            let known = server.remove(&found.key);
+            set(&mut object, "/apiVersion", &api_version);
+            if afresh {
+                sender.push(Entry::Object(object)).await?;
+            } else if let Some(type_) = lost_event(&found, known.as_ref()) {
+                events.push((found.version, Entry::Event(type_, object)));
+            }
+        }
+    }
+    if !server.is_empty() && !origin::tells_deletions(cx, resource.name()).await? {
+        server.clear();
+    }
+    for gone in deletions(cx, resource, &endpoint.wire, server, listed).await? {
+        let last = last_state(cx, resource, version, &gone).await?;
+        events.push((gone.version, Entry::Event(ImportType::Deleted, last)));
+    }
+    // The log takes events in the order in which etcd had them.
+    events.sort_by_key(|(version, _)| *version);
+    for (_, event) in events {
+        sender.push(event).await?;
+    }
+    sender.flush().await?;
+    Ok(())
+}
+
+/// The event that the server lacks about an object which is in etcd, if it lacks one.
+fn lost_event(etcd: &Identity, server: Option<&Side>) -> Option<ImportType> {
+    match server {
+        Some(side) if side.uid == etcd.uid && side.version >= etcd.version => None,
+        Some(side) if side.uid == etcd.uid => Some(ImportType::Modified),
+        _ => Some(ImportType::Added),
+    }
+}
+
+/// What the server has and a list of etcd at version `listed` has not, with the versions of the
+/// deletions.
+async fn deletions(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+    server: Snapshot,
+    listed: u64,
+) -> Result<Vec<Identity>, WireError> {
+    let mut gone: Vec<_> = server
+        .into_iter()
+        .map(|(key, side)| Identity {
+            key,
+            uid: side.uid,
+            version: side.version,
+        })
+        .collect();
+    let group = &cx.target.group;
+    let versions = deletion::versions(wire, group, resource.plural(), &gone, listed).await?;
+    for (one, version) in gone.iter_mut().zip(versions) {
+        one.version = version;
+    }
+    Ok(gone)
+}
+
+/// The last state that the server knows of an object, with the version of its deletion. Reads of
+/// whoever holds the gate pass it.
+async fn last_state(
+    cx: &Cx,
+    resource: &Resource,
+    version: &str,
+    gone: &Identity,
+) -> Result<Value, WireError> {
+    let Key { namespace, name } = &gone.key;
+    let path = object(
+        &cx.target.group,
+        version,
+        resource.plural(),
+        namespace,
+        name,
+    );
+    let mut last: Value = match cx.wire.get(&path).await {
+        Ok(reply) => reply.json()?,
+        Err(e) if e.code() == Some(404) => operations::metadata_only(cx, resource, version, gone),
+        Err(e) => return Err(e),
+    };
+    set(
+        &mut last,
+        "/metadata/resourceVersion",
+        &gone.version.to_string(),
+    );
+    Ok(last)
+}
+
+fn set(object: &mut Value, pointer: &str, value: &str) {
+    if let Some(field) = object.pointer_mut(pointer) {
+        *field = Value::String(value.to_owned());
+    }
+}
+
+struct Sender<'a> {
+    cx: &'a Cx,
+    resource: &'a Resource,
+    batcher: Batcher,
+}
+
+impl Sender<'_> {
+    async fn push(&mut self, entry: Entry) -> Result<(), WireError> {
+        let size = entry.size();
+        if !self.batcher.fits(size) {
+            self.flush().await?;
+        }
+        self.batcher.push(entry, size);
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), WireError> {
+        let Some((batch, _)) = self.batcher.take() else {
+            return Ok(());
+        };
+        retry(PATIENCE, || {
+            self.cx.control.import(self.resource.name(), &batch)
+        })
+        .await
+        .map(drop)
+    }
+}
+
+/// One batch in a mode of its own.
+#[must_use]
+pub fn batch(mode: ImportMode, items: Vec<ImportItem>) -> ImportBatch {
+    ImportBatch {
+        api_version: API_VERSION.to_owned(),
+        kind: "ImportBatch".to_owned(),
+        mode,
+        items,
+        ..ImportBatch::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_lacks_becomes_an_event() {
+        let etcd = Identity {
+            key: Key::default(),
+            uid: "a".into(),
+            version: 7,
+        };
+        let side = |uid: &str, version| Side {
+            uid: uid.into(),
+            version,
+            checksum: String::new(),
+            as_imported: true,
+        };
+        assert_eq!(lost_event(&etcd, Some(&side("a", 7))), None);
+        assert_eq!(
+            lost_event(&etcd, Some(&side("a", 6))),
+            Some(ImportType::Modified)
+        );
+        assert_eq!(
+            lost_event(&etcd, Some(&side("b", 9))),
+            Some(ImportType::Added)
+        );
+        assert_eq!(lost_event(&etcd, None), Some(ImportType::Added));
+    }
+}

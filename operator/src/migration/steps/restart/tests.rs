@@ -1,0 +1,410 @@
+//! What lost watches lead to, and that it happens once, whenever the operator dies.
+
+use std::sync::Arc;
+
+use crds::v1alpha1::spec::WorkloadKind;
+use kube::{Client, runtime::events::Reporter};
+use prometheus_client::registry::Registry;
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::*;
+use crate::{
+    apiservice::Holder,
+    migration::{
+        Deps, GroupStatus, HoldLock, Metrics, Owner, observe::notes, plan::tests as states,
+        report::publisher::StatusPublisher, task::changes::Changes,
+    },
+    testing::{Received, pair},
+};
+
+const NOTES: &str = "/api/v1/namespaces/operator/configmaps";
+const WORKLOADS: &str = "/apis/apps/v1/namespaces/kyverno";
+
+/// A kube-apiserver with the notes, the report and workloads.
+#[derive(Default)]
+struct Fake {
+    notes: Option<Value>,
+    workloads: BTreeMap<String, Value>,
+    /// Workloads that may not be changed.
+    forbidden: bool,
+    /// Reasons and notes of events.
+    events: Vec<(String, String)>,
+    /// Requests that are answered before the operator is dead.
+    left: Option<usize>,
+}
+
+type Shared = Arc<Mutex<Fake>>;
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in fields {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(name);
+        } else {
+            merge(&mut target[name], value);
+        }
+    }
+}
+
+impl Fake {
+    fn answer(&mut self, request: Received) {
+        let path = request.path.split('?').next().unwrap().to_owned();
+        if path.contains("/events.k8s.io/") {
+            let text = |key: &str| request.body[key].as_str().unwrap_or_default().to_owned();
+            self.events.push((text("reason"), text("note")));
+            let body = request.body.clone();
+            return request.answer(201, &body);
+        }
+        if let Some(name) = path.strip_prefix(WORKLOADS) {
+            return self.workload(name, request);
+        }
+        let body = request.body.clone();
+        if !path.starts_with(NOTES) {
+            // The report.
+            return request.answer(200, &body);
+        }
+        match (request.method.as_str(), &mut self.notes) {
+            ("POST", notes) => *notes = Some(body),
+            ("PATCH", Some(notes)) => merge(notes, &body),
+            (_, Some(_)) => {}
+            (_, None) => return request.refuse(404, "NotFound"),
+        }
+        let notes = self.notes.clone().unwrap();
+        request.answer(200, &notes);
+    }
+
+    fn workload(&mut self, name: &str, request: Received) {
+        let Some(workload) = self.workloads.get_mut(name) else {
+            return request.refuse(404, "NotFound");
+        };
+        if request.method == "PATCH" {
+            if self.forbidden {
+                return request.refuse(403, "Forbidden");
+            }
+            let before = workload["spec"].clone();
+            merge(workload, &request.body);
+            if workload["spec"] != before {
+                let generation = workload["metadata"]["generation"].as_u64().unwrap();
+                workload["metadata"]["generation"] = json!(generation + 1);
+            }
+        }
+        let workload = workload.clone();
+        request.answer(200, &workload);
+    }
+
+    fn note(&self) -> Option<String> {
+        let data = &self.notes.as_ref()?["data"];
+        Some(data.get(key(GROUP))?.as_str()?.to_owned())
+    }
+
+    /// How often each workload was restarted.
+    fn restarts(&self) -> Vec<u64> {
+        let generations = self
+            .workloads
+            .values()
+            .map(|w| &w["metadata"]["generation"]);
+        generations.map(|g| g.as_u64().unwrap() - 1).collect()
+    }
+}
+
+const GROUP: &str = "wgpolicyk8s.io";
+
+fn fake(workloads: &[&str]) -> Shared {
+    let workload = |name: &&str| {
+        let object = json!({"metadata": {"generation": 1, "resourceVersion": "5"},
+            "spec": {"template": {}}});
+        (format!("/deployments/{name}"), object)
+    };
+    Arc::new(Mutex::new(Fake {
+        workloads: workloads.iter().map(workload).collect(),
+        ..Fake::default()
+    }))
+}
+
+fn client(fake: &Shared) -> Client {
+    let (client, mut server) = pair();
+    let fake = Arc::clone(fake);
+    tokio::spawn(async move {
+        while let Some(request) = server.next_if_any().await {
+            let dead = {
+                let mut fake = fake.lock().unwrap();
+                let dead = fake.left == Some(0);
+                fake.left = fake.left.map(|left| left.saturating_sub(1));
+                dead
+            };
+            if dead {
+                // Never answered.
+                std::future::pending::<()>().await;
+            }
+            fake.lock().unwrap().answer(request);
+        }
+    });
+    client
+}
+
+/// A process of the operator; `restart` is what the user asks for.
+fn process(fake: &Shared, restart: &[&str]) -> Cx {
+    let client = client(fake);
+    let owner = Owner {
+        name: "prod".to_owned(),
+        uid: "u".to_owned(),
+        api_version: "reports-server.io/v1alpha1".to_owned(),
+        kind: "ReportsServer".to_owned(),
+    };
+    let deps = Deps {
+        client: client.clone(),
+        config: kube::Config::new("https://localhost".parse().unwrap()),
+        reporter: Reporter::from("test"),
+        metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        hold_lock: HoldLock::default(),
+        namespace: "operator".to_owned(),
+        resolve: BTreeMap::new(),
+    };
+    let mut target = states::target();
+    target.settings.restart = restart.iter().copied().map(workload).collect();
+    let (status, _) = watch::channel(GroupStatus::default());
+    let report = StatusPublisher::new(status, Changes::default(), owner.clone());
+    Cx::new(deps, client, owner, target, report)
+}
+
+fn workload(name: &str) -> Workload {
+    Workload {
+        kind: WorkloadKind::Deployment,
+        namespace: "kyverno".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn observed(holder: Holder, gate: GateState) -> Observed {
+    let crd = states::crd("policyreports");
+    Observed {
+        resources: vec![states::resource("policyreports", gate, true, Some(crd))],
+        versions: vec![states::version(holder)],
+        control_available: true,
+        ..Observed::default()
+    }
+}
+
+fn served() -> Observed {
+    observed(Holder::Ours, GateState::Open)
+}
+
+/// Waits for an event with this reason; gives its note.
+async fn event(fake: &Shared, reason: &str) -> String {
+    for _ in 0..200 {
+        let found = fake
+            .lock()
+            .unwrap()
+            .events
+            .iter()
+            .find(|e| e.0 == reason)
+            .cloned();
+        if let Some((_, note)) = found {
+            return note;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no event {reason} in {:?}", fake.lock().unwrap().events)
+}
+
+fn lost_at_switch(side: Side) -> Lost {
+    Lost {
+        at: Timestamp::now(),
+        side,
+        why: "why".to_owned(),
+        restart_at: None,
+    }
+}
+
+#[rstest]
+#[case::in_the_hold(Side::Server, None, ApiOwner::Server, Decision::Wait)]
+#[case::switched(Side::Server, Some(Side::Server), ApiOwner::Server, Decision::Act)]
+#[case::gone_back_since(Side::Server, Some(Side::Crd), ApiOwner::Crd, Decision::Act)]
+#[case::given_back(Side::Crd, Some(Side::Crd), ApiOwner::Crd, Decision::Act)]
+#[case::tried_again(Side::Crd, Some(Side::Server), ApiOwner::Crd, Decision::Wait)]
+#[case::called_off(Side::Crd, Some(Side::Server), ApiOwner::Server, Decision::Forget)]
+fn what_is_done_depends_on_where_clients_are(
+    #[case] side: Side,
+    #[case] at: Option<Side>,
+    #[case] owner: ApiOwner,
+    #[case] decision: Decision,
+) {
+    assert_eq!(decide(&lost_at_switch(side), at, owner), decision);
+}
+
+#[test]
+fn a_group_rests_where_all_of_it_is_served() {
+    assert_eq!(rests_at(&served()), Some(Side::Server));
+    let crd = observed(Holder::Crd, GateState::Closed);
+    assert_eq!(rests_at(&crd), Some(Side::Crd));
+    for (holder, gate) in [
+        (Holder::Ours, GateState::Held),
+        (Holder::Ours, GateState::Closed),
+        (Holder::Crd, GateState::Held),
+        (Holder::Crd, GateState::Open),
+    ] {
+        assert_eq!(rests_at(&observed(holder, gate)), None);
+    }
+    let mut unknown = served();
+    unknown.control_available = false;
+    assert_eq!(rests_at(&unknown), None);
+}
+
+#[tokio::test]
+async fn workloads_are_restarted_once_the_group_rests_and_not_again() {
+    let fake = fake(&["a", "b", "not named"]);
+    let cx = process(&fake, &["a", "b"]);
+    let held = observed(Holder::Ours, GateState::Held);
+    run(&cx, &held).await;
+    lost(&cx, Side::Server, "the switch was interrupted").await;
+    assert!(fake.lock().unwrap().note().is_some());
+    run(&cx, &held).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [0, 0, 0]);
+    run(&cx, &served()).await;
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [1, 1, 0]);
+    assert_eq!(fake.lock().unwrap().note(), None);
+    let note = event(&fake, reasons::RESTARTED).await;
+    let words = [
+        "Deployment kyverno/a, Deployment kyverno/b",
+        "the switch was interrupted",
+    ];
+    assert!(words.iter().all(|word| note.contains(word)), "{note}");
+    let status = cx.report.status().restarts;
+    assert_eq!(status.len(), 2);
+    assert_eq!(status[0].result, RestartResult::Restarted);
+    assert_eq!(cx.journal.read(|report| report.restarts.clone()), status);
+    // Another process has nothing to do.
+    run(&process(&fake, &["a", "b"]), &served()).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [1, 1, 0]);
+    // The next time is another time.
+    lost(&cx, Side::Server, "again").await;
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [2, 2, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_dies_at_any_request_is_succeeded_and_nothing_is_restarted_twice() {
+    for answered in 0..20 {
+        let fake = fake(&["a", "b"]);
+        let first = process(&fake, &["a", "b"]);
+        lost(&first, Side::Server, "why").await;
+        fake.lock().unwrap().left = Some(answered);
+        let death = Duration::from_millis(500);
+        let died = tokio::time::timeout(death, run(&first, &served())).await;
+        drop(first);
+        fake.lock().unwrap().left = None;
+        let second = process(&fake, &["a", "b"]);
+        run(&second, &served()).await;
+        let fake = fake.lock().unwrap();
+        assert_eq!(fake.restarts(), [1, 1], "after {answered} requests");
+        assert_eq!(fake.note(), None, "after {answered} requests");
+        if died.is_ok() {
+            assert!(answered > 5, "{answered}");
+            return;
+        }
+    }
+    panic!("it never came to its end");
+}
+
+#[tokio::test]
+async fn a_workload_that_is_missing_is_told_and_the_rest_goes_on() {
+    let fake = fake(&["a"]);
+    let cx = process(&fake, &["a", "gone"]);
+    lost(&cx, Side::Server, "why").await;
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [1]);
+    assert_eq!(fake.lock().unwrap().note(), None);
+    let note = event(&fake, reasons::RESTART_FAILED).await;
+    assert!(note.contains("Deployment kyverno/gone"), "{note}");
+    let results: Vec<_> = cx
+        .report
+        .status()
+        .restarts
+        .iter()
+        .map(|r| r.result)
+        .collect();
+    assert_eq!(results, [RestartResult::Restarted, RestartResult::NotFound]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forbidden_is_told_once_and_tried_again() {
+    let fake = fake(&["a"]);
+    fake.lock().unwrap().forbidden = true;
+    let cx = process(&fake, &["a"]);
+    lost(&cx, Side::Server, "why").await;
+    run(&cx, &served()).await;
+    run(&cx, &served()).await;
+    assert!(fake.lock().unwrap().note().is_some());
+    assert_eq!(cx.report.status().restarts[0].result, RestartResult::Failed);
+    let note = event(&fake, reasons::RESTART_FAILED).await;
+    assert!(note.contains("403"), "{note}");
+    fake.lock().unwrap().forbidden = false;
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [0], "not at once");
+    tokio::time::sleep(PAUSE).await;
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().restarts(), [1]);
+    assert_eq!(fake.lock().unwrap().note(), None);
+    assert_eq!(
+        cx.report.status().restarts[0].result,
+        RestartResult::Restarted
+    );
+}
+
+#[tokio::test]
+async fn without_anything_to_restart_people_are_told_once() {
+    let fake = fake(&["a"]);
+    let cx = process(&fake, &[]);
+    lost(&cx, Side::Server, "the switch was interrupted").await;
+    run(&cx, &served()).await;
+    let note = event(&fake, reasons::WATCHES_LOST).await;
+    for word in ["410", "docs/kyverno.md", "the switch was interrupted"] {
+        assert!(note.contains(word), "{note}");
+    }
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().note(), None);
+    assert_eq!(fake.lock().unwrap().events.len(), 1);
+    assert_eq!(fake.lock().unwrap().restarts(), [0]);
+}
+
+#[tokio::test]
+async fn a_way_back_that_was_called_off_has_lost_nothing() {
+    let fake = fake(&["a"]);
+    let cx = process(&fake, &["a"]);
+    lost(&cx, Side::Crd, "cut").await;
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().note(), None);
+    assert_eq!(fake.lock().unwrap().restarts(), [0]);
+}
+
+#[test]
+fn reasons_are_put_together_and_the_last_time_counts() {
+    let first = Lost {
+        restart_at: Some(Timestamp::now()),
+        ..lost_at_switch(Side::Server)
+    };
+    let again = lost_at_switch(Side::Server);
+    assert_eq!(again.clone().after(Some(first.clone())), again);
+    let other = Lost {
+        why: "other".to_owned(),
+        ..lost_at_switch(Side::Server)
+    };
+    let both = other.clone().after(Some(first));
+    assert_eq!((both.at, both.restart_at), (other.at, None));
+    assert_eq!(both.why, "why; other");
+}
+
+#[test]
+fn the_key_is_one_that_the_notes_take() {
+    assert_eq!(key(GROUP), "watches-lost.wgpolicyk8s.io");
+    assert_ne!(key(GROUP), notes::reverted(GROUP));
+}

@@ -1,0 +1,411 @@
+//! Step 4f: writes that reached etcd although the mirror had ended. None is expected.
+//!
+//! They are looked for once, or with `drainWindow` again and again until so much time is over since
+//! the switch. Where the group is to go back, one look is enough: the way back compares both sides.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use crds::{
+    control::{DigestSet, GateState, ImportItem, ImportMode, ImportType},
+    v1alpha1::reasons,
+};
+use jiff::Timestamp;
+use kube::runtime::events::EventType;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    diff::{self, Missed, NAMED},
+    import,
+    recover::batch,
+};
+use crate::migration::{
+    cluster::{
+        control::retry,
+        door::{self, objects::VERSION},
+        endpoints::{self, EndpointsError},
+        operations,
+        pages::{Identity, Key, Pages, identity},
+        wire::{Wire, WireError, collection, object},
+    },
+    context::Cx,
+    observe::{
+        origin::{self, OriginError},
+        state::{Observed, Resource},
+    },
+    plan::{due, phase::Phase, step::StepName},
+};
+
+/// How long a batch is tried.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Least pause between two looks.
+const PAUSE: Duration = Duration::from_secs(5);
+/// A pause is so many times as long as the look before it, so that looks stay a small load.
+const RESTS: u32 = 4;
+
+/// Why stragglers could not be looked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// A request failed for good.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    /// Whether etcd tells of deletions is not known.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+}
+
+/// When to look again after a look that began at `begun` and took so long; `None` once the window is
+/// over: a look that began in it may have missed what came at its end.
+fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Timestamp> {
+    let until = until.filter(|until| begun < *until)?;
+    let ended = due::after(begun, took);
+    Some(due::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
+}
+
+/// What this process knows of the late writes of a switch.
+#[derive(Default)]
+pub struct Reported {
+    switched_at: Option<Timestamp>,
+    /// When to look again; none before the first look, and when no other is due.
+    next: Option<Timestamp>,
+    /// Late writes that stay as they are in etcd, so that each is reported once. By name of the
+    /// resource and key: the state in etcd, none for a deletion.
+    known: HashMap<(String, Key), Option<(String, u64)>>,
+}
+
+impl Reported {
+    /// When the next look is due, where one is; none for another switch.
+    #[must_use]
+    pub fn next(&self, switched_at: Option<Timestamp>) -> Option<Timestamp> {
+        self.next.filter(|_| self.switched_at == switched_at)
+    }
+
+    /// Forgets what belongs to another switch.
+    fn begin(&mut self, switched_at: Option<Timestamp>) {
+        if self.switched_at != switched_at {
+            *self = Self {
+                switched_at,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// What has not been reported.
+    fn news(&self, resource: &str, mut missed: Missed) -> Missed {
+        let known = |one: &Identity| self.known.get(&(resource.to_owned(), one.key.clone()));
+        missed.written.retain(|one| {
+            let state = Some((one.uid.clone(), one.version));
+            known(one) != Some(&state)
+        });
+        missed.kept.retain(|one| known(one) != Some(&None));
+        missed
+    }
+
+    /// `dropped` of what was missed gave way to the server's own writes: the next look finds it again.
+    fn note(&mut self, resource: &str, missed: &Missed, dropped: &[Key]) {
+        let key = |one: &Identity| (resource.to_owned(), one.key.clone());
+        for one in missed
+            .written
+            .iter()
+            .filter(|one| dropped.contains(&one.key))
+        {
+            self.known
+                .insert(key(one), Some((one.uid.clone(), one.version)));
+        }
+        for one in &missed.kept {
+            self.known.insert(key(one), None);
+        }
+    }
+}
+
+/// Looks for stragglers and imports them. When the window is over it marks the group as settled and
+/// closes the door; before, `reported` knows when to look again, beside what was reported.
+///
+/// # Errors
+/// See [`SettleError`]; carrying it out again is harmless.
+pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), SettleError> {
+    reported.begin(o.notes.switched_at);
+    if o.has_crds() {
+        let endpoints = endpoints::discover(&cx.deps.config).await?;
+        door::open_beside(cx, o, &endpoints).await?;
+        let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
+        let (begun, clock) = (Timestamp::now(), Instant::now());
+        for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
+            one(cx, resource, wire, reported).await?;
+        }
+        reported.next = next(due::drained(o, &cx.target), begun, clock.elapsed());
+        if reported.next.is_some() {
+            return Ok(());
+        }
+    }
+    operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
+    if o.has_crds() {
+        door::close(cx, o).await?;
+    }
+    Ok(())
+}
+
+/// A look after the first one of this process: the group is served, and a step has reported it.
+///
+/// # Errors
+/// As [`run`].
+pub async fn again(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), SettleError> {
+    cx.show(StepName::SwitchSettle, Phase::Soaking);
+    let begun = Instant::now();
+    run(cx, o, reported).await?;
+    if reported.next.is_none() {
+        cx.journal.end(StepName::SwitchSettle, begun.elapsed());
+    }
+    Ok(())
+}
+
+async fn one(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+    reported: &mut Reported,
+) -> Result<(), SettleError> {
+    let etcd = identities(cx, resource, wire).await?;
+    let name = resource.name();
+    let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
+    let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
+    let imported = diff::of_digest(import::of_etcd(imported));
+    let missed = diff::missed(&etcd, &imported, &diff::of_digest(objects));
+    let mut missed = reported.news(name, missed);
+    if let Some(revision) = origin::taken_over_at(cx).await? {
+        missed.written.retain(|one| one.version > revision);
+    }
+    let lacks = !missed.deleted.is_empty() || !missed.kept.is_empty();
+    if lacks && !origin::tells_deletions(cx, name).await? {
+        missed.deleted.clear();
+        missed.kept.clear();
+    }
+    if missed.is_empty() {
+        return Ok(());
+    }
+    let dropped = import(cx, resource, wire, &missed).await?;
+    reported.note(name, &missed, &dropped);
+    Ok(())
+}
+
+/// Every object in etcd, read through the side door.
+pub async fn identities(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+) -> Result<Vec<Identity>, WireError> {
+    let path = collection(&cx.target.group, VERSION, resource.plural());
+    let mut pages = Pages::new(wire, path, cx.target.settings.page_size, true);
+    let mut all = Vec::new();
+    while let Some(page) = pages.next().await? {
+        all.extend(page.items.iter().filter_map(identity));
+        cx.pacer.turn().await;
+    }
+    Ok(all)
+}
+
+/// Takes over what was missed; gives what gave way to the server's own writes.
+async fn import(
+    cx: &Cx,
+    resource: &Resource,
+    wire: &Wire,
+    missed: &Missed,
+) -> Result<Vec<Key>, WireError> {
+    let mut items = Vec::new();
+    for one in &missed.written {
+        let (namespace, name) = (&one.key.namespace, &one.key.name);
+        let path = object(
+            &cx.target.group,
+            VERSION,
+            resource.plural(),
+            namespace,
+            name,
+        );
+        match retry(PATIENCE, || wire.get(&path)).await {
+            Ok(reply) => items.push(ImportItem {
+                type_: ImportType::Modified,
+                object: reply.json::<Value>()?,
+            }),
+            Err(e) if e.code() == Some(404) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    for one in &missed.deleted {
+        let object = operations::metadata_only(cx, resource, VERSION, one);
+        items.push(ImportItem {
+            type_: ImportType::Deleted,
+            object,
+        });
+    }
+    let mut kept_out = Vec::new();
+    while !items.is_empty() {
+        let rest = items.split_off(items.len().min(STRAGGLERS_A_BATCH));
+        let one = batch(ImportMode::Straggler, items);
+        let result = retry(PATIENCE, || cx.control.import(resource.name(), &one)).await?;
+        kept_out.extend(result.conflicts);
+        items = rest;
+    }
+    let kept_out = kept_out.into_iter().map(|c| Key {
+        namespace: c.namespace,
+        name: c.name,
+    });
+    let kept = missed.kept.iter().map(|one| one.key.clone());
+    let dropped: Vec<Key> = kept_out.chain(kept).collect();
+    announce(cx, resource, missed, dropped.len());
+    let named = drop_writes(cx, resource, &dropped);
+    let found = missed.written.len() + missed.deleted.len() + missed.kept.len();
+    cx.journal
+        .note(|report| report.settle(found as u64, &named, dropped.len() as u64));
+    Ok(dropped)
+}
+
+/// Names writes to etcd that give way to the server's own, in status and event; gives the first.
+fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) -> Vec<String> {
+    if dropped.is_empty() {
+        return Vec::new();
+    }
+    let first = dropped.iter().take(NAMED);
+    let first: Vec<String> = first
+        .map(|key| format!("{}/{key}", resource.plural()))
+        .collect();
+    let note = format!(
+        "{}: {} late writes and deletions in etcd were dropped, because the server has changed the \
+         same objects: {}; write them again if they are still wanted",
+        resource.name(),
+        dropped.len(),
+        first.join(", ")
+    );
+    cx.report.update(|status| {
+        status.dropped.count += dropped.len() as u64;
+        let room = NAMED.saturating_sub(status.dropped.names.len());
+        status
+            .dropped
+            .names
+            .extend(first.iter().take(room).cloned());
+    });
+    cx.event(EventType::Warning, reasons::WRITES_DROPPED, &note);
+    first
+}
+
+/// Stragglers are whole objects, so few go into one request.
+const STRAGGLERS_A_BATCH: usize = 20;
+
+fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
+    let written = missed.written.iter().map(|i| (&i.key, "written"));
+    let deleted = missed.deleted.iter().map(|i| (&i.key, "deleted"));
+    let kept = missed.kept.iter().map(|i| (&i.key, "deleted, stays"));
+    let all: BTreeMap<_, _> = written.chain(deleted).chain(kept).collect();
+    let named = diff::name_first(all.into_iter(), str::to_owned);
+    let note = format!(
+        "{}: {} late writes and {} late deletions in etcd were found, {kept_out} of them dropped: {}",
+        resource.name(),
+        missed.written.len(),
+        missed.deleted.len() + missed.kept.len(),
+        named.join(", ")
+    );
+    cx.event(EventType::Warning, reasons::STRAGGLER, &note);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migration::plan::{
+        target::{ApiOwner, GroupTarget},
+        tests as states,
+    };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn switched(window: u64) -> (Observed, GroupTarget) {
+        let mut o = Observed::default();
+        o.notes.switched_at = Some(at(0));
+        let mut target = states::target();
+        target.settings.drain_window = Duration::from_secs(window);
+        (o, target)
+    }
+
+    #[test]
+    fn the_window_is_counted_from_the_switch_whoever_looks() {
+        let (o, target) = switched(60);
+        assert_eq!(due::drained(&o, &target), Some(at(60)));
+        let (o, target) = switched(0);
+        assert_eq!(due::drained(&o, &target), None);
+    }
+
+    #[test]
+    fn a_group_that_is_to_go_back_does_not_wait_for_the_window() {
+        let (o, mut target) = switched(60);
+        target.owner = ApiOwner::Crd;
+        assert_eq!(due::drained(&o, &target), None);
+        let (mut o, target) = switched(60);
+        o.reverted = Some("the soak".to_owned());
+        assert_eq!(due::drained(&o, &target), None);
+    }
+
+    #[test]
+    fn the_last_look_begins_after_the_window() {
+        let seconds = Duration::from_secs;
+        let window = Some(at(60));
+        assert_eq!(next(window, at(0), seconds(1)), Some(at(6)));
+        assert_eq!(next(window, at(0), seconds(3)), Some(at(15)));
+        assert_eq!(next(window, at(56), seconds(2)), Some(at(60)));
+        assert_eq!(next(window, at(56), seconds(9)), Some(at(65)));
+        assert_eq!(next(window, at(60), seconds(1)), None);
+        assert_eq!(next(None, at(0), seconds(1)), None);
+    }
+
+    #[test]
+    fn a_look_that_is_due_belongs_to_its_switch() {
+        let reported = Reported {
+            switched_at: Some(at(0)),
+            next: Some(at(6)),
+            ..Reported::default()
+        };
+        assert_eq!(reported.next(Some(at(0))), Some(at(6)));
+        assert_eq!(reported.next(Some(at(1))), None);
+    }
+
+    fn identity(name: &str, version: u64) -> Identity {
+        Identity {
+            key: Key {
+                namespace: "n".to_owned(),
+                name: name.to_owned(),
+            },
+            uid: "u".to_owned(),
+            version,
+        }
+    }
+
+    #[test]
+    fn what_is_found_at_every_look_is_told_once_a_switch() {
+        let missed = || Missed {
+            written: vec![identity("taken over", 1), identity("dropped", 2)],
+            deleted: vec![identity("gone", 3)],
+            kept: vec![identity("kept", 4)],
+        };
+        let mut reported = Reported::default();
+        reported.begin(Some(at(0)));
+        assert_eq!(reported.news("r", missed()), missed());
+        let dropped = [identity("dropped", 2).key, identity("kept", 4).key];
+        reported.note("r", &missed(), &dropped);
+        reported.begin(Some(at(0)));
+        let again = reported.news("r", missed());
+        assert_eq!(again.written, [identity("taken over", 1)]);
+        assert_eq!((again.deleted.len(), again.kept.len()), (1, 0));
+        assert_eq!(reported.news("other", missed()), missed());
+        // Written once more, it is news.
+        let mut later = missed();
+        later.written = vec![identity("dropped", 9)];
+        assert_eq!(reported.news("r", later.clone()).written, later.written);
+        reported.begin(Some(at(5)));
+        assert_eq!(reported.news("r", missed()), missed());
+    }
+}

@@ -1,0 +1,500 @@
+//! Step 4, a to e: from the first request that waits to the gate that opens.
+//!
+//! Everything that can be prepared is prepared before: the guard of the side door is in force,
+//! connections to each kube-apiserver are open, and a probe watch is open at each for every CRD.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::control::GateState;
+use futures::{
+    FutureExt,
+    future::{join_all, try_join_all},
+};
+use jiff::Timestamp;
+use tokio::{task::JoinHandle, time::Instant};
+
+use super::{
+    mirror::{self, WatchState},
+    predecessor::{self, CopyError, guard},
+    recover::{self, RecoverError},
+    restart::{self, Side},
+};
+use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
+use crate::migration::{
+    cluster::{
+        door,
+        endpoints::{self, Endpoint, Endpoints, EndpointsError},
+        operations, revisions,
+        wire::{Wire, WireError},
+    },
+    context::Cx,
+    observe::{
+        origin::{self, OriginError},
+        state::Observed,
+    },
+    plan::{action::SwitchFrom, step::StepName},
+    report::status::Dropped,
+    task::live::Live,
+};
+
+/// How long the drain may take at least before the gate opens without waiting on.
+const DRAIN: Duration = Duration::from_secs(10);
+/// It may take longer until the hold is so old: the server lets requests wait for 30 s, and an open
+/// gate beside old watches shows clients what stragglers write twice.
+const DRAINED_WITHIN: Duration = Duration::from_secs(25);
+/// What the floor is raised by in that case: an old watch may still hand out versions that etcd
+/// reaches meanwhile, and there is no bound on how long.
+const LATE_MARGIN: u64 = 1_000_000;
+/// What the floor is raised by where nothing tells when the old watches ended. They end a second
+/// after the door opens, two minutes at most; few clusters write so much in that time, and the
+/// way back can still burn so many revisions.
+const UNSEEN_MARGIN: u64 = 10_000;
+/// How long our answers are waited for at every kube-apiserver.
+const CONFIRM: Duration = Duration::from_secs(20);
+/// How long the floor is tried to be raised.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two questions.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Where the kube-apiservers hide behind one address: so many confirmations in a row, each on a
+/// new connection, spread over [`INDIRECT_SPAN`].
+const INDIRECT_CONFIRMATIONS: u32 = 20;
+/// See [`INDIRECT_CONFIRMATIONS`].
+const INDIRECT_SPAN: Duration = Duration::from_secs(3);
+
+/// Why watches are lost where the switch is given up after the drain.
+const TAKEN_AWAY: &str =
+    "an APIService was taken away after the watches on the CRDs had been ended";
+
+/// Why a switch did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// A request failed for good.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The kube-apiservers are not known.
+    #[error(transparent)]
+    Endpoints(#[from] EndpointsError),
+    /// From which CRDs the copies come cannot be noted.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// What the mirrors lost could not be fetched.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// The copy of what a predecessor has.
+    #[error(transparent)]
+    Copy(Box<CopyError>),
+    /// A mirror is not following right now.
+    #[error("the watch on {0} is being resumed; the switch waits for it")]
+    NotFollowing(String),
+    /// Somebody has led the clients back to the CRDs.
+    #[error(
+        "an APIService was taken away from the server while requests were held; the group stays \
+         with the CRDs, and the switch is tried again"
+    )]
+    TakenAway,
+    /// Our server does not answer everywhere.
+    #[error(
+        "after {} s the server does not answer for {version} at the kube-apiserver {endpoint}; \
+         the APIServices were given back to the CRDs. Look at the conditions of the APIService \
+         of the control API and at the server's log",
+        CONFIRM.as_secs()
+    )]
+    NotConfirmed {
+        /// Version of the group.
+        version: String,
+        /// Address.
+        endpoint: String,
+    },
+}
+
+impl From<CopyError> for SwitchError {
+    fn from(error: CopyError) -> Self {
+        Self::Copy(Box::new(error))
+    }
+}
+
+/// Carries the switch out from where it stands.
+///
+/// # Errors
+/// See [`SwitchError`]; the next observation tells where to go on.
+pub async fn run(
+    cx: &Cx,
+    o: &Observed,
+    live: &mut Live,
+    from: SwitchFrom,
+) -> Result<(), SwitchError> {
+    if o.predecessor.is_some() {
+        return predecessor::switch::run(cx, o, live).await;
+    }
+    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    door::guard(cx).await?;
+    if from == SwitchFrom::Hold {
+        origin::note(cx, o).await?;
+    }
+    let _still = cx.hold_turn().await;
+    let mut probes = Vec::new();
+    if from == SwitchFrom::Hold {
+        probes = open_probes(&endpoints, live).await?;
+        seal(live)?;
+    }
+    cx.report
+        .update(|status| status.dropped = Dropped::default());
+    let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
+    let token = since.to_string();
+    let begun = Instant::now();
+    let waiting: Vec<_> = o
+        .resources
+        .iter()
+        .filter(|r| r.gate() != GateState::Open)
+        .collect();
+    let hold = operations::set_gates(cx, waiting.iter().copied(), GateState::Held, Some(false));
+    if from == SwitchFrom::Hold {
+        cx.step(StepName::SwitchHold, hold).await?;
+    } else {
+        hold.await?;
+    }
+    if from != SwitchFrom::Confirm {
+        let mut notes = BTreeMap::from([(SWITCHED_AT.to_owned(), token.clone())]);
+        if from == SwitchFrom::Hold {
+            notes.insert(ETCD_BYTES.to_owned(), live.size().1.to_string());
+        }
+        cx.step(StepName::SwitchPatch, operations::take_over(cx, o, &notes))
+            .await?;
+    }
+    if let Err(error) = cx
+        .step(StepName::SwitchConfirm, confirm(cx, o, &endpoints))
+        .await
+    {
+        undo_unopened(cx, o).await?;
+        return Err(error);
+    }
+    let drained = cx
+        .step(
+            StepName::SwitchDrain,
+            drain(cx, o, live, probes, &token, drain_limit(begun.elapsed())),
+        )
+        .await?;
+    if let Some(why) = drained.watches_lost() {
+        restart::lost(cx, Side::Server, &why).await;
+    }
+    if drained.lost {
+        recover::recover(cx, o, &endpoints).await?;
+    }
+    if from == SwitchFrom::Hold && !operations::are_ours(cx, o.versions.iter()).await? {
+        // Clients write to the CRDs, past the mirrors, and the server has taken no write yet.
+        restart::lost(cx, Side::Server, TAKEN_AWAY).await;
+        undo_unopened(cx, o).await?;
+        live.running.clear();
+        return Err(SwitchError::TakenAway);
+    }
+    cx.step(
+        StepName::SwitchOpen,
+        open(cx, o, &endpoints, drained.margin),
+    )
+    .await?;
+    let took = begun.elapsed();
+    for resource in waiting {
+        cx.deps
+            .metrics
+            .held(&cx.target.group, resource.plural(), took);
+    }
+    live.running.clear();
+    Ok(())
+}
+
+/// Makes the end of every mirror's watch final; all of them, or none.
+///
+/// # Errors
+/// [`SwitchError::NotFollowing`].
+pub fn seal(live: &Live) -> Result<(), SwitchError> {
+    live.running
+        .values()
+        .for_each(|running| running.mirror.seal(true));
+    // First sealed, then looked at: a watch that is open now cannot be resumed behind our back.
+    let broken = live
+        .running
+        .values()
+        .find(|r| r.mirror.progress().watch != WatchState::Live);
+    if let Some(running) = broken {
+        live.running
+            .values()
+            .for_each(|running| running.mirror.seal(false));
+        return Err(SwitchError::NotFollowing(running.source.plural.clone()));
+    }
+    Ok(())
+}
+
+/// A watch that is only waited for to end.
+struct Probe(JoinHandle<()>);
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One watch for every CRD at every kube-apiserver, from where its mirror is.
+async fn open_probes(endpoints: &Endpoints, live: &Live) -> Result<Vec<Probe>, WireError> {
+    let mut each = Vec::new();
+    for running in live.running.values() {
+        let uri = mirror::watch_uri(&running.source.path(), running.mirror.progress().position);
+        each.extend(
+            endpoints
+                .all
+                .iter()
+                .map(|endpoint| open_probe(endpoint, uri.clone()).boxed()),
+        );
+    }
+    try_join_all(each).await
+}
+
+async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError> {
+    let mut stream = endpoint.wire.watch(&uri).await?;
+    Ok(Probe(tokio::spawn(async move {
+        while let Ok(Some(_)) = stream.next().await {}
+    })))
+}
+
+/// 4c: every kube-apiserver answers from our server, for every version.
+///
+/// # Errors
+/// [`SwitchError::NotConfirmed`] after some time.
+pub async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
+    let each = o.versions.iter().map(|v| {
+        async move {
+            let path = format!("/apis/{}/{}", cx.target.group, v.name);
+            if !endpoints.direct {
+                return confirm_indirect(cx, &path, &v.name).await;
+            }
+            let all = endpoints
+                .all
+                .iter()
+                .map(|e| confirm_at(&e.wire, &path, &v.name, &e.address));
+            try_join_all(all).await.map(drop)
+        }
+        .boxed()
+    });
+    try_join_all(each).await.map(drop)
+}
+
+async fn confirm_at(
+    wire: &Wire,
+    path: &str,
+    version: &str,
+    endpoint: &str,
+) -> Result<(), SwitchError> {
+    let deadline = Instant::now() + CONFIRM;
+    while Instant::now() < deadline {
+        // Any failure is as good as an answer of the old handler: not yet.
+        if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await
+            && reply.is_ours()
+        {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(SwitchError::NotConfirmed {
+        version: version.to_owned(),
+        endpoint: endpoint.to_owned(),
+    })
+}
+
+/// The same behind one address.
+async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), SwitchError> {
+    let deadline = Instant::now() + CONFIRM;
+    let mut confirmed = 0;
+    while Instant::now() < deadline {
+        let wire = Wire::new(endpoints::client(cx.deps.config.clone())?);
+        let answer = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await;
+        confirmed = match answer {
+            Ok(Ok(reply)) if reply.is_ours() => confirmed + 1,
+            _ => 0,
+        };
+        if confirmed >= INDIRECT_CONFIRMATIONS {
+            return Ok(());
+        }
+        tokio::time::sleep(INDIRECT_SPAN / INDIRECT_CONFIRMATIONS).await;
+    }
+    let endpoint = cx.deps.config.cluster_url.to_string();
+    Err(SwitchError::NotConfirmed {
+        version: version.to_owned(),
+        endpoint,
+    })
+}
+
+/// What the drain has come to.
+struct Drained {
+    /// Some mirror may lack events: it was not ended cleanly by the drain, or did not run. One
+    /// whose watch is still open has all there is.
+    lost: bool,
+    /// How far above etcd's revision the floor has to be.
+    margin: u64,
+}
+
+impl Drained {
+    /// Why watches may not go on as if nothing had happened, if so.
+    fn watches_lost(&self) -> Option<String> {
+        let late = (self.margin == LATE_MARGIN)
+            .then_some("not all watches on the CRDs had ended when the server began to answer");
+        let recovered = self
+            .lost
+            .then_some("the switch was interrupted, and what the server lacked was read from etcd");
+        let why: Vec<&str> = late.into_iter().chain(recovered).collect();
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+}
+
+/// How long a drain is waited for, in a hold that has lasted for `held`.
+fn drain_limit(held: Duration) -> Duration {
+    DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
+}
+
+/// 4d: opens the side door and waits for the end of the old watches, no longer than `limit`.
+async fn drain(
+    cx: &Cx,
+    o: &Observed,
+    live: &Live,
+    probes: Vec<Probe>,
+    token: &str,
+    limit: Duration,
+) -> Result<Drained, SwitchError> {
+    let opened = Instant::now();
+    door::open(cx, o, token).await?;
+    let have_probes = !probes.is_empty();
+    let probes = probes
+        .into_iter()
+        .map(|mut probe| async move { drop((&mut probe.0).await) }.boxed());
+    let mirrors = live.running.values().map(|running| {
+        let mut progress = running.mirror.subscribe();
+        async move { progress.wait_for(|p| p.finished).await.is_ok() }
+    });
+    let all = async { tokio::join!(join_all(probes), join_all(mirrors)) };
+    let late = tokio::time::timeout_at(opened + limit, all).await.is_err();
+    let margin = match (late, have_probes) {
+        (true, _) => LATE_MARGIN,
+        (false, false) => UNSEEN_MARGIN,
+        (false, true) => 0,
+    };
+    let waiting = o
+        .crds()
+        .filter(|(resource, _)| resource.gate() != GateState::Open);
+    let mut lost = false;
+    for (resource, _) in waiting {
+        let progress = live
+            .running
+            .get(resource.name())
+            .map(|r| r.mirror.progress());
+        if progress.as_ref().is_some_and(|p| is_whole(p, opened)) {
+            continue;
+        }
+        lost = true;
+        tracing::warn!(
+            resource = resource.name(),
+            ?progress,
+            "the mirror may lack events; what the server lacks is fetched from etcd"
+        );
+    }
+    if late {
+        let group = &cx.target.group;
+        tracing::warn!(group, lost, "not all old watches have ended in time");
+    }
+    Ok(Drained { lost, margin })
+}
+
+/// Whether a mirror has given the server everything that its watch could tell.
+fn is_whole(progress: &mirror::Progress, door_opened: Instant) -> bool {
+    match progress.watch {
+        WatchState::Live => progress.failure.is_none(),
+        WatchState::Ended { clean, at } => {
+            clean && at >= door_opened && progress.finished && progress.failure.is_none()
+        }
+        WatchState::Opening => false,
+    }
+}
+
+/// 4e: raises the floor above etcd's revision and opens the gates.
+async fn open(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &Endpoints,
+    margin: u64,
+) -> Result<(), SwitchError> {
+    let floor = revisions::newest(endpoints).await? + margin;
+    let closed: Vec<_> = o
+        .resources
+        .iter()
+        .filter(|r| r.gate() != GateState::Open)
+        .collect();
+    let raise = closed
+        .iter()
+        .map(|r| cx.control.raise_floor(r.name(), floor, PATIENCE));
+    try_join_all(raise).await?;
+    operations::set_gates(cx, closed, GateState::Open, None).await?;
+    Ok(())
+}
+
+/// Gives the APIServices back although they are switched, because nothing was opened: etcd, or the
+/// predecessor, still has everything.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    if o.predecessor.is_some() || o.notes.can_return {
+        operations::return_to_predecessor(cx, o).await?;
+        guard::lift(cx).await?;
+    } else {
+        operations::release(cx, o).await?;
+    }
+    operations::set_gates(cx, &o.resources, GateState::Closed, None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_gets_what_the_confirmation_has_left_of_the_hold() {
+        let seconds = Duration::from_secs;
+        assert_eq!(drain_limit(seconds(1)), seconds(24));
+        assert_eq!(drain_limit(seconds(20)), seconds(10));
+        assert_eq!(drain_limit(seconds(40)), seconds(10));
+    }
+
+    #[test]
+    fn watches_are_lost_by_a_late_drain_and_by_a_mirror_that_was_not_whole() {
+        let drained = |lost, margin| Drained { lost, margin };
+        assert_eq!(drained(false, 0).watches_lost(), None);
+        assert_eq!(drained(false, UNSEEN_MARGIN).watches_lost(), None);
+        let late = drained(false, LATE_MARGIN).watches_lost().unwrap();
+        assert!(late.starts_with("not all watches"), "{late}");
+        let both = drained(true, LATE_MARGIN).watches_lost().unwrap();
+        assert!(
+            both.contains("interrupted") && both.starts_with(&late),
+            "{both}"
+        );
+        assert!(drained(true, 0).watches_lost().is_some());
+    }
+
+    #[test]
+    fn a_mirror_is_whole_when_the_drain_has_ended_it_or_it_still_follows() {
+        let opened = Instant::now();
+        let later = opened + Duration::from_millis(900);
+        let earlier = opened.checked_sub(Duration::from_millis(1)).unwrap();
+        let progress = |watch, finished| mirror::Progress {
+            watch,
+            finished,
+            ..mirror::Progress::default()
+        };
+        let ended = |clean, at| WatchState::Ended { clean, at };
+        assert!(is_whole(&progress(ended(true, later), true), opened));
+        assert!(is_whole(&progress(WatchState::Live, false), opened));
+        // Not yet durable, cut, or over before the door: events may be missing.
+        assert!(!is_whole(&progress(ended(true, later), false), opened));
+        assert!(!is_whole(&progress(ended(false, later), true), opened));
+        assert!(!is_whole(&progress(ended(true, earlier), true), opened));
+        assert!(!is_whole(&progress(WatchState::Opening, false), opened));
+        let mut failed = progress(ended(true, later), true);
+        failed.failure = Some("503".to_owned());
+        assert!(!is_whole(&failed, opened));
+    }
+}

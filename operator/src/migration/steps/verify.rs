@@ -1,0 +1,250 @@
+//! Step 3: every object's uid, resourceVersion and checksum on both sides; with
+//! [`Verification::Sample`] the checksum of a part of them ([`super::sample`]).
+//!
+//! A round lists etcd at one version, then asks the server. What the server has from later than
+//! the list is explained by the stream. Any other difference may be an event still on its way,
+//! so it is looked at again in further rounds; once the stream has passed the version of the
+//! round that first saw it, and it is still the same, nothing explains it any more.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crds::control::{DigestSet, checksum};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use super::{
+    diff::{self, Difference, Side, Snapshot, Suspects, Verdict},
+    mirror::{Mirror, Source},
+    sample,
+};
+use crate::migration::{
+    cluster::{
+        pages::{Key, Pages, identity},
+        wire::WireError,
+    },
+    plan::{target::Verification, verified::Verified},
+};
+
+/// How long the mirror may be behind before the sides are compared all the same.
+const LAG: Duration = Duration::from_secs(5);
+/// Pause between two rounds.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Bookmarks come every minute; a stream that has not passed a version for longer than this is
+/// not following, and a difference that old counts as unexplained.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How often a list is begun anew because etcd has dropped its version meanwhile.
+const LIST_ATTEMPTS: u32 = 5;
+
+/// Why a resource is not verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// A side cannot be read.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// Differences that the stream does not explain.
+    #[error(
+        "{count} objects of {resource} differ between etcd and the server: {}; compare them with \
+         `kubectl get`, and report what you find. To copy again, set owner: CRD and then owner: \
+         Server",
+        .named.join(", ")
+    )]
+    Differs {
+        /// Plural name.
+        resource: String,
+        /// How many.
+        count: usize,
+        /// The first ten.
+        named: Vec<String>,
+    },
+    /// The mirror has ended, so nothing can be verified.
+    #[error("the mirror of {resource} has ended")]
+    MirrorEnded {
+        /// Plural name.
+        resource: String,
+    },
+}
+
+/// Verifies one resource.
+///
+/// # Errors
+/// See [`VerifyError`].
+pub async fn verify(
+    source: &Source,
+    mirror: &Mirror,
+    how: Verification,
+) -> Result<Verified, VerifyError> {
+    let resource = source.plural.clone();
+    let mut suspects = None::<Suspects>;
+    let begun = Instant::now();
+    loop {
+        let progress = mirror.progress();
+        if progress.finished {
+            return Err(VerifyError::MirrorEnded { resource });
+        }
+        let (mut etcd, listed) = list(source, how).await?;
+        if how == Verification::Sample {
+            let suspects = suspects.as_ref().map(|suspects| &suspects.all);
+            sample::complete(source, &mut etcd, suspects).await?;
+        }
+        await_newest(mirror, &etcd).await;
+        let (items, _) = source
+            .control
+            .digest(&source.stored, DigestSet::Objects)
+            .await?;
+        let server = diff::of_digest(items);
+        let found = diff::compare(&etcd, &server, listed);
+        let overdue = begun.elapsed() > PATIENCE;
+        match diff::judge(suspects.take(), found, listed, progress.position, overdue) {
+            Verdict::Verified => return Ok(count(&etcd, &server, how)),
+            Verdict::Again(rest) => suspects = Some(rest),
+            Verdict::Unexplained(all) => {
+                let named = diff::name_first(all.iter(), Difference::describe);
+                return Err(VerifyError::Differs {
+                    resource,
+                    count: all.len(),
+                    named,
+                });
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Waits until the server has the newest listed object: what is only on its way need not be
+/// looked at again.
+async fn await_newest(mirror: &Mirror, etcd: &Snapshot) {
+    let newest = etcd
+        .values()
+        .map(|side| side.version)
+        .max()
+        .unwrap_or_default();
+    let mut progress = mirror.subscribe();
+    let there = progress.wait_for(|p| p.position >= newest || p.finished);
+    // Without it the comparison shows what is missing; that is what it is for.
+    let _ = tokio::time::timeout(LAG, there).await;
+}
+
+/// Etcd's side, page by page, at one version.
+async fn list(source: &Source, how: Verification) -> Result<(Snapshot, u64), WireError> {
+    let mut attempt = 1;
+    loop {
+        match list_once(source, how).await {
+            Err(e) if e.code() == Some(410) && attempt < LIST_ATTEMPTS => attempt += 1,
+            done => return done,
+        }
+    }
+}
+
+async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64), WireError> {
+    let whole = how == Verification::Full;
+    let mut snapshot = Snapshot::new();
+    let mut listed = 0;
+    let Some(endpoint) = source.endpoints.all.first() else {
+        return Ok((snapshot, listed));
+    };
+    let mut pages = Pages::new(&endpoint.wire, source.path(), source.page_size, !whole);
+    loop {
+        source.pacer.turn().await;
+        let Some(page) = pages.next().await? else {
+            return Ok((snapshot, listed));
+        };
+        listed = page.version;
+        snapshot.extend(page.items.iter().filter_map(|object| {
+            let found = identity(object)?;
+            let checksum = if whole {
+                checksum(object)
+            } else {
+                String::new()
+            };
+            let side = Side {
+                uid: found.uid,
+                version: found.version,
+                checksum,
+                as_imported: true,
+            };
+            Some((found.key, side))
+        }));
+    }
+}
+
+/// What a comparison of two equal sides comes to.
+#[must_use]
+pub fn count(etcd: &Snapshot, server: &Snapshot, how: Verification) -> Verified {
+    let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);
+    let equal: BTreeMap<&Key, &Side> = etcd.iter().filter(same).collect();
+    let mut hasher = Sha256::new();
+    for (key, side) in &equal {
+        // None of the parts can hold a slash.
+        let Key { namespace, name } = key;
+        let Side {
+            uid,
+            version,
+            checksum,
+            as_imported: _,
+        } = side;
+        hasher.update(format!("{namespace}/{name}/{uid}/{version}/{checksum}\n"));
+    }
+    Verified {
+        objects: etcd.len() as u64,
+        equal: equal.len() as u64,
+        checksummed: equal
+            .values()
+            .filter(|side| !side.checksum.is_empty())
+            .count() as u64,
+        as_asked: how,
+        checksum: hex::encode(hasher.finalize()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(versions: &[(&str, u64)]) -> Snapshot {
+        let side = |(name, version): &(&str, u64)| {
+            let key = Key {
+                namespace: "default".to_owned(),
+                name: (*name).to_owned(),
+            };
+            let side = Side {
+                uid: format!("uid-{name}"),
+                version: *version,
+                checksum: format!("sum-{name}-{version}"),
+                as_imported: true,
+            };
+            (key, side)
+        };
+        versions.iter().map(side).collect()
+    }
+
+    #[test]
+    fn the_checksum_is_of_what_is_equal_in_any_order() {
+        let etcd = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
+        let count = |etcd: &Snapshot, server| count(etcd, &server, Verification::Full);
+        let later = count(&etcd, snapshot(&[("c", 4), ("b", 2), ("a", 1)]));
+        assert_eq!((later.objects, later.equal, later.checksummed), (3, 2, 2));
+        let without = count(
+            &snapshot(&[("b", 2), ("a", 1)]),
+            snapshot(&[("a", 1), ("b", 2)]),
+        );
+        assert_eq!(later.checksum, without.checksum);
+        assert_ne!(later.checksum, count(&etcd, etcd.clone()).checksum);
+    }
+
+    #[test]
+    fn what_was_not_compared_by_checksum_is_not_counted_as_such() {
+        let server = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
+        let mut etcd = server.clone();
+        for (key, side) in &mut etcd {
+            if key.name != "b" {
+                side.checksum.clear();
+            }
+        }
+        let sampled = count(&etcd, &server, Verification::Sample);
+        assert_eq!(
+            (sampled.objects, sampled.equal, sampled.checksummed),
+            (3, 3, 1)
+        );
+        assert_eq!(sampled.as_asked, Verification::Sample);
+    }
+}

@@ -1,0 +1,401 @@
+//! The task of one API group: observe, decide, carry out, report.
+
+use std::{sync::Arc, time::Duration};
+
+use crds::v1alpha1::reasons;
+use jiff::Timestamp;
+use kube::runtime::events::EventType;
+use serde_json::{Map, Value};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use super::live::Live;
+use crate::apiservice::{self, Holder};
+use crate::migration::{
+    cluster::{
+        door, endpoints, operations, revisions,
+        rights::{self, Right},
+        wire::WireError,
+    },
+    context::{Cx, deps::Deps},
+    observe::{
+        self, notes,
+        state::{Crd, Observed, Resource, Version},
+    },
+    plan::{
+        self,
+        action::{Action, Decision},
+        due,
+        estimate::Plan,
+        phase::Phase,
+        target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
+    },
+    report::{
+        MigrationReport, journal,
+        publisher::StatusPublisher,
+        status::{ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress, ServedBy},
+    },
+    steps::{self, import, restart},
+};
+
+/// Pause before something that others have to do first is looked at again.
+const WAIT: Duration = Duration::from_secs(1);
+/// The same where a person has to act.
+const STALLED: Duration = Duration::from_secs(15);
+/// How often a group without anything to do is looked at: somebody may have changed it, and the
+/// versions of a served one are to keep up with etcd's revision.
+const IDLE: Duration = Duration::from_secs(10);
+/// How long clients are given to come back to a server that was not ready.
+const COME_BACK: Duration = Duration::from_secs(15);
+/// First and last pause after an error.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Runs until it is aborted or the supervisor drops the target's sender.
+pub(in crate::migration) async fn run(
+    deps: Deps,
+    owner: Owner,
+    mut target: watch::Receiver<GroupTarget>,
+    report: StatusPublisher,
+    wake: Arc<Notify>,
+) {
+    let first = target.borrow_and_update().clone();
+    let client = match endpoints::client(deps.config.clone()) {
+        Ok(client) => client,
+        Err(error) => {
+            // The configuration is that of the process; nothing but a restart changes it.
+            let message = error.to_string();
+            let problem = Problem {
+                reason: reasons::PROGRESSING,
+                message,
+                stalled: true,
+            };
+            report.update(|status| status.problem = Some(problem));
+            while target.changed().await.is_ok() {}
+            return;
+        }
+    };
+    let mut cx = Cx::new(deps, client, owner, first, report);
+    let mut live = Live::default();
+    let mut backoff = BACKOFF.0;
+    loop {
+        let wanted = target.borrow_and_update().clone();
+        cx.set_target(wanted);
+        let (pause, failed) = match turn(&cx, &mut live, &target, &wake).await {
+            Ok(pause) => {
+                backoff = BACKOFF.0;
+                (pause, false)
+            }
+            Err(problem) => {
+                let pause = if problem.stalled { STALLED } else { backoff };
+                backoff = (backoff * 2).min(BACKOFF.1);
+                let step = cx.report.status().step;
+                cx.journal.retry(step, &problem.message);
+                cx.report.update(|status| status.fail(problem));
+                (pause, true)
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // A step that fails may be what changes the APIServices.
+            () = wake.notified(), if !failed => {}
+            changed = target.changed() => if changed.is_err() {
+                return;
+            },
+        }
+    }
+}
+
+/// One turn; what comes back is how long nothing needs to be done.
+async fn turn(
+    cx: &Cx,
+    live: &mut Live,
+    wanted: &watch::Receiver<GroupTarget>,
+    wake: &Notify,
+) -> Result<Duration, Problem> {
+    if !cx.target.server_ready {
+        live.server_away = Some(Instant::now());
+    }
+    journal::load(cx).await;
+    let o = look(cx, live).await?;
+    if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() || cx.target.suspended {
+        live.running.clear();
+    }
+    publish(cx, &o);
+    restart::run(cx, &o).await;
+    journal::save(cx).await;
+    match plan::plan(&o, &cx.target) {
+        Decision::Run(action) => {
+            cx.report.update(|status| status.attempt(action));
+            let result = if steps::is_interruptible(action) {
+                tokio::select! {
+                    result = steps::act(cx, &o, live, action) => result,
+                    () = changed(wanted.clone(), &cx.target) => Ok(()),
+                    () = wake.notified() => Ok(()),
+                }
+            } else {
+                steps::act(cx, &o, live, action).await
+            };
+            match result {
+                Ok(()) => {
+                    live.closed_doors = 0;
+                    cx.report.update(GroupStatus::succeed);
+                    Ok(Duration::ZERO)
+                }
+                Err(error) => Err(failed(cx, &o, live, action, &error).await),
+            }
+        }
+        Decision::Wait {
+            step,
+            phase,
+            problem,
+        } => {
+            cx.show(step, phase);
+            let pause = if problem.stalled { STALLED } else { WAIT };
+            cx.report.update(|status| status.wait(problem));
+            Ok(pause)
+        }
+        Decision::Idle {
+            phase,
+            message,
+            wake,
+        } => {
+            idle(cx, &o, phase, message).await;
+            let due = wake.map(|at| at.duration_since(Timestamp::now()));
+            let due = due.map_or(IDLE, |d| Duration::try_from(d).unwrap_or_default());
+            Ok(due.min(IDLE).max(Duration::from_millis(100)))
+        }
+    }
+}
+
+/// Observes, and adds what only this process knows.
+async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
+    let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
+    let mut o = observed.map_err(|e| e.problem())?;
+    live.forget_others(&o);
+    o.mirrors = live.stage(&o);
+    o.verified = live.is_verified(&o, cx.target.settings.verification);
+    o.next_look = live.reported.next(o.notes.switched_at);
+    o.plan = plan_of(cx, live, &o);
+    o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
+    let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
+    let required = if asks { required(cx, &o) } else { Vec::new() };
+    if asks && required != live.held {
+        let missing = rights::missing(&cx.client, required.clone())
+            .await
+            .map_err(|e| Problem {
+                reason: reasons::PROGRESSING,
+                message: format!("cannot ask for the operator's own rights: {e}"),
+                stalled: false,
+            })?;
+        if missing.is_empty() {
+            live.held = required;
+        }
+        o.missing_rights = missing.iter().map(ToString::to_string).collect();
+    }
+    Ok(o)
+}
+
+/// Every right that moving the group takes.
+fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
+    let sources = o.sources().into_iter();
+    let plurals: Vec<String> = sources.map(|(r, _)| r.plural().to_owned()).collect();
+    let mut required = rights::required(&cx.target.group, &plurals, &cx.deps.namespace);
+    required.extend(rights::of_restarts(&cx.target.settings.restart));
+    required
+}
+
+/// What a switch would do, once the copy is verified.
+fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
+    if !o.verified || !o.has_crds() || o.any_ours() {
+        return None;
+    }
+    let GroupTarget {
+        settings,
+        persistent,
+        ..
+    } = &cx.target;
+    let copy = cx.journal.read(MigrationReport::copy_took);
+    let hash = o.plan_hash(&cx.target);
+    Some(Plan::new(hash, live.size(), settings, *persistent, copy))
+}
+
+/// Why watches are lost after a way back whose first attempts ended with cut watches.
+const CUT: &str = "watches on the server were cut in the course of the way back, and whoever had not \
+                   resumed them by the next attempt was told 410";
+/// How often a door may be found closed until somebody is asked to see to it.
+const CLOSED_DOORS: u32 = 3;
+
+async fn failed(
+    cx: &Cx,
+    o: &Observed,
+    live: &mut Live,
+    action: Action,
+    error: &steps::ActError,
+) -> Problem {
+    tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
+    // It may come of a right that was taken away since.
+    live.held.clear();
+    if error.is_of_the_server() {
+        live.server_away = Some(Instant::now());
+    }
+    if action == Action::ImportDatabase {
+        // A group that is served may wait for the database for long.
+        if o.all_ours()
+            && let Err(error) = keep_up(cx, o).await
+        {
+            tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
+        }
+    }
+    if error.cuts_watches() {
+        restart::lost(cx, restart::Side::Crd, CUT).await;
+    }
+    if !error.is_of_the_door() {
+        return error.problem();
+    }
+    let meddlers = door::meddlers(cx, o).await.unwrap_or_default();
+    let Some((crd, manager)) = meddlers.into_iter().next() else {
+        return error.problem();
+    };
+    live.closed_doors += 1;
+    Problem {
+        reason: reasons::CRD_REAPPLIED,
+        message: format!(
+            "CRD {crd} is written by {manager:?}, which takes away the version {} through which \
+             etcd is reached; let it ignore /spec/versions of this CRD until the group is switched \
+             (Argo CD: ignoreDifferences with jsonPointers [\"/spec/versions\"]; Flux: annotation \
+             kustomize.toolkit.fluxcd.io/reconcile: disabled), or stop it",
+            door::objects::VERSION
+        ),
+        stalled: live.closed_doors >= CLOSED_DOORS,
+    }
+}
+
+/// Ends when another owner or other settings are wanted. A server that is not ready for a moment
+/// is no reason to give up what runs.
+async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget) {
+    let other = |new: &GroupTarget| {
+        new.owner != current.owner
+            || new.settings != current.settings
+            || new.database != current.database
+    };
+    if wanted.wait_for(other).await.is_err() {
+        // The supervisor is gone, and with it soon this task.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What the observation says, for the status.
+fn publish(cx: &Cx, o: &Observed) {
+    let api_services = o.versions.iter().map(|v| ApiServiceStatus {
+        name: apiservice::name(&cx.target.group, &v.name),
+        uid: v.api_service.as_ref().and_then(|a| a.metadata.uid.clone()),
+        served_by: match v.holder {
+            Holder::Absent => ServedBy::Absent,
+            Holder::Crd | Holder::Unmanaged => ServedBy::Crd,
+            Holder::Ours => ServedBy::Server,
+            Holder::Foreign(_) => ServedBy::Foreign,
+        },
+        original: original(v),
+    });
+    let prune_due = match (
+        cx.target.settings.source,
+        o.notes.switched_at,
+        o.notes.pruned_at,
+    ) {
+        (SourcePolicy::Prune { after }, Some(at), None) if cx.target.persistent => {
+            Some(due::after(at, after))
+        }
+        _ => None,
+    };
+    cx.report.update(|status| {
+        status.api_services = api_services.collect();
+        status.plan.clone_from(&o.plan);
+        status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
+        status.switched_at = o.notes.switched_at;
+        status.pruned_at = o.notes.pruned_at;
+        let outcome = o.import.as_ref().and_then(import::Note::outcome);
+        status.imported = outcome.map(|sum| Imported {
+            objects: sum.imported,
+            left: sum.left(),
+            left_names: sum.names,
+        });
+        status.prune_due = prune_due;
+        // By the clock of whoever holds requests, whatever becomes of whoever asked for it.
+        let holds = o.resources.iter().map(|r| &r.stored.status);
+        status.held_milliseconds = holds.filter_map(|s| s.last_hold_milliseconds).max();
+        status.door_open = o.door_open();
+        status.crds_present = o.has_crds();
+        if o.all_ours() && status.resources.is_empty() {
+            // A process that did not do the copying: what is stored now stands for it.
+            status.resources = o.crds().map(|(r, crd)| stored_progress(r, crd)).collect();
+        }
+    });
+}
+
+fn stored_progress(resource: &Resource, crd: &Crd) -> ResourceProgress {
+    let stored = &resource.stored.status;
+    ResourceProgress {
+        version: crd.read_version().unwrap_or_default().to_owned(),
+        resource: resource.plural().to_owned(),
+        total: None,
+        copied: stored.objects,
+        verified: if stored.settled { stored.objects } else { 0 },
+        source_resource_version: stored.mirrored_resource_version.clone(),
+        ..ResourceProgress::default()
+    }
+}
+
+/// What the APIService is like before it is switched, for people who want to look.
+fn original(version: &Version) -> Option<Map<String, Value>> {
+    let of_crd = matches!(version.holder, Holder::Crd | Holder::Unmanaged);
+    let service = version.api_service.as_ref().filter(|_| of_crd)?;
+    let labels = service.metadata.labels.as_ref().map(serde_json::to_value);
+    let spec = service.spec.as_ref().map(serde_json::to_value);
+    let parts = [("labels", labels), ("spec", spec)].into_iter();
+    let known = parts.filter_map(|(name, part)| Some((name.to_owned(), part?.ok()?)));
+    Some(known.collect())
+}
+
+/// Keeps the counter of a group near etcd's revision while nothing else is done.
+async fn keep_up(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    operations::keep_up(cx, o, revisions::known_to(&cx.wire).await?).await
+}
+
+async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
+    if let Err(error) = keep_up(cx, o).await {
+        tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
+    }
+    let problem = o
+        .reverted
+        .as_ref()
+        .filter(|_| cx.target.owner == ApiOwner::Server)
+        .map(|_| Problem {
+            reason: reasons::SOAK_FAILED,
+            message: message.clone(),
+            stalled: true,
+        });
+    if phase == Phase::RolledBack && cx.target.owner == ApiOwner::Crd && o.reverted.is_some() {
+        // The user has taken note: from now on the server may be tried again.
+        let key = notes::reverted(&cx.target.group);
+        if let Err(error) = cx.notes.set(&key, None).await {
+            tracing::warn!(group = cx.target.group, %error, "the note cannot be taken away");
+        }
+    }
+    if cx.report.status().phase != phase {
+        // The report tells the phase, and this one may stay for long.
+        cx.journal.note(|_| ());
+        if phase == Phase::DryRun {
+            let note = format!("{}: {message}", cx.target.group);
+            cx.event(EventType::Normal, reasons::DRY_RUN, &note);
+        }
+    }
+    cx.report.update(|status| {
+        status.phase = phase;
+        status.step = None;
+        status.succeed();
+        status.message = message;
+        status.problem = problem;
+    });
+}

@@ -1,0 +1,7 @@
+//! The task of an API group, and what wakes it.
+
+pub mod attention;
+pub mod changes;
+pub mod group;
+pub mod live;
+pub mod supervisor;

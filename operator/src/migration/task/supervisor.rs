@@ -1,0 +1,150 @@
+//! Holds one long-lived task per (`ReportsServer`, API group).
+//!
+//! A task outlives reconciles because the mirror's watch has to: it is opened on the old handler
+//! and goes on through the switch. The controller tells what is wanted ([`Supervisor::ensure`]),
+//! reads what is ([`Supervisor::status`]) and is woken by [`Supervisor::changes`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::Stream;
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{attention, changes::Changes, group};
+use crate::migration::{
+    context::deps::Deps,
+    plan::target::{GroupTarget, Owner},
+    report::{publisher::StatusPublisher, status::GroupStatus},
+};
+
+/// One per operator process.
+#[derive(Clone)]
+pub struct Supervisor {
+    deps: Deps,
+    changes: Changes,
+    tasks: Tasks,
+    /// Follows the APIServices, once there is a task.
+    attention: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,
+}
+
+/// By owner and group.
+type Tasks = Arc<Mutex<BTreeMap<(String, String), Task>>>;
+
+struct Task {
+    target: watch::Sender<GroupTarget>,
+    status: watch::Receiver<GroupStatus>,
+    handle: AbortOnDropHandle<()>,
+    /// Makes the task look again.
+    wake: Arc<Notify>,
+}
+
+impl Supervisor {
+    /// A supervisor without tasks.
+    #[must_use]
+    pub fn new(deps: Deps) -> Self {
+        Self {
+            deps,
+            changes: Changes::default(),
+            tasks: Arc::default(),
+            attention: Arc::default(),
+        }
+    }
+
+    /// Starts, updates and stops tasks so that `owner` has exactly one for each target. Cheap and
+    /// idempotent; call it in every reconcile. Must be called within a tokio runtime.
+    pub fn ensure(&self, owner: &Owner, targets: Vec<GroupTarget>) {
+        self.pay_attention();
+        let mut tasks = self.lock();
+        let wanted: BTreeSet<String> = targets.iter().map(|t| t.group.clone()).collect();
+        tasks.retain(|(name, group), _| *name != owner.name || wanted.contains(group));
+        for target in targets {
+            let key = (owner.name.clone(), target.group.clone());
+            let running = tasks.get(&key).filter(|task| !task.handle.is_finished());
+            if let Some(task) = running {
+                task.target.send_if_modified(|old| {
+                    let changed = *old != target;
+                    *old = target;
+                    changed
+                });
+            } else {
+                let task = self.start(owner, target);
+                tasks.insert(key, task);
+            }
+        }
+    }
+
+    /// Stops every task of an owner, which is gone.
+    pub fn forget(&self, owner_name: &str) {
+        self.lock().retain(|(name, _), _| name != owner_name);
+    }
+
+    /// Where the groups of an owner stand, sorted by group.
+    #[must_use]
+    pub fn status(&self, owner_name: &str) -> Vec<GroupStatus> {
+        self.lock()
+            .iter()
+            .filter(|((name, _), _)| name == owner_name)
+            .map(|(_, task)| task.status.borrow().clone())
+            .collect()
+    }
+
+    /// Names of owners whose status has changed since they were last yielded; for
+    /// `Controller::reconcile_on`. Changes of the same owner are merged. Meant for one consumer.
+    pub fn changes(&self) -> impl Stream<Item = String> + Send + 'static {
+        let changes = self.changes.clone();
+        futures::stream::unfold(changes, |changes| async move {
+            let owner = changes.next().await;
+            Some((owner, changes))
+        })
+    }
+
+    /// Wakes tasks whose APIServices change hands.
+    fn pay_attention(&self) {
+        let mut attention = self
+            .attention
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if attention.is_some() {
+            return;
+        }
+        let tasks = Arc::downgrade(&self.tasks);
+        let notify = move |group: &str| {
+            let Some(tasks) = tasks.upgrade() else { return };
+            let tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_group = tasks.iter().filter(|((_, of), _)| of == group);
+            of_group.for_each(|(_, task)| task.wake.notify_one());
+        };
+        let follow = attention::follow(self.deps.client.clone(), notify);
+        *attention = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
+    }
+
+    fn start(&self, owner: &Owner, target: GroupTarget) -> Task {
+        let (status_tx, status) = watch::channel(GroupStatus {
+            group: target.group.clone(),
+            ..GroupStatus::default()
+        });
+        let (target, target_rx) = watch::channel(target);
+        let report = StatusPublisher::new(status_tx, self.changes.clone(), owner.clone());
+        let wake = Arc::<Notify>::default();
+        let handle = tokio::spawn(group::run(
+            self.deps.clone(),
+            owner.clone(),
+            target_rx,
+            report,
+            Arc::clone(&wake),
+        ));
+        Task {
+            target,
+            status,
+            handle: AbortOnDropHandle::new(handle),
+            wake,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Task>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
