@@ -6,6 +6,7 @@
     reason = "clippy takes helpers outside #[test] functions for production code"
 )]
 
+use apimachinery::mutation::Mutation;
 use e2e::conform::{
     self, Selection, case,
     deviations::{self, Deviation},
@@ -13,7 +14,6 @@ use e2e::conform::{
     random,
 };
 use e2e::serving::Storage;
-use reports_server::mutation::Mutation;
 
 /// Of the operations that nobody wrote.
 const SEED: u64 = 1;

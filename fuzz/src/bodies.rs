@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use reports_server::definition::ResourceDefinition;
-use reports_server::http::encoding::{to_json, to_yaml};
-use reports_server::schema::{
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::encoding::{to_json, to_yaml};
+use apimachinery::schema::{
     Encoding, MAX_DEPTH, MAX_ERRORS, MAX_UNKNOWN, Malformed, Structural, decode, repeated_keys,
 };
 use serde::Deserialize as _;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::schema::{Encoding, Malformed, Structural, decode};
+use apimachinery::table::{IncludeObject, MetaVersion, Printer, RowOptions};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use reports_server::definition::ResourceDefinition;
-use reports_server::schema::{Encoding, Malformed, Structural, decode};
-use reports_server::table::{IncludeObject, MetaVersion, Printer, RowOptions};
 use serde_json::Value;
 
 use crate::bodies::conforms;

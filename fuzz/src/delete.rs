@@ -1,9 +1,9 @@
 //! `DeleteOptions`, in JSON, YAML and protobuf.
 
+use apimachinery::protobuf;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use reports_server::api::options::DeleteOptions;
-use reports_server::protobuf;
 use serde_json::{Value, json};
 
 use crate::parts::refused;

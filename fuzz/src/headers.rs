@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use apimachinery::request_info::Query;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reports_server::auth::FrontProxyConfig;
-use reports_server::http::Query;
 use reports_server::http::negotiation::{
     Accepted, BodyType, MediaType, Offer, Transform, accept, accept_discovery, accept_error,
     accepts_json, body_type, is_apply,

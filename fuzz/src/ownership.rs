@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
+use apimachinery::definition::{ResourceDefinition, VersionDefinition};
+use apimachinery::schema::{Encoding, Malformed, decode};
 use fieldmanager::{ApplyError, FieldManager, FieldSet, Managed, keep_timestamps};
 use jiff::Timestamp;
-use reports_server::definition::{ResourceDefinition, VersionDefinition};
-use reports_server::schema::{Encoding, Malformed, decode};
 use serde_json::{Value, json};
 
 use crate::parts::{bounded, first_line, parts};

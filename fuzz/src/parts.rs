@@ -1,6 +1,6 @@
 //! How inputs are divided, and how large an answer to one may be.
 
-use reports_server::http::ApiError;
+use apimachinery::error::ApiError;
 
 /// What a bounded text may be long beside what it repeats of its input: the name of a manager is told
 /// again for each character in it that is not printable, and may have 128.

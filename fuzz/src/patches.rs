@@ -1,8 +1,8 @@
 //! JSON patches and merge patches: a document, then the patch.
 
+use apimachinery::schema::{Encoding, decode, readable};
 use reports_server::registry::Object;
 use reports_server::registry::patch::Patch;
-use reports_server::schema::{Encoding, decode, readable};
 use serde_json::Value;
 
 use crate::bodies::plain;

@@ -1,8 +1,8 @@
 //! Paths of requests: the kube-apiserver authorizes by its own reading of them.
 
+use apimachinery::request_info::RequestInfo;
 use http::{Method, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reports_server::http::RequestInfo;
 
 use crate::parts::bounded;
 

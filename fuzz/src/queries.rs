@@ -1,8 +1,9 @@
 //! Query strings, and the options in them.
 
+use apimachinery::request_info::Query;
+use apimachinery::request_info::RequestInfo;
 use http::{Method, Uri};
 use reports_server::api::options::{ListOptions, WriteKind, WriteOptions, get_version};
-use reports_server::http::{Query, RequestInfo};
 
 use crate::parts::refused;
 

@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
+use apimachinery::request_info::Query;
+use apimachinery::request_info::RequestInfo;
 use bytes::Bytes;
 use crds::control::GateState;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, Uri};
-use reports_server::http::{Query, RequestInfo};
 use serde_json::Value;
 
 use crate::headers;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reports_server::selector::{FieldSelector, LabelSelector, Operator};
+use apimachinery::selector::{FieldSelector, LabelSelector, Operator};
 
 use crate::parts::{bounded, parts};
 

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::request_info::RequestInfo;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use axum::body::Body;
@@ -20,12 +22,11 @@ use reports_server::auth::{
 use reports_server::cluster::{
     Effective, EffectiveDefinitions, NamespaceError, NamespaceLookup, NamespacePhase,
 };
-use reports_server::definition::ResourceDefinition;
-use reports_server::http::{Health, LimitConfig, Limits, Pipeline, RequestContext, RequestInfo};
-use reports_server::model::{GroupResource, ResourceDef};
-use reports_server::store::{Store, StoreOptions};
+use reports_server::http::{Health, LimitConfig, Limits, Pipeline, RequestContext};
 use reports_server::telemetry::Metrics;
 use serde_json::json;
+use storage::model::{GroupResource, ResourceDef};
+use storage::store::{Store, StoreOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;

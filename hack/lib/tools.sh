@@ -4,11 +4,14 @@
 DENY_VERSION=0.20.2
 MACHETE_VERSION=0.9.2
 
-# cargo_tool NAME VERSION: the path of a program, which is installed if it is not there.
+# cargo_tool NAME VERSION: the path of a program, which is installed if it is not there. It runs for
+# seconds, so what counts is how long it takes to build.
 cargo_tool() {
 	local tools=$CACHE/tools
 	if ! grep -qF "\"$1 $2 " "$tools/.crates.toml" 2>/dev/null; then
-		cargo install "$1" --version "$2" --locked --root "$tools" --quiet >&2
+		CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+			CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+			cargo install "$1" --version "$2" --locked --root "$tools" --quiet >&2
 	fi
 	printf '%s\n' "$tools/bin/$1"
 }

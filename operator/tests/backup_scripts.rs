@@ -179,7 +179,7 @@ async fn a_backup_that_is_not_there_is_told_with_those_that_are() {
 }
 
 /// The tables of the server that the script knows.
-const TABLES: &str = include_str!("../../server/migrations/postgres/0001_init.sql");
+const TABLES: &str = include_str!("../../storage/migrations/postgres/0001_init.sql");
 
 const MARKS: &str = "SELECT (SELECT count(*) FROM reports_server.imported),
     (SELECT count(*) FROM reports_server.objects WHERE as_imported),

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use storage::store::{Database, MoveOptions, PostgresOptions};
 
 use crate::cluster::ConfigMapRef;
 use crate::http::LimitConfig;
-use crate::store::{Database, MoveOptions, PostgresOptions};
 use crate::tls::CertificateFiles;
 
 /// One connection writes, one follows other servers, one listens to them, one tells them, one

@@ -12,13 +12,12 @@ use std::{
 };
 
 use crds::control::{GateSpec, GateState};
-use tokio::time::Instant;
-
-use crate::{
+use storage::{
     cache::Resource,
     model::{GateStatus, GroupResource},
     store::{Store, StoreError},
 };
+use tokio::time::Instant;
 
 /// How long a hold on the way back may last. The operator ends its own after 4 s.
 pub const LIMIT: Duration = Duration::from_secs(5);

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use crds::control::DatabaseEngine;
+use storage::store::{Store, StoreOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,12 +20,10 @@ use crate::cluster::{
     stored_definitions, watch_front_proxy, watch_groups,
 };
 use crate::config::Config;
-use crate::definition::ResourceDefinition;
 use crate::holds;
 use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
-use crate::store::{Store, StoreOptions};
 use crate::telemetry::{Metrics, StoreCollector};
 use crate::tls::{self, Certificates};
 

@@ -12,11 +12,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::schema::{Encoding, Malformed, decode};
+use apimachinery::table::{IncludeObject, MetaVersion, RowOptions};
 use flate2::read::GzDecoder;
 use jiff::Timestamp;
-use reports_server::definition::ResourceDefinition;
-use reports_server::schema::{Encoding, Malformed, decode};
-use reports_server::table::{IncludeObject, MetaVersion, RowOptions};
 use serde_json::Value;
 
 /// The folder of the data; none with a note on the standard error where it is not there.

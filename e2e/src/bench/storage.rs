@@ -7,11 +7,11 @@ use anyhow::{Context as _, anyhow};
 use crds::control::{GateSpec, GateState};
 use hdrhistogram::Histogram;
 use pgtest::Postgres;
-use reports_server::{
+use serde_json::{Value, json};
+use storage::{
     model::{GroupResource, ObjectKey, ResourceDef},
     store::{Database, PostgresOptions, Store, StoreOptions, Write},
 };
-use serde_json::{Value, json};
 
 use super::{
     bodies::{Bodies, base_name},

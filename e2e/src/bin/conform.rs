@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
+use apimachinery::mutation::Mutation;
 use clap::{Parser, ValueEnum};
 use e2e::{
     conform::{
@@ -17,7 +18,6 @@ use e2e::{
     },
     serving::Storage,
 };
-use reports_server::mutation::Mutation;
 
 /// Compares our server with the CRDs that it replaces: the same requests, the same answers.
 #[derive(Parser)]

@@ -1,6 +1,6 @@
 //! Makes the bytes that are sent of what a case says.
 
-use reports_server::http::encoding;
+use apimachinery::encoding;
 use serde_json::{Map, Value};
 
 use super::{

@@ -1,6 +1,6 @@
 //! How a JSON text is written, beside what it means: order of keys, repeated keys, numbers.
 
-use reports_server::schema::Members;
+use apimachinery::schema::Members;
 use serde_json::value::RawValue;
 
 /// The keys in their order and the numbers as they are written; texts and the numbers that differ

@@ -1,7 +1,7 @@
 //! Both sides: a control plane that serves the CRDs, and one on which our servers took over.
 
+use apimachinery::mutation::{Mutation, VARIABLE};
 use kube::Client;
-use reports_server::mutation::{Mutation, VARIABLE};
 
 use super::{
     ConformError, client, collector, foreign,

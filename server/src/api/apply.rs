@@ -1,19 +1,19 @@
 //! Server-side apply: an object created or changed by what a manager wants of it.
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::{self, Encoding, Repeated};
 use axum::response::Response;
 use fieldmanager::go::syntax_error;
 use serde_json::Value;
+use storage::model::StoredObject;
 
 use super::options::{FieldValidation, WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
 use super::{Api, body, create, failure, namespace, update, write};
-use crate::http::ApiError;
 use crate::http::negotiation::Offer;
-use crate::model::StoredObject;
 use crate::registry::create::{Dedup, assign, dedup_owner_references, ensure_namespace};
 use crate::registry::{self, Object, RegistryError, lifecycle, meta, validate};
-use crate::schema::{self, Encoding, Repeated};
 
 /// Answers an apply patch.
 ///
@@ -152,7 +152,7 @@ impl Request<'_> {
             dry_run: self.options.dry_run,
             applied: true,
         };
-        update::apply(self.api, self.scope, &self.view, change).await
+        update::store(self.api, self.scope, &self.view, change).await
     }
 
     /// Makes a new object; `None` when there is one of this name meanwhile.
@@ -179,7 +179,7 @@ impl Request<'_> {
         create::once(api, scope, view, name, object, self.options.dry_run).await
     }
 
-    /// The object as it is to be, with its owners, in the place that the path names.
+    /// The object as it is to be, with its field managers, in the place that the path names.
     fn merged(&self, live: Option<&Value>) -> Result<Object, ApiError> {
         let (scope, options) = (self.scope, &self.options);
         let manager = options.field_manager.as_str();

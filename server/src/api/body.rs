@@ -1,16 +1,18 @@
 //! Reading an object from a request body: decoded, brought into the shape of its schema, checked
 //! against what the path says.
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::{
+    self, CoerceError, Decoded, Encoding, FieldError, Malformed, Structural,
+};
 use fieldmanager::go::{Flavour, json, quote};
 use serde_json::Value;
 
 use super::failure;
 use super::options::FieldValidation;
 use super::scope::Scope;
-use crate::http::ApiError;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::registry::{self, Object, RegistryError};
-use crate::schema::{self, CoerceError, Decoded, Encoding, FieldError, Malformed, Structural};
 
 /// Characters of a body that are shown in an error.
 const SUMMARY: usize = 30;

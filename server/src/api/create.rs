@@ -1,18 +1,18 @@
 //! `create`: a new object, under a given or a generated name.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
+use storage::store::{Write, WriteError};
 
 use super::options::{WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, owners, write};
-use crate::http::ApiError;
+use super::{Api, body, failure, field_managers, namespace, write};
 use crate::http::negotiation::Offer;
 use crate::registry::create::{self, Dedup, MAX_NAME_ATTEMPTS};
 use crate::registry::{Object, RegistryError, lifecycle, meta, validate};
-use crate::store::{Write, WriteError};
 
 /// Answers a create.
 ///
@@ -34,7 +34,7 @@ pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     create::wipe(&mut object);
     let deduplicated = create::dedup_owner_references(&mut object, Dedup::Received);
     scope.notes.add(deduplicated);
-    let mut object = owners::of_new(scope, &options, object);
+    let mut object = field_managers::of_new(scope, &options, object);
     create::assign(&mut object, jiff::Timestamp::now());
     let attempts = if create::needs_name(&object) {
         MAX_NAME_ATTEMPTS

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::status::Status;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
+use storage::model::{ObjectKey, StoredObject};
+use storage::store::{Write, WriteError};
 
 use super::options::DeleteOptions;
 use super::scope::Scope;
 use super::view::View;
 use super::{Api, failure, write};
 use crate::http::negotiation::Offer;
-use crate::http::{ApiError, Status, response};
-use crate::model::{ObjectKey, StoredObject};
+use crate::http::response;
 use crate::registry::RegistryError;
 use crate::registry::delete::{self, Plan};
-use crate::store::{Write, WriteError};
 
 /// What became of an object.
 #[derive(Debug)]

@@ -1,16 +1,16 @@
 //! `deletecollection`: all objects of a list, one by one. The answer comes when all are done: the
 //! namespace controller lists right afterwards and expects nothing.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use futures::{StreamExt, TryStreamExt, stream};
+use storage::model::ObjectKey;
 
 use super::options::{DeleteOptions, ListOptions};
 use super::scope::Scope;
 use super::view::View;
 use super::{Api, delete, list};
-use crate::http::ApiError;
 use crate::http::negotiation::Offer;
-use crate::model::ObjectKey;
 
 /// Deletions under way at a time; together they make one batch of the committer.
 const CONCURRENCY: usize = 64;

@@ -54,7 +54,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::http::encoding::to_json;
+    use apimachinery::encoding::to_json;
 
     #[test]
     fn leaves_what_stands_before() {

@@ -1,14 +1,16 @@
 //! What the layers below refuse, as the Status that the client gets.
 
+use apimachinery::error::ApiError;
+use apimachinery::status::Status;
+use apimachinery::status::StatusCause;
+use apimachinery::status::reason;
 use fieldmanager::{ApplyError, Cause, Conflicts};
+use storage::cache::SnapshotError;
+use storage::store::{ReadError, StoreError};
 
 use super::options::causes;
 use super::scope::Scope;
-use crate::cache::SnapshotError;
-use crate::http::status::reason;
-use crate::http::{ApiError, Status, StatusCause};
 use crate::registry::RegistryError;
-use crate::store::{ReadError, StoreError};
 
 /// A refusal of the registry.
 #[must_use]

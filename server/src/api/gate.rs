@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use apimachinery::error::ApiError;
 use crds::control::GateState;
+use storage::model::GateStatus;
 use tokio::time::{Instant, timeout_at};
 
 use super::scope::Scope;
 use crate::cluster::Attachments;
-use crate::http::ApiError;
-use crate::model::GateStatus;
 
 /// Longest time that a request waits for a held gate.
 const MAX_HOLD: Duration = Duration::from_secs(30);

@@ -1,5 +1,6 @@
 //! `get`: one object.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use http::StatusCode;
 
@@ -7,7 +8,6 @@ use super::options::{boolean, get_version};
 use super::scope::Scope;
 use super::view::View;
 use super::{Api, failure};
-use crate::http::ApiError;
 use crate::http::negotiation::Offer;
 
 /// Answers a get.

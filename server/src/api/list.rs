@@ -1,6 +1,9 @@
 //! `list`: objects in pages, at the version that is asked for.
 
+use apimachinery::error::ApiError;
+use apimachinery::mutation::{Mutation, broken};
 use axum::response::Response;
+use storage::cache::{Snapshot, SnapshotError};
 
 use super::options::ListOptions;
 use super::read::{self, Plan, Version};
@@ -9,10 +12,7 @@ use super::select::{self, Page};
 use super::token::Continue;
 use super::view::{ListMeta, View};
 use super::{Api, failure};
-use crate::cache::{Snapshot, SnapshotError};
-use crate::http::ApiError;
 use crate::http::negotiation::Offer;
-use crate::mutation::{Mutation, broken};
 
 /// The message of a 410 for a page whose version is gone, with a token that goes on anyway.
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent \

@@ -8,12 +8,12 @@ mod delete;
 mod deletecollection;
 mod escape;
 mod failure;
+mod field_managers;
 mod gate;
 mod get;
 mod list;
 mod namespace;
 pub mod options;
-mod owners;
 mod patch;
 mod read;
 mod scope;
@@ -29,13 +29,15 @@ mod write;
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
 use async_trait::async_trait;
 use axum::response::Response;
 use bytes::Bytes;
 
 use self::scope::Scope;
 use crate::http::negotiation::accept_error;
-use crate::http::{ApiError, ApiHandler, RequestContext};
+use crate::http::response;
+use crate::http::{ApiHandler, RequestContext};
 
 pub use service::Api;
 
@@ -73,7 +75,7 @@ impl Api {
         // Who is refused is warned, too.
         let mut response = answered.unwrap_or_else(|error| {
             let form = accept_error(&scope.ctx.headers, &scope.ctx.info.query);
-            error.into_response(form)
+            response::error(error, form)
         });
         warnings::add(&mut response, notes);
         Ok(response)

@@ -1,8 +1,9 @@
 //! Admission of a write by its namespace.
 
+use apimachinery::error::ApiError;
+
 use super::Api;
 use super::scope::Scope;
-use crate::http::ApiError;
 use crate::registry::lifecycle::{self, Refusal, Write};
 
 /// Asks whether the namespace of the request takes the write. `name` is for the message.

@@ -1,5 +1,7 @@
 //! `patch`: JSON patch and JSON merge patch; the way to apply.
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::{self, DecodeError, Decoded, Encoding, FieldError};
 use axum::response::Response;
 use fieldmanager::go::{Flavour, json};
 use serde_json::Value;
@@ -7,12 +9,10 @@ use serde_json::Value;
 use super::options::{FieldValidation, WriteKind, WriteOptions, causes};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, apply, body, failure, namespace, owners, update, write};
-use crate::http::ApiError;
+use super::{Api, apply, body, failure, field_managers, namespace, update, write};
 use crate::http::negotiation::{BodyType, Offer, body_type};
 use crate::registry::patch::{Patch, Patched};
 use crate::registry::{Object, RegistryError, create, lifecycle, meta};
-use crate::schema::{self, DecodeError, Decoded, Encoding, FieldError};
 
 /// The kinds of patches that are applied. The garbage collector tries a strategic merge patch first
 /// and falls back to a merge patch on 415, so the type is judged before anything else.
@@ -48,8 +48,8 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
             Some(request) => request,
             none => none.insert(Request::read(scope, type_, bytes, &options)?),
         };
-        let new = request.apply(scope, name, &old)?;
-        let (old, new) = owners::of_changed(scope, &options, old, new);
+        let new = request.patched(scope, name, &old)?;
+        let (old, new) = field_managers::of_changed(scope, &options, old, new);
         namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
         let change = update::Change {
             new,
@@ -58,7 +58,7 @@ pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, A
             dry_run: options.dry_run,
             applied: false,
         };
-        if let Some(response) = update::apply(api, scope, &view, change).await? {
+        if let Some(response) = update::store(api, scope, &view, change).await? {
             return Ok(response);
         }
     }
@@ -121,7 +121,7 @@ impl Request {
     }
 
     /// The object as the patch makes it.
-    fn apply(&self, scope: &Scope, name: &str, old: &Object) -> Result<Object, ApiError> {
+    fn patched(&self, scope: &Scope, name: &str, old: &Object) -> Result<Object, ApiError> {
         let refuse = |error| failure::registry(scope, name, error);
         let patched = self.patch.apply(old).map_err(refuse)?;
         let mut object = self.decode(scope, patched)?;

@@ -1,10 +1,11 @@
 //! At which version a list is read: the matrix of `resourceVersion`, `resourceVersionMatch`,
 //! `limit` and `continue` (<https://kubernetes.io/docs/reference/using-api/api-concepts>). Pure.
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::FieldError;
+
 use super::options::{ListOptions, VersionMatch, parse_uint};
 use super::token::Continue;
-use crate::http::ApiError;
-use crate::schema::FieldError;
 
 /// The version of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

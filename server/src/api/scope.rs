@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use apimachinery::definition::{ResourceDefinition, VersionDefinition};
+use apimachinery::error::ApiError;
 use fieldmanager::FieldManager;
 use fieldmanager::go::quote;
 use http::Method;
+use storage::cache::Resource;
+use storage::model::{GroupResource, ObjectKey};
 use tokio::time::Instant;
 
 use super::warnings::Notes;
 use super::{Api, gate};
-use crate::cache::Resource;
 use crate::cluster::Effective;
-use crate::definition::{ResourceDefinition, VersionDefinition};
-use crate::http::{ApiError, RequestContext};
-use crate::model::{GroupResource, ObjectKey};
+use crate::http::RequestContext;
 use crate::registry::names;
 
 /// A request for objects of a served resource.

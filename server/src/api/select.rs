@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use storage::cache::Snapshot;
+use storage::model::{Labels, ObjectKey, StoredObject};
+
 use super::options::ListOptions;
 use super::token::Continue;
-use crate::cache::Snapshot;
-use crate::model::{Labels, ObjectKey, StoredObject};
 use crate::registry::names;
 
 /// A page of a list.

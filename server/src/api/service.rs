@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::error::ApiError;
+use storage::store::Store;
 use tokio::sync::watch::Receiver;
 
 use super::failure;
 use super::scope::Scope;
 use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
-use crate::definition::ResourceDefinition;
-use crate::http::ApiError;
-use crate::store::Store;
 
 /// Answers requests for resources.
 #[derive(Clone)]

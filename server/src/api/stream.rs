@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
 use http::StatusCode;
+use storage::model::StoredObject;
 
 use super::view::{ListMeta, View};
-use crate::http::{ApiError, response};
-use crate::model::StoredObject;
+use crate::http::response;
 
 /// Bytes after which a piece is handed on.
 const CHUNK: usize = 256 * 1024;

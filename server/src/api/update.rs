@@ -1,20 +1,20 @@
 //! `update`: an object replaced by what the client sends.
 
+use apimachinery::error::ApiError;
+use apimachinery::mutation::{Mutation, broken};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
+use storage::model::StoredObject;
+use storage::store::{Write, WriteError};
 
 use super::options::{WriteKind, WriteOptions};
 use super::scope::Scope;
 use super::view::View;
-use super::{Api, body, failure, namespace, owners, write};
-use crate::http::ApiError;
+use super::{Api, body, failure, field_managers, namespace, write};
 use crate::http::negotiation::Offer;
-use crate::model::StoredObject;
-use crate::mutation::{Mutation, broken};
 use crate::registry::create::{self, Dedup};
 use crate::registry::{Object, RegistryError, lifecycle, meta, update, validate};
-use crate::store::{Write, WriteError};
 
 /// Answers an update.
 ///
@@ -39,7 +39,7 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
     update::check_uid(&object, &old, &storage_key(scope, name, options.dry_run)).map_err(refuse)?;
     let deduplicated = create::dedup_owner_references(&mut object, Dedup::Received);
     scope.notes.add(deduplicated);
-    let (old, new) = owners::of_changed(scope, &options, old, object);
+    let (old, new) = field_managers::of_changed(scope, &options, old, object);
     namespace::admit(api, scope, lifecycle::Write::Update, name).await?;
     let change = Change {
         new,
@@ -48,7 +48,7 @@ pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, 
         dry_run: options.dry_run,
         applied: false,
     };
-    let response = apply(api, scope, &view, change).await?;
+    let response = store(api, scope, &view, change).await?;
     response.ok_or_else(|| refuse(RegistryError::modified()))
 }
 
@@ -81,7 +81,7 @@ pub struct Change<'a> {
 ///
 /// # Errors
 /// 409, 422 and what the store refuses.
-pub async fn apply(
+pub async fn store(
     api: &Api,
     scope: &Scope,
     view: &View,

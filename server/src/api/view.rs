@@ -5,19 +5,22 @@
 
 use std::sync::Arc;
 
+use apimachinery::definition::{ResourceDefinition, VersionDefinition};
+use apimachinery::encoding;
+use apimachinery::encoding::EncodingError;
+use apimachinery::error::ApiError;
+use apimachinery::protobuf::PartialList;
+use apimachinery::request_info::Query;
+use apimachinery::schema::{FieldError, Malformed, Structural};
+use apimachinery::table::{self, IncludeObject, Printer, RowOptions};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use storage::model::StoredObject;
 
 use super::scope::Scope;
 use super::{escape, failure};
-use crate::definition::{ResourceDefinition, VersionDefinition};
-use crate::http::encoding::EncodingError;
 use crate::http::negotiation::{Accepted, MediaType, MetaVersion, Transform};
-use crate::http::{ApiError, Query, encoding, response};
-use crate::model::StoredObject;
-use crate::protobuf::PartialList;
-use crate::schema::{FieldError, Malformed, Structural};
-use crate::table::{self, IncludeObject, Printer, RowOptions};
+use crate::http::response;
 
 /// Annotation of the bookmark that ends the initial events of a watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";

@@ -2,10 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use apimachinery::mutation::{Mutation, broken};
 use axum::response::Response;
 use http::header::{HeaderName, HeaderValue};
-
-use crate::mutation::{Mutation, broken};
 
 /// Most characters of all warnings of an answer; beyond them each is cut.
 const MAX_TOTAL: usize = 4 * 1024;

@@ -1,14 +1,14 @@
 //! What all writes share: the form in which objects are stored, and how a write ends.
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::Malformed;
 use serde_json::Value;
+use storage::model::{BodyError, StoredObject};
+use storage::store::{Write, WriteError, Written};
 
 use super::scope::Scope;
 use super::{Api, body, failure, gate};
-use crate::http::ApiError;
-use crate::model::{BodyError, StoredObject};
 use crate::registry::Object;
-use crate::schema::Malformed;
-use crate::store::{Write, WriteError, Written};
 
 /// Most attempts of a write that does not depend on the version it meets. Each that fails means that
 /// somebody else has written, so as many at the same time do not occur. The kube-apiserver goes on

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::RequestInfo;
 use fieldmanager::go::quote;
 
 use super::user::UserInfo;
-use crate::error::ApiError;
-use crate::request_info::RequestInfo;
 
 /// One question to the authorizer: may this user do this?
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+
 use super::{Attributes, Authorizer, Decision, Proof, authorize_forwarded};
-use crate::error::ApiError;
 
 /// Decides about one request, by the way in which its sender has proven who it is.
 #[derive(Clone)]

@@ -7,11 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use apimachinery::definition::ResourceDefinition;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::core::PartialObjectMeta;
-
-use crate::definition::ResourceDefinition;
 
 pub(super) type Meta = PartialObjectMeta<CustomResourceDefinition>;
 

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use apimachinery::definition::{ResourceDefinition, VersionDefinition};
+use apimachinery::discovery::Discovery;
+use apimachinery::openapi::OpenApi;
 use async_trait::async_trait;
 use crds::control::SchemaSource;
-
-use crate::definition::{ResourceDefinition, VersionDefinition};
-use crate::discovery::Discovery;
-use crate::openapi::OpenApi;
 
 /// Where objects and definitions are kept.
 #[async_trait]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use apimachinery::definition::ResourceDefinition;
 use async_trait::async_trait;
+use storage::model::{GroupResource, ResourceDef};
+use storage::store::{Store, StoreError};
 
 use super::definitions::DefinitionStore;
-use crate::definition::ResourceDefinition;
-use crate::model::{GroupResource, ResourceDef};
-use crate::store::{Store, StoreError};
 
 /// The definitions that were in force when the server last ran, of all API groups.
 ///

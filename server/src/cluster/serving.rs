@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt};
 use kube::runtime::reflector::{self, Store};
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 
 use super::crds::{CrdWatch, Meta};
 use super::definitions::{DefinitionStore, Effective, Served, Sources, effective};
-use crate::definition::ResourceDefinition;
 
 /// How long the catalog waits for the cluster's own CRDs.
 const CATALOG_PATIENCE: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use apimachinery::error::{ApiError, MAX_BODY_BYTES};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -11,8 +12,6 @@ use http::header::CONTENT_LENGTH;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::error::{ApiError, MAX_BODY_BYTES};
 
 /// Bounds the memory that request bodies take together.
 #[derive(Clone, Debug)]

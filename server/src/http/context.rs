@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::RequestInfo;
 use async_trait::async_trait;
 use axum::response::Response;
 use bytes::Bytes;
@@ -12,8 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::negotiation::{self, Accepted, Offer};
 use crate::auth::{Attributes, Authority, UserInfo};
-use crate::error::ApiError;
-use crate::request_info::RequestInfo;
 
 /// An authenticated and authorized request for a resource.
 #[derive(Clone, Debug)]

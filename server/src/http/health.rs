@@ -1,10 +1,10 @@
 //! `/livez`, `/readyz` and `/healthz`, in the kube-apiserver's words.
 
+use apimachinery::request_info::RequestInfo;
 use axum::response::Response;
 use http::StatusCode;
 
 use super::response::text;
-use crate::request_info::RequestInfo;
 
 /// A condition of health: its name, and whether it holds.
 pub struct Check {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::RequestInfo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::BodyBudget;
-use crate::error::ApiError;
-use crate::request_info::RequestInfo;
 use crate::telemetry::{GaugeGuard, RequestMetrics};
 
 /// Bounds. Watches are not counted; each holds little, and their number is bounded by that of the

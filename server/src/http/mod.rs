@@ -1,4 +1,4 @@
-//! HTTP: what a request is about, in which form it is answered, and how errors read.
+//! HTTP: connections and their bounds, in which form a request is answered, and whom it goes to.
 
 pub mod negotiation;
 pub mod response;
@@ -15,12 +15,6 @@ mod routes;
 mod server;
 mod traffic;
 
-pub use crate::{
-    encoding,
-    error::{ApiError, MAX_BODY_BYTES},
-    request_info::{Query, RequestInfo, RequestInfoError},
-    status::{self, Status, StatusCause, StatusDetails},
-};
 pub use age::ConnectionAge;
 pub use context::{ApiHandler, RequestContext};
 pub use health::{Check, Health};

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::RequestInfo;
 use axum::body::Body;
 use axum::response::Response;
 use futures::FutureExt;
@@ -19,14 +21,12 @@ use super::context::{ApiHandler, RequestContext};
 use super::health::Health;
 use super::limits::Limits;
 use super::negotiation::accept_error;
-use super::{gzip, record, routes};
+use super::{gzip, record, response, routes};
 use crate::auth::{
     Attributes, Authentication, AuthenticationError, Authenticator, Authority, Authorizer,
     PeerCertificates, Proof,
 };
 use crate::cluster::EffectiveDefinitions;
-use crate::error::ApiError;
-use crate::request_info::RequestInfo;
 use crate::telemetry::Metrics;
 
 /// Header of every answer; the operator recognises our answers by it.
@@ -97,7 +97,7 @@ impl Pipeline {
                 .await
                 .unwrap_or_else(|panic| Err(panicked(&request_id, panic.as_ref()))),
         };
-        let response = result.unwrap_or_else(|error| error.into_response(form));
+        let response = result.unwrap_or_else(|error| response::error(error, form));
         let response = if zip {
             gzip::compress(response)
         } else {
@@ -204,7 +204,7 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
 
 /// What the kube-apiserver's authorization answers has one header more than other refusals.
 fn refused(error: ApiError, headers: &HeaderMap, info: &RequestInfo) -> Response {
-    let mut response = error.into_response(accept_error(headers, &info.query));
+    let mut response = response::error(error, accept_error(headers, &info.query));
     if response.status() == StatusCode::FORBIDDEN {
         let nosniff = HeaderValue::from_static("nosniff");
         response

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apimachinery::request_info::RequestInfo;
 use axum::response::Response;
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
@@ -11,7 +12,6 @@ use super::health::Health;
 use super::negotiation::is_apply;
 use super::pipeline::{SERVER_HEADER, guarded};
 use crate::cluster::Served;
-use crate::request_info::RequestInfo;
 use crate::telemetry::{RequestLabels, RequestMetrics};
 
 /// A request that takes longer is logged at info.

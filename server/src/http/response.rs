@@ -1,15 +1,18 @@
 //! Answers from objects and errors.
 
+#[cfg(test)]
+mod tests;
+
+use apimachinery::encoding::{EncodingError, to_json, to_json_pretty, to_yaml};
+use apimachinery::error::ApiError;
+use apimachinery::protobuf;
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use super::negotiation::{Accepted, MediaType};
-use crate::encoding::{EncodingError, to_json, to_json_pretty, to_yaml};
-use crate::error::ApiError;
-use crate::protobuf;
+use super::negotiation::{Accepted, MediaType, Transform};
 
 /// An answer with an object in the agreed form.
 ///
@@ -59,26 +62,24 @@ fn encode<T: Serialize + ?Sized>(accepted: Accepted, value: &T) -> Result<Vec<u8
     }
 }
 
-impl ApiError {
-    /// The error as an answer in the form that the client accepts.
-    #[must_use]
-    pub fn into_response(self, accepted: Accepted) -> Response {
-        let status = match self {
-            Self::PageNotFound => return text(StatusCode::NOT_FOUND, "404 page not found\n"),
-            Self::Status(status) => status.bounded(),
-        };
-        let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let plain = Accepted {
-            transform: super::negotiation::Transform::None,
-            ..accepted
-        };
-        let mut response = match encode(plain, &status) {
-            Ok(body) => bytes(code, plain.media_type.as_str(), body),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-        };
-        if let Some(seconds) = status.retry_after_seconds() {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        response
+/// Returns an error in the form that the client accepts.
+#[must_use]
+pub fn error(error: ApiError, accepted: Accepted) -> Response {
+    let status = match error {
+        ApiError::PageNotFound => return text(StatusCode::NOT_FOUND, "404 page not found\n"),
+        ApiError::Status(status) => status.bounded(),
+    };
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let plain = Accepted {
+        transform: Transform::None,
+        ..accepted
+    };
+    let mut response = match encode(plain, &status) {
+        Ok(body) => bytes(code, plain.media_type.as_str(), body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    };
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
+    response
 }

@@ -1,6 +1,10 @@
 //! Everything that is not a resource: discovery, OpenAPI, metrics, version. Nothing here touches
 //! the database, because a failing discovery would block the deletion of every namespace.
 
+use apimachinery::document::Document;
+use apimachinery::error::ApiError;
+use apimachinery::protobuf::openapi_document;
+use apimachinery::request_info::RequestInfo;
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, VARY};
@@ -9,10 +13,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use super::negotiation::{self, DiscoveryForm, MediaType, Offer, OpenApiForm};
 use super::response::{bytes, object, text};
 use crate::cluster::Served;
-use crate::document::Document;
-use crate::error::ApiError;
-use crate::protobuf::openapi_document;
-use crate::request_info::RequestInfo;
 use crate::telemetry::{METRICS_CONTENT_TYPE, Metrics};
 
 /// Answers a request that is not for a resource.

@@ -1,10 +1,10 @@
 //! What a deletion does to an object: removed at once, or marked while finalizers hold it.
 
+use apimachinery::mutation::{Mutation, broken};
 use serde_json::Value;
 
 use super::validate::{FOREGROUND, ORPHAN};
 use super::{Object, RegistryError, meta, rfc3339};
-use crate::mutation::{Mutation, broken};
 
 /// What is to become of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What the registry refuses. The `api` turns each of these into a Status.
 
-use crate::schema::FieldError;
+use apimachinery::schema::FieldError;
 
 /// Why an object cannot be stored, changed or deleted as asked.
 #[derive(Debug, thiserror::Error, PartialEq)]

@@ -55,7 +55,7 @@ mod tests {
         let name = generate("abc-");
         assert_eq!(name.len(), 9);
         assert!(name.starts_with("abc-"));
-        assert!(crate::schema::dns_subdomain_errors(&name).is_empty());
+        assert!(apimachinery::schema::dns_subdomain_errors(&name).is_empty());
         assert_ne!(name, generate("abc-"));
         let long = generate(&"a".repeat(300));
         assert_eq!(long.len(), 63);

@@ -6,12 +6,12 @@ mod node;
 mod operations;
 mod read;
 
+use apimachinery::schema::{self, Encoding, FieldError};
 use serde_json::Value;
 
 use self::node::Node;
 use self::operations::Operation;
 use super::{Object, RegistryError};
-use crate::schema::{self, Encoding, FieldError};
 
 /// Most operations in one JSON patch.
 const MAX_OPERATIONS: usize = 10_000;

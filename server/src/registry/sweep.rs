@@ -14,13 +14,13 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
+use storage::cache::{Resource, Snapshot};
+use storage::model::StoredObject;
+use storage::store::{Store, Write, WriteError};
 
 use super::Object;
 use super::delete::{self, Plan};
-use crate::cache::{Resource, Snapshot};
 use crate::cluster::{NamespaceLookup, NamespacePhase};
-use crate::model::StoredObject;
-use crate::store::{Store, Write, WriteError};
 
 /// Pause before the first sweep: right after a start there is more urgent work.
 const FIRST: Duration = Duration::from_mins(1);

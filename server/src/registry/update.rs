@@ -1,10 +1,10 @@
 //! Preparation of an update: what a client cannot change, and what follows from a change.
 
+use apimachinery::mutation::{Mutation, broken};
+use apimachinery::schema::FieldError;
 use serde_json::Value;
 
 use super::{Object, RegistryError, create, meta};
-use crate::mutation::{Mutation, broken};
-use crate::schema::FieldError;
 
 /// The uid that the sender of an update believes to change. `key` is how storage calls the object.
 ///

@@ -8,15 +8,15 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use apimachinery::schema::{
+    FieldError, MAX_ERRORS, dns_label_errors, dns_subdomain_errors, label_value_errors,
+    qualified_name_errors,
+};
 use fieldmanager::NameError;
 use fieldmanager::go::{Flavour, json, quote};
 use serde_json::{Map, Value};
 
 use super::{Object, meta, names};
-use crate::schema::{
-    FieldError, MAX_ERRORS, dns_label_errors, dns_subdomain_errors, label_value_errors,
-    qualified_name_errors,
-};
 
 /// Sum of the lengths of all keys and values of annotations, in bytes.
 const ANNOTATIONS_MAX: i64 = 256 * 1024;

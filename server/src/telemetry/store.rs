@@ -10,9 +10,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-
-use crate::cache::ResourceStats;
-use crate::store::{DatabaseInfo, Observer, Store, StoreStats};
+use storage::cache::ResourceStats;
+use storage::store::{DatabaseInfo, Observer, Store, StoreStats};
 
 /// Upper bounds of the buckets of commit latency, in seconds.
 const LATENCY_BUCKETS: [f64; 11] = [

@@ -1,8 +1,8 @@
 //! What clients are told when the store does not keep up, or is gone.
 
 use crds::control::GateState;
-use reports_server::store::QueueLimits;
 use serde_json::json;
+use storage::store::QueueLimits;
 
 use crate::harness::*;
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::request_info::RequestInfo;
 use async_trait::async_trait;
 use axum::response::Response;
 use bytes::Bytes;
@@ -19,12 +21,12 @@ use reports_server::auth::{
 use reports_server::cluster::{
     Effective, EffectiveDefinitions, NamespaceError, NamespaceLookup, NamespacePhase,
 };
-use reports_server::definition::ResourceDefinition;
 use reports_server::http::negotiation::accept_error;
-use reports_server::http::{ApiHandler, RequestContext, RequestInfo};
-use reports_server::model::{GroupResource, ResourceDef};
-use reports_server::store::{Store, StoreOptions};
+use reports_server::http::response;
+use reports_server::http::{ApiHandler, RequestContext};
 use serde_json::{Value, json};
+use storage::model::{GroupResource, ResourceDef};
+use storage::store::{Store, StoreOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -305,7 +307,7 @@ impl Request<'_> {
         };
         match self.server.api.dispatch(ctx, self.body).await {
             Ok(response) => response,
-            Err(error) => error.into_response(form),
+            Err(error) => response::error(error, form),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use crds::control::SchemaSource;
@@ -11,7 +12,6 @@ use reports_server::cluster::{
     DefinitionStore, EffectiveDefinitions, Followers, NamespaceLookup, NamespacePhase, Namespaces,
     parse_groups, watch_front_proxy, watch_groups,
 };
-use reports_server::definition::ResourceDefinition;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

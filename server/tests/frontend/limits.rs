@@ -1,11 +1,12 @@
 use std::time::Duration;
 
+use apimachinery::error::MAX_BODY_BYTES;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use reports_server::http::{LimitConfig, MAX_BODY_BYTES};
+use reports_server::http::LimitConfig;
 use rstest::rstest;
 use serde_json::json;
 

@@ -72,7 +72,7 @@ async fn server() -> Arc<Postgres> {
 async fn no_change_is_lost_or_out_of_order() {
     let changes = match std::env::var("ORDER_CHANGES") {
         Ok(changes) => changes.parse().unwrap(),
-        Err(_) => 1_000_000,
+        Err(_) => 200_000,
     };
     let server = server().await;
     let (verdict, strikes) = run(&server, places(&server), changes, Duration::from_secs(1)).await;

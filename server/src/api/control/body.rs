@@ -1,12 +1,14 @@
 //! Reading a body of the control API.
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::{self, Encoding};
+use apimachinery::status::StatusCause;
 use crds::control::API_VERSION;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::http::RequestContext;
 use crate::http::negotiation::{BodyType, body_type};
-use crate::http::{ApiError, RequestContext, StatusCause};
-use crate::schema::{self, Encoding};
 
 /// Reads a body of `kind`. `apiVersion` and `kind` may be left out, but must not say otherwise; a
 /// name must be that of the path.

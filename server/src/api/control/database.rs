@@ -1,12 +1,13 @@
 //! `Database`: what the reports are stored in, and how far a move has got.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{API_VERSION, DATABASE_NAME, DATABASES, Database, DatabaseList, GROUP};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::output;
 use crate::api::Api;
-use crate::http::{ApiError, RequestContext};
+use crate::http::RequestContext;
 
 /// Heading, type, path and priority of the columns after `Name`.
 const COLUMNS: &[(&str, &str, &str, i32)] = &[

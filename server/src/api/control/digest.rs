@@ -1,15 +1,16 @@
 //! `digest`: what is stored, in pages, to compare with etcd.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::DigestSet;
 use http::StatusCode;
+use storage::store::DigestError;
 
 use super::output;
 use super::target::{named, refused};
 use crate::api::options::int64;
 use crate::api::{Api, failure};
-use crate::http::{ApiError, RequestContext};
-use crate::store::DigestError;
+use crate::http::RequestContext;
 
 /// One page of a digest.
 ///

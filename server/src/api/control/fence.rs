@@ -1,5 +1,6 @@
 //! `fence`: the fencing token of whoever moves a resource.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{API_VERSION, Fence, FenceStatus};
 use http::StatusCode;
@@ -8,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::output;
 use super::target::{named, refused};
 use crate::api::Api;
-use crate::http::{ApiError, RequestContext};
+use crate::http::RequestContext;
 
 const KIND: &str = "Fence";
 

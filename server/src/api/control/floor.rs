@@ -1,5 +1,6 @@
 //! `floor`: raises the counter of resource versions.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{API_VERSION, Floor, FloorSpec};
 use http::StatusCode;
@@ -9,7 +10,7 @@ use super::target::{named, refused};
 use super::{body, output};
 use crate::api::options::parse_uint;
 use crate::api::{Api, control::body::invalid};
-use crate::http::{ApiError, RequestContext};
+use crate::http::RequestContext;
 
 const KIND: &str = "Floor";
 

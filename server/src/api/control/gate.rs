@@ -1,16 +1,17 @@
 //! `gate`: whether requests are refused, held or served.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{API_VERSION, Gate, GateSpec};
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use storage::model::GateStatus;
 
 use super::target::{named, refused};
 use super::{body, output};
 use crate::api::options::parse_uint;
 use crate::api::{Api, control::body::invalid};
-use crate::http::{ApiError, RequestContext};
-use crate::model::GateStatus;
+use crate::http::RequestContext;
 
 const KIND: &str = "Gate";
 

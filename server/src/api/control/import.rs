@@ -1,5 +1,6 @@
 //! `import`: objects and events of etcd are taken over.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{ImportBatch, MAX_IMPORT_ITEMS};
 use http::StatusCode;
@@ -7,7 +8,7 @@ use http::StatusCode;
 use super::target::{named, refused};
 use super::{body, output};
 use crate::api::Api;
-use crate::http::{ApiError, RequestContext};
+use crate::http::RequestContext;
 
 const KIND: &str = "ImportBatch";
 

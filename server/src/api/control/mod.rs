@@ -14,11 +14,12 @@ mod output;
 mod stored;
 mod target;
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{DATABASES, GROUP, PLURAL, VERSION};
 
 use super::Api;
-use crate::http::{ApiError, RequestContext};
+use crate::http::RequestContext;
 
 /// Whether a request is for the control API.
 #[must_use]

@@ -1,5 +1,10 @@
 //! Answers of the control API.
 
+use apimachinery::error::ApiError;
+use apimachinery::table::Column;
+use apimachinery::table::{
+    IncludeObject, Printer, RowOptions, partial_metadata, partial_metadata_list,
+};
 use axum::response::Response;
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -8,9 +13,7 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::http::negotiation::{MetaVersion, Offer, Transform};
-use crate::http::{ApiError, RequestContext, response};
-use crate::table::Column;
-use crate::table::{IncludeObject, Printer, RowOptions, partial_metadata, partial_metadata_list};
+use crate::http::{RequestContext, response};
 
 /// A printer with these columns: heading, type, path and priority of each.
 ///
@@ -110,9 +113,9 @@ pub fn with_columns(
     response::object(StatusCode::OK, accepted, &value)
 }
 
-fn meta_version(version: MetaVersion) -> crate::table::MetaVersion {
+fn meta_version(version: MetaVersion) -> apimachinery::table::MetaVersion {
     match version {
-        MetaVersion::V1 => crate::table::MetaVersion::V1,
-        MetaVersion::V1Beta1 => crate::table::MetaVersion::V1Beta1,
+        MetaVersion::V1 => apimachinery::table::MetaVersion::V1,
+        MetaVersion::V1Beta1 => apimachinery::table::MetaVersion::V1Beta1,
     }
 }

@@ -1,18 +1,19 @@
 //! `StoredResource`: what is stored, and how it is served.
 
+use apimachinery::error::ApiError;
 use axum::response::Response;
 use crds::control::{
     API_VERSION, StoredResource, StoredResourceList, StoredResourceStatus, stored_resource_name,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use storage::cache::Resource;
 
 use super::output;
 use super::target::named;
 use crate::api::Api;
-use crate::cache::Resource;
 use crate::cluster::Served;
-use crate::http::{ApiError, RequestContext};
+use crate::http::RequestContext;
 
 /// Heading, type, path and priority of the columns after `Name`.
 const COLUMNS: &[(&str, &str, &str, i32)] = &[

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::status::StatusCause;
 use crds::control::{GROUP, PLURAL};
+use storage::cache::Resource;
+use storage::model::GroupResource;
+use storage::store::StoreError;
 
 use crate::api::{Api, failure};
-use crate::cache::Resource;
-use crate::http::{ApiError, RequestContext, StatusCause};
-use crate::model::GroupResource;
-use crate::store::StoreError;
+use crate::http::RequestContext;
 
 /// The answer about a resource that is not there.
 pub(super) fn not_found(name: &str) -> ApiError {

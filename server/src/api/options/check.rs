@@ -1,7 +1,8 @@
 //! Errors of options.
 
-use crate::http::{ApiError, StatusCause};
-use crate::schema::FieldError;
+use apimachinery::error::ApiError;
+use apimachinery::schema::FieldError;
+use apimachinery::status::StatusCause;
 
 /// Group of the options kinds in a 422.
 const META_GROUP: &str = "meta.k8s.io";

@@ -1,16 +1,17 @@
 //! `DeleteOptions`, from the body or, without one, from the query.
 
+use apimachinery::error::ApiError;
+use apimachinery::protobuf;
+use apimachinery::schema::{self, Encoding, FieldError};
 use fieldmanager::go::{Flavour, json, quote};
 use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
 use super::{check::check, param};
 use crate::api::body::{json_type, type_meta};
+use crate::http::RequestContext;
 use crate::http::negotiation::{BodyType, body_type};
-use crate::http::{ApiError, RequestContext};
-use crate::protobuf;
 use crate::registry::delete::{Preconditions, Propagation};
-use crate::schema::{self, Encoding, FieldError};
 
 /// Options of a delete or deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

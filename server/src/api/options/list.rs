@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::Query;
+use apimachinery::request_info::RequestInfo;
+use apimachinery::schema::FieldError;
+use apimachinery::selector::{FieldSelector, LabelSelector};
+
 use super::{check::check, param};
-use crate::http::{ApiError, Query, RequestInfo};
-use crate::schema::FieldError;
-use crate::selector::{FieldSelector, LabelSelector};
 
 /// How `resourceVersion` is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +52,8 @@ impl ListOptions {
     /// for combinations that are not allowed.
     pub fn parse(info: &RequestInfo, namespaced: bool) -> Result<Self, ApiError> {
         let query = &info.query;
-        let bad = |error: crate::selector::SelectorError| ApiError::bad_request(error.to_string());
+        let bad =
+            |error: apimachinery::selector::SelectorError| ApiError::bad_request(error.to_string());
         let mut options = Self {
             label_selector: LabelSelector::parse(&param::text(query, "labelSelector"))
                 .map_err(bad)?,

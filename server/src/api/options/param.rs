@@ -1,8 +1,8 @@
 //! Conversion of query parameters, with the texts of Go's `strconv`.
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::Query;
 use fieldmanager::go::quote;
-
-use crate::http::{ApiError, Query};
 
 /// A 64-bit number; `None` when the parameter is absent.
 ///

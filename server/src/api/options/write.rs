@@ -1,9 +1,11 @@
 //! `CreateOptions`, `UpdateOptions` and `PatchOptions`.
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::Query;
+use apimachinery::schema::FieldError;
+
 use super::{check::check, param};
-use crate::http::{ApiError, Query};
 use crate::registry::validate;
-use crate::schema::FieldError;
 
 /// What is done about unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,15 @@
 //! The events of a watch: lines `{"type":…,"object":…}`, or frames in protobuf.
 
+use apimachinery::encoding;
+use apimachinery::error::ApiError;
+use apimachinery::protobuf;
 use bytes::Bytes;
 use serde::Serialize;
+use storage::cache::{Event, EventType};
+use storage::model::StoredObject;
 
 use super::transition::Seen;
 use crate::api::view::View;
-use crate::cache::{Event, EventType};
-use crate::http::{ApiError, encoding};
-use crate::model::StoredObject;
-use crate::protobuf;
 
 fn type_name(type_: EventType) -> &'static str {
     match type_ {

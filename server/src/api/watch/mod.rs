@@ -7,12 +7,15 @@ mod transition;
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::schema::FieldError;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryFutureExt};
 use http::StatusCode;
+use storage::cache::{Cursor, Snapshot};
 use tokio::time::Instant;
 
 use self::schedule::Schedule;
@@ -21,10 +24,8 @@ use super::options::{ListOptions, parse_uint};
 use super::scope::Scope;
 use super::view::View;
 use super::{Api, failure, gate, select};
-use crate::cache::{Cursor, Snapshot};
 use crate::http::negotiation::{Offer, Transform};
-use crate::http::{ApiError, response};
-use crate::schema::FieldError;
+use crate::http::response;
 
 /// Where a watch begins.
 enum Start {
@@ -141,7 +142,7 @@ struct Begun {
 
 async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError> {
     let resource = &scope.resource;
-    let too_old = |error: crate::cache::TooOld| {
+    let too_old = |error: storage::cache::TooOld| {
         ApiError::too_old_resource_version(error.requested, error.oldest)
     };
     match start {

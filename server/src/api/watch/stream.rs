@@ -3,8 +3,12 @@
 
 use std::sync::Arc;
 
+use apimachinery::error::ApiError;
+use apimachinery::mutation::{Mutation, broken};
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
+use storage::cache::{Cursor, CursorError, Event};
+use storage::model::StoredObject;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -13,10 +17,6 @@ use super::schedule::Schedule;
 use super::transition;
 use crate::api::options::ListOptions;
 use crate::api::view::View;
-use crate::cache::{Cursor, CursorError, Event};
-use crate::http::ApiError;
-use crate::model::StoredObject;
-use crate::mutation::{Mutation, broken};
 
 /// Most events that are taken at a time.
 const BATCH: usize = 128;

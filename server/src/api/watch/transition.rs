@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 
+use apimachinery::mutation::{Mutation, broken};
+use storage::cache::{Event, EventType};
+use storage::model::StoredObject;
+
 use crate::api::options::ListOptions;
 use crate::api::select;
-use crate::cache::{Event, EventType};
-use crate::model::StoredObject;
-use crate::mutation::{Mutation, broken};
 
 /// An event as one watch sees it.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ pub fn seen<'a>(
 
 /// Whether the object was selected before the event; `None` where that is not known.
 fn before(event: &Event, options: &ListOptions) -> Option<bool> {
-    use crate::cache::Previous;
+    use storage::cache::Previous;
     match &event.previous {
         Previous::None => Some(false),
         Previous::Known(_) | Previous::Labels(_) => event

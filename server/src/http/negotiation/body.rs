@@ -1,9 +1,8 @@
 //! Encodings of request bodies.
 
+use apimachinery::error::ApiError;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-
-use crate::http::ApiError;
 
 /// Encodings of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

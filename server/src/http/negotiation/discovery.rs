@@ -1,11 +1,11 @@
 //! Forms of discovery.
 
+use apimachinery::error::ApiError;
 use http::HeaderMap;
 use http::header::ACCEPT;
 
 use super::clause::clauses;
 use super::{MediaType, joined};
-use crate::http::ApiError;
 
 /// The discovery document that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

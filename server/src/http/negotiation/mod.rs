@@ -11,11 +11,11 @@ mod openapi;
 #[cfg(test)]
 mod tests;
 
+use apimachinery::error::ApiError;
+use apimachinery::request_info::Query;
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 
-use crate::error::ApiError;
-use crate::request_info::Query;
 use clause::clauses;
 
 pub use body::{BodyType, body_type, is_apply};

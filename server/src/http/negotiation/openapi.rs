@@ -1,11 +1,11 @@
 //! Forms of OpenAPI documents.
 
+use apimachinery::error::ApiError;
 use http::HeaderMap;
 use http::header::ACCEPT;
 
 use super::clause::clauses;
 use super::joined;
-use crate::http::ApiError;
 
 /// How a document of OpenAPI v3 is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,11 +7,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use apimachinery::schema::Members;
 use fieldmanager::go::{Flavour, json};
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::schema::Members;
 
 /// A value, or a part of one.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,9 +2,10 @@
 //! (`gopkg.in/evanphx/json-patch.v4`), which is laxer than RFC 6902: a `replace` may add a member, a
 //! missing one counts as null, and an index may count from the end.
 
+use apimachinery::schema::MAX_DEPTH;
+
 use super::node::Node;
 use crate::registry::RegistryError;
-use crate::schema::MAX_DEPTH;
 
 /// Most bytes that the `copy` operations of one JSON patch may copy together.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;

@@ -5,6 +5,7 @@
 //! members of odd types are found only when they are needed (`DecodePatch` of
 //! `gopkg.in/evanphx/json-patch.v4`).
 
+use apimachinery::schema::{self, Members};
 use fieldmanager::go::quote;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -13,7 +14,6 @@ use super::decoding;
 use super::node::Node;
 use super::operations::Operation;
 use crate::registry::RegistryError;
-use crate::schema::{self, Members};
 
 /// What an operation consists of.
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];

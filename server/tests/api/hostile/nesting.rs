@@ -50,7 +50,7 @@ async fn without_end(
         _ => format!("{REPORTS}/a"),
     };
     let to = (method, uri.as_str(), type_);
-    let largest = reports_server::http::MAX_BODY_BYTES / (open.len() + close.len()) - 1;
+    let largest = apimachinery::error::MAX_BODY_BYTES / (open.len() + close.len()) - 1;
     for depth in [MOST + 1, 1000, 100_000, largest] {
         let closed = nested(open, close, depth);
         let answer = target.expect(&[400], to, closed.as_bytes()).await;

@@ -1,17 +1,18 @@
 //! A server behind its pipeline, and what a request to it costs.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::error::MAX_BODY_BYTES;
 use arc_swap::ArcSwap;
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
 use reports_server::auth::{Authenticator, FrontProxyConfig, PeerCertificates, TokenAuthenticator};
-use reports_server::http::{Health, LimitConfig, Limits, MAX_BODY_BYTES, Pipeline};
+use reports_server::http::{Health, LimitConfig, Limits, Pipeline};
 use reports_server::telemetry::Metrics;
 use serde_json::Value;
-use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::harness::{Answer, Server};

@@ -1,7 +1,7 @@
 //! What is said about a body: fields that are doubled or unknown, and errors.
 
-use reports_server::http::MAX_BODY_BYTES;
-use reports_server::schema::{MAX_ERRORS, MAX_UNKNOWN};
+use apimachinery::error::MAX_BODY_BYTES;
+use apimachinery::schema::{MAX_ERRORS, MAX_UNKNOWN};
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use apimachinery::request_info::Query;
 use axum::body::Body as Answer;
 use bytes::Bytes;
 use http::{Request, Response};
 use kube::client::Body;
-use reports_server::http::Query;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::definition::ResourceDefinition;
+use apimachinery::error::ApiError;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use axum::body::Body;
@@ -19,10 +21,8 @@ use crds::control::SchemaSource;
 use futures::StreamExt;
 use reports_server::auth::{Authenticator, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use reports_server::cluster::{Effective, EffectiveDefinitions};
-use reports_server::definition::ResourceDefinition;
 use reports_server::http::{
-    ApiError, ApiHandler, Check, ConnectionAge, Health, LimitConfig, Limits, Pipeline,
-    RequestContext, Server,
+    ApiHandler, Check, ConnectionAge, Health, LimitConfig, Limits, Pipeline, RequestContext, Server,
 };
 use reports_server::telemetry::Metrics;
 use reports_server::tls::{Certificates, server_config};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crds::control::GateState;
 use futures::future::join_all;
 use pgtest::{Postgres, PostgresOptions, Shutdown};
-use reports_server::store::QueueLimits;
 use rstest::rstest;
+use storage::store::QueueLimits;
 
 use super::DEADLINE;
 use crate::harness::{Answer, REPORTS, Server, report};

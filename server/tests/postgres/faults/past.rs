@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgtest::{Postgres, PostgresOptions, Timeline};
-use reports_server::cache::CursorError;
 use rstest::rstest;
+use storage::cache::CursorError;
 
 use super::{CREW, WITHOUT_END};
 use crate::support::replica::{Place, Replica};

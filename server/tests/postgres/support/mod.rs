@@ -10,8 +10,8 @@ pub mod writers;
 
 use std::time::{Duration, Instant};
 
-use reports_server::model::{GroupResource, ResourceDef};
 use serde_json::{Value, json};
+use storage::model::{GroupResource, ResourceDef};
 
 /// Longest time that a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_mins(1);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crds::control::{GateSpec, GateState};
 use pgtest::{Params, Postgres, Proxy};
-use reports_server::cache::{Resource, RingLimits};
-use reports_server::model::ObjectKey;
-use reports_server::store::{
+use storage::cache::{Resource, RingLimits};
+use storage::model::ObjectKey;
+use storage::store::{
     Database, OpenError, PostgresOptions, Store, StoreError, StoreOptions, Write, WriteError,
 };
 use tempfile::TempDir;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rand::RngExt as _;
-use reports_server::cache::{Cursor, CursorError, Event, Resource};
-use reports_server::store::Store;
+use storage::cache::{Cursor, CursorError, Event, Resource};
+use storage::store::Store;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 

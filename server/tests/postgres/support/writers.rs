@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
-use reports_server::cache::Resource;
-use reports_server::model::ObjectKey;
-use reports_server::store::{Store, Write, WriteError};
+use storage::cache::Resource;
+use storage::model::ObjectKey;
+use storage::store::{Store, Write, WriteError};
 
 use super::ledger::Ledger;
 use super::replica::Replica;

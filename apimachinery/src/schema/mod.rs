@@ -1,0 +1,41 @@
+//! Structural schemas: what a CustomResourceDefinition says about its objects, and what the
+//! kube-apiserver does with it (prune, default, validate), done here in the same way.
+//!
+//! A body from a client goes [`decode`] → [`Structural::coerce`] → [`Structural::default_values`] →
+//! [`Structural::validate`]; an object from etcd or from the store takes the same way but drops
+//! malformed metadata instead of refusing it.
+
+mod coerce;
+mod decode;
+mod default;
+mod depth;
+mod error;
+mod format;
+mod key;
+mod members;
+mod names;
+mod object_meta;
+mod prune;
+mod repair;
+mod repeated;
+mod structural;
+#[cfg(test)]
+mod tests;
+mod told;
+mod validate;
+mod yaml;
+
+pub use coerce::{CoerceError, Malformed};
+pub use decode::{DecodeError, Decoded, Encoding, decode, duplicates_below};
+pub use depth::MAX_DEPTH;
+pub use error::{FieldError, FieldErrorKind};
+pub use members::Members;
+pub use names::{
+    dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,
+};
+pub use object_meta::is_time;
+pub use prune::MAX_UNKNOWN;
+pub use repair::readable;
+pub use repeated::{Repeated, repeated_keys};
+pub use structural::{SchemaError, Structural};
+pub use validate::MAX_ERRORS;

@@ -1,0 +1,10 @@
+//! Where Kyverno runs, and what of it.
+
+/// Namespace of Kyverno.
+pub const NAMESPACE: &str = "kyverno";
+/// Kyverno's controllers: names of their Deployments and service accounts.
+pub const CONTROLLERS: [&str; 3] = [
+    "kyverno-admission-controller",
+    "kyverno-reports-controller",
+    "kyverno-background-controller",
+];

@@ -1,0 +1,46 @@
+//! Why a run could not be made.
+
+use std::path::PathBuf;
+
+use crate::{chaos::ChaosError, takeover::TakeoverError};
+
+/// Why a run could not be made; what Kyverno noticed is in the [`super::Outcome`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum KyvernoError {
+    /// The cluster did not do as asked.
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::Error),
+    /// The line on a node could not go on.
+    #[error(transparent)]
+    Takeover(#[from] TakeoverError),
+    /// A switch did not come to its end.
+    #[error(transparent)]
+    Switch(#[from] ChaosError),
+    /// A request to the kube-apiserver failed.
+    #[error("cannot {doing}: {source}")]
+    Kube {
+        /// What was about to be done.
+        doing: &'static str,
+        /// What the kube-apiserver or the connection said.
+        source: kube::Error,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl KyvernoError {
+    pub(super) fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Kube { doing, source }
+    }
+
+    pub(super) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,340 @@
+//! The handle through which everything else uses the store.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use crds::control::{DatabaseEngine, DatabaseStatus};
+use futures::future::BoxFuture;
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    StoreError, StoreStats, Write, WriteError, Written,
+    coalesced::Coalesced,
+    committer::{Committer, unavailable},
+    engine::{Engine, Op, OpKind},
+    follower::Follower,
+    moving::Progress,
+    queue::{Pending, Queue},
+    registry::Registry,
+    stats::Counters,
+};
+use crate::{
+    cache::{Resource, Shared},
+    model::{Encoded, GroupResource, Position},
+};
+
+/// How long a read waits for a version that has not been reached, as the kube-apiserver does.
+const WAIT_FOR_RV: Duration = Duration::from_secs(3);
+
+/// A version was asked for that the server has not reached: 504 Timeout, `Too large resource
+/// version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Too large resource version: {requested}, current: {current}")]
+pub struct ReadError {
+    /// What was asked for.
+    pub requested: u64,
+    /// What the server has reached.
+    pub current: u64,
+}
+
+/// How long a write waits for its answer: clients give up after half a minute, and are better told.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// A store. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) follower: Arc<Follower>,
+    pub(super) newest: Coalesced<Option<u64>>,
+    pub(super) committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    pub(super) stop: CancellationToken,
+    /// How far the move to another database has got, where it can be moved.
+    pub(super) moving: Option<watch::Receiver<Progress>>,
+}
+
+impl Store {
+    /// All stored resources, by group and name.
+    #[must_use]
+    pub fn resources(&self) -> Vec<Arc<Resource>> {
+        self.inner.registry.all()
+    }
+
+    /// A stored resource.
+    #[must_use]
+    pub fn resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
+        self.inner.registry.by_name(name)
+    }
+
+    /// A stored resource.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownResource`].
+    pub(super) fn known(&self, name: &GroupResource) -> Result<Arc<Resource>, StoreError> {
+        self.resource(name)
+            .ok_or_else(|| StoreError::UnknownResource(name.clone()))
+    }
+
+    /// Makes one write. The answer comes when it is durable and every read of this server sees
+    /// it.
+    ///
+    /// Dropping the future does not take the write back.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write(
+        &self,
+        resource: &GroupResource,
+        write: &Write,
+    ) -> Result<Written, WriteError> {
+        let resource = self.known(resource)?.record().id;
+        let (key, kind, object) = match write {
+            Write::Create { key, object } => (key, OpKind::Create, object),
+            Write::Update {
+                key,
+                expected_rv,
+                object,
+            } => {
+                let expected_rv = *expected_rv;
+                (key, OpKind::Update { expected_rv }, object)
+            }
+            Write::Delete {
+                key,
+                expected_uid,
+                expected_rv,
+                last,
+            } => {
+                let kind = OpKind::Delete {
+                    expected_uid: expected_uid.clone(),
+                    expected_rv: *expected_rv,
+                };
+                (key, kind, last)
+            }
+        };
+        // Nothing is projected of what is deleted.
+        let object = match kind {
+            OpKind::Create | OpKind::Update { .. } if self.engine().projects() => {
+                Encoded::with_projection(object)?
+            }
+            _ => Encoded::from_value(object)?,
+        };
+        let op = Op {
+            resource,
+            key: key.clone(),
+            kind,
+            object,
+        };
+        op.check()?;
+        let (answer, answered) = oneshot::channel();
+        self.inner.queue.push(Pending { op, answer })?;
+        match tokio::time::timeout(ANSWER_WITHIN, answered).await {
+            Ok(answer) => answer.map_err(|_| stopped())?,
+            // What has not been sent by now will not be: nobody waits for its answer.
+            Err(_) => Err(unavailable("it does not answer in time").into()),
+        }
+    }
+
+    /// Makes sure that reads from now on see every write that was answered before, by whichever
+    /// replica. Those who wait at one time share one question to the database.
+    ///
+    /// # Errors
+    /// When the database does not say what the newest commit is.
+    pub async fn consistent(&self) -> Result<(), StoreError> {
+        let newest = self.inner.newest.get(|| self.inner.engine.newest_seq());
+        let newest = newest.await.map_err(|reason| {
+            self.inner.follower.look();
+            unavailable(reason)
+        })?;
+        let Some(seq) = newest else {
+            return Ok(());
+        };
+        let mut commits = self.inner.shared.commits.subscribe();
+        if commits.borrow().seq < seq {
+            self.inner.follower.want(seq);
+        }
+        let reached = commits.wait_for(|position| position.seq >= seq);
+        match tokio::time::timeout(WAIT_FOR_RV, reached).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(unavailable("the cache is behind the database")),
+        }
+    }
+
+    /// Waits, for 3 s at most, until lists of `resource` carry `rv` or a newer version.
+    ///
+    /// # Errors
+    /// When it is not reached by then.
+    pub async fn wait_for_rv(&self, resource: &Resource, rv: u64) -> Result<(), ReadError> {
+        resource
+            .wait_for_rv(rv, WAIT_FOR_RV)
+            .await
+            .map_err(|current| ReadError {
+                requested: rv,
+                current,
+            })
+    }
+
+    /// The counter: the newest version given to a write, or the floor it was raised to.
+    #[must_use]
+    pub fn counter(&self) -> u64 {
+        self.inner.shared.commits.borrow().counter
+    }
+
+    /// Figures for metrics.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        use std::sync::atomic::Ordering::Relaxed;
+        let (queued_writes, queued_bytes) = self.inner.queue.depth();
+        let counters = &self.inner.counters;
+        StoreStats {
+            position: *self.inner.shared.commits.borrow(),
+            queued_writes,
+            queued_bytes,
+            batches: counters.batches.load(Relaxed),
+            batched_writes: counters.batched_writes.load(Relaxed),
+            failures: counters.failures.load(Relaxed),
+            database_up: counters.database_up.load(Relaxed) && counters.reachable.load(Relaxed),
+            database: self.inner.engine.info(),
+            resources: self.resources().iter().map(|r| r.stats()).collect(),
+        }
+    }
+
+    /// What the reports are stored in, and how far its move to another database has got.
+    #[must_use]
+    pub fn database(&self) -> DatabaseStatus {
+        let position = *self.inner.shared.commits.borrow();
+        let progress = self.inner.moving.as_ref();
+        let progress = progress.and_then(|progress| progress.borrow().clone());
+        DatabaseStatus {
+            engine: if self.engine().projects() {
+                DatabaseEngine::Postgres
+            } else {
+                DatabaseEngine::Sqlite
+            },
+            sequence: position.seq,
+            resource_version: position.counter.max(1).to_string(),
+            move_: progress.map(|state| state.describe()),
+        }
+    }
+
+    /// Begins to follow other servers, after a move to a database that they share.
+    pub(super) fn others_may_write(&self) {
+        self.inner.follower.begin();
+    }
+
+    /// Ends all watches cleanly, before the server stops: clients come back to its successor.
+    pub fn end_watches(&self) {
+        for resource in self.resources() {
+            resource.end_cursors();
+        }
+    }
+
+    /// Commits what is queued, takes nothing more, and closes the database.
+    pub async fn close(&self) {
+        self.inner.stop.cancel();
+        self.inner.queue.close();
+        if let Some(committer) = self.inner.committer.lock().await.take()
+            && let Err(error) = committer.await
+        {
+            tracing::error!(%error, "the committer did not end cleanly");
+        }
+    }
+
+    /// Where the cache is.
+    pub(super) fn position(&self) -> watch::Receiver<Position> {
+        self.inner.shared.commits.subscribe()
+    }
+
+    /// What is counted.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.inner.counters
+    }
+
+    /// The database, for what is read from it directly.
+    /// Returns how many other servers have come to the database so far, or may have; `None` where
+    /// none can.
+    #[must_use]
+    pub fn arrivals(&self) -> Option<watch::Receiver<u64>> {
+        self.engine().arrivals()
+    }
+
+    pub(super) fn engine(&self) -> &dyn Engine {
+        &*self.inner.engine
+    }
+
+    /// Does nothing any more without being asked to.
+    #[cfg(test)]
+    pub(super) fn rest(&self) {
+        self.inner.stop.cancel();
+    }
+
+    /// A handle that does not keep the store open.
+    pub(super) fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.inner))
+    }
+
+    /// Has the committer carry out `command` and waits for its answer.
+    pub(super) async fn command<T, F>(&self, command: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Committer) -> BoxFuture<'a, Result<T, StoreError>>
+            + Send
+            + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        self.inner.queue.command(Box::new(move |committer| {
+            Box::pin(async move {
+                let done = match committer {
+                    Ok(committer) => command(committer).await,
+                    Err(refusal) => Err(refusal),
+                };
+                let works = !matches!(done, Err(StoreError::Unavailable { .. }));
+                // A caller that has gone needs no answer; what it ordered is done all the same.
+                let _ = answer.send(done);
+                works
+            })
+        }))?;
+        answered.await.map_err(|_| stopped())?
+    }
+}
+
+/// A handle that does not keep the store open.
+pub(super) struct WeakStore(Weak<Inner>);
+
+impl WeakStore {
+    /// The store, while somebody else has it open.
+    pub fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(|inner| Store { inner })
+    }
+}
+
+/// A store that is dropped without being closed still commits what it has taken.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.queue.close();
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.resources()).finish()
+    }
+}
+
+/// The committer ended before it answered.
+fn stopped() -> StoreError {
+    unavailable("the server is shutting down")
+}

@@ -1,0 +1,53 @@
+//! Why a move comes to nothing.
+
+use std::time::Duration;
+
+use crate::store::{OpenError, engine::EngineError};
+
+/// Why an attempt came to nothing. SQLite goes on in each case.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::store) enum MoveError {
+    /// What is in the directory cannot be used.
+    #[error("{0}")]
+    Request(String),
+    /// The database holds reports under this identity already.
+    #[error(
+        "the database holds reports of cluster {0} that are not an earlier attempt to move these; \
+         they are never overwritten: give another database or spec.clusterIdentity.id, or have \
+         whoever put them there remove them"
+    )]
+    Taken(String),
+    /// It could not be opened for the move.
+    #[error("{0}")]
+    Open(#[from] OpenError),
+    /// A statement failed on one of the two sides.
+    #[error("{0}")]
+    Engine(#[from] EngineError),
+    /// An API group is being switched, and its requests are held already.
+    #[error("{0} is held for its switch; the move goes on after it")]
+    Held(String),
+    /// The last step would have made writes wait for too long.
+    #[error("the last step took more than {} s; writes went on without it", .0.as_secs_f32())]
+    Late(Duration),
+    /// The copy is not the same.
+    #[error("the copy differs: {0}")]
+    Differs(String),
+    /// The server ends.
+    #[error("the server is shutting down")]
+    Stopped,
+}
+
+impl MoveError {
+    /// [`MoveError::Differs`], where there are differences.
+    pub(super) fn of(differences: &[String]) -> Result<(), Self> {
+        match differences {
+            [] => Ok(()),
+            some => Err(Self::Differs(some.join(", "))),
+        }
+    }
+
+    /// Whether only somebody else can mend it.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Taken(_) | Self::Request(_))
+    }
+}

@@ -1,0 +1,124 @@
+//! The last step: in the committer, so that nothing is written meanwhile.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crds::control::{GateState, MovePhase};
+use futures::FutureExt as _;
+use tokio::{sync::watch, time::timeout};
+
+use super::{MoveError, Progress, copy::Copier};
+use crate::{
+    model::ResourceId,
+    store::{Store, committer::Committer, engine::corrupt, registry::Registry},
+};
+
+/// Has the committer hold, finish the copy and go over. An error leaves everything as it was.
+pub(super) async fn hand_over(
+    store: &Store,
+    copier: Copier,
+    progress: &Arc<watch::Sender<Progress>>,
+    hold: Duration,
+) -> Result<(), MoveError> {
+    let progress = Arc::clone(progress);
+    let ordered = store.command(move |committer| {
+        async move { Ok(in_committer(committer, copier, &progress, hold).await) }.boxed()
+    });
+    ordered.await.map_err(|_| MoveError::Stopped)??;
+    store.others_may_write();
+    Ok(())
+}
+
+async fn in_committer(
+    committer: &mut Committer,
+    mut copier: Copier,
+    progress: &watch::Sender<Progress>,
+    hold: Duration,
+) -> Result<(), MoveError> {
+    let began = Instant::now();
+    for resource in committer.registry.all() {
+        let record = resource.record();
+        if record.gate.state == GateState::Held {
+            return Err(MoveError::Held(record.def.resource.to_string()));
+        }
+    }
+    if !committer.in_step {
+        committer.catch_up().await?;
+    }
+    match timeout(hold, finish(committer, &mut copier)).await {
+        Ok(finished) => finished?,
+        Err(_) => return Err(MoveError::Late(hold)),
+    }
+    let seq = committer.position.seq;
+    mark(&copier, seq).await;
+    // Moved. Whatever fails from here on is an outage of the new database.
+    let movable = Arc::clone(&copier.movable);
+    if let Err(error) = movable.go_over(copier.target).await {
+        tracing::error!(%error, "the reports are moved, and their new database does not answer");
+        committer.in_step = false;
+    }
+    let took = began.elapsed();
+    progress.send_modify(|progress| {
+        let state = progress.get_or_insert_default();
+        state.phase = MovePhase::Moved;
+        state.seq = seq;
+        state.held = Some(took);
+        state.message.clear();
+    });
+    tracing::info!(
+        seq,
+        held_ms = took.as_millis(),
+        "the reports are in PostgreSQL"
+    );
+    Ok(())
+}
+
+/// Copies what is left and makes sure that it is the same.
+async fn finish(committer: &Committer, copier: &mut Copier) -> Result<(), MoveError> {
+    let (mut snapshot, _) = copier.follow().await?;
+    let position = snapshot.position().await?;
+    if position != committer.position {
+        return Err(corrupt(&"the embedded database", "was written by somebody else").into());
+    }
+    let oldest = snapshot.oldest().await?;
+    let compacted = oldest.map_or(position.seq, |oldest| oldest.saturating_sub(1));
+    let definitions = snapshot.definitions().await?;
+    let target = &copier.target;
+    target.finish(position, compacted, &definitions).await?;
+    let held = sums(&committer.registry);
+    copier.compare_rest(&mut snapshot, compacted, &held).await
+}
+
+/// Number of objects and sum of their versions, of each resource, as the server serves them.
+fn sums(registry: &Registry) -> BTreeMap<ResourceId, (i64, i64)> {
+    let resources = registry.all();
+    let sums = resources.iter().map(|resource| {
+        let snapshot = resource.snapshot();
+        let namespaces = snapshot.namespaces();
+        let objects = namespaces.iter().flat_map(|namespace| {
+            let scope = (!namespace.is_empty()).then_some(*namespace);
+            snapshot.range(scope, None)
+        });
+        let sum = objects.fold((0, 0), |(count, sum), object| {
+            (count + 1, sum + object.rv.cast_signed())
+        });
+        (resource.record().id, sum)
+    });
+    sums.collect()
+}
+
+/// Marks the embedded database as moved.
+async fn mark(copier: &Copier, seq: u64) {
+    let sqlite = copier.movable.sqlite();
+    let attempt = copier.target.attempt();
+    let Err(error) = sqlite.mark_moved(attempt, seq).await else {
+        return;
+    };
+    // Nobody knows whether the mark is there, and either database may be the one that counts. A
+    // start finds out.
+    tracing::error!(%error, "the mark of the move could not be written; the process ends, to start again");
+    std::process::abort();
+}

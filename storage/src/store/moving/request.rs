@@ -1,0 +1,103 @@
+//! What the directory says: whether to move, and where to.
+
+use std::{fs, io, path::Path};
+
+use crds::control::move_file;
+
+use super::MoveError;
+use crate::store::PostgresOptions;
+
+/// What is asked for beside the parameters of the connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MoveRequest {
+    /// Identity of the cluster in the other database.
+    pub identity: String,
+    /// What people call it.
+    pub name: String,
+    /// Most connections; the default where it is absent.
+    pub max_connections: Option<usize>,
+    /// What whoever asks calls the database.
+    pub target: String,
+    /// The move is to be given up.
+    pub give_up: bool,
+}
+
+impl MoveRequest {
+    /// Reads the directory; `None` where nothing is asked for.
+    pub fn read(directory: &Path) -> Option<Self> {
+        let file = |name: &str| text(&directory.join(name));
+        let identity = file(move_file::CLUSTER_IDENTITY).ok().flatten()?;
+        let optional = |name: &str| file(name).ok().flatten();
+        Some(Self {
+            identity,
+            name: optional(move_file::CLUSTER_NAME).unwrap_or_default(),
+            max_connections: optional(move_file::MAX_CONNECTIONS).and_then(|n| n.parse().ok()),
+            target: optional(move_file::TARGET).unwrap_or_default(),
+            give_up: optional(move_file::GIVE_UP).is_some(),
+        })
+    }
+
+    /// How the other database is used.
+    pub fn options(&self, directory: &Path, identity: &str) -> PostgresOptions {
+        let mut options = PostgresOptions::new(directory, identity);
+        options.cluster_name.clone_from(&self.name);
+        if let Some(max) = self.max_connections {
+            options.max_connections = max;
+        }
+        options
+    }
+
+    /// Whether it can be followed.
+    pub fn check(&self) -> Result<(), MoveError> {
+        if self.identity.is_empty() {
+            let what = format!("{} is empty", move_file::CLUSTER_IDENTITY);
+            return Err(MoveError::Request(what));
+        }
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_asked_for_without_an_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(MoveRequest::read(&directory.path().join("absent")), None);
+        fs::write(directory.path().join(move_file::TARGET), "t").unwrap();
+        assert_eq!(MoveRequest::read(directory.path()), None);
+    }
+
+    #[test]
+    fn files_are_read_without_their_last_newline() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = [
+            (move_file::CLUSTER_IDENTITY, "c\n"),
+            (move_file::MAX_CONNECTIONS, "7\n"),
+            (move_file::TARGET, "Managed"),
+            (move_file::GIVE_UP, ""),
+        ];
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        let request = MoveRequest::read(directory.path()).unwrap();
+        let expected = MoveRequest {
+            identity: "c".to_owned(),
+            name: String::new(),
+            max_connections: Some(7),
+            target: "Managed".to_owned(),
+            give_up: true,
+        };
+        assert_eq!(request, expected);
+        assert!(MoveRequest::default().check().is_err());
+    }
+}

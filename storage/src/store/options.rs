@@ -1,0 +1,145 @@
+//! How a store is opened.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use super::MoveOptions;
+use crate::cache::RingLimits;
+
+/// Label by which Kyverno looks up the ephemeral reports of a resource, thousands of times a scan.
+const KYVERNO_RESOURCE_UID: &str = "audit.kyverno.io/resource.uid";
+
+/// Options of a store; the default of each is meant for production.
+#[derive(Clone)]
+pub struct StoreOptions {
+    /// Where the objects are kept.
+    pub database: Database,
+    /// How long changes are kept, and so how far back a watch can resume.
+    pub history: Duration,
+    /// How large the kept changes may grow before they are dropped earlier, in bytes of JSON.
+    pub history_bytes: u64,
+    /// How much of that is kept in memory as well, per resource.
+    pub ring: RingLimits,
+    /// Bounds of what waits to be committed.
+    pub queue: QueueLimits,
+    /// Labels for which an equality selector is answered from an index.
+    pub indexed_labels: Vec<String>,
+    /// Is told about each commit.
+    pub observer: Arc<dyn Observer>,
+}
+
+impl StoreOptions {
+    /// The defaults, with a SQLite database at `path`.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self::on(Database::Sqlite(path.into()))
+    }
+
+    /// The defaults, on `database`.
+    #[must_use]
+    pub fn on(database: Database) -> Self {
+        Self {
+            database,
+            history: Duration::from_mins(10),
+            history_bytes: 1 << 30,
+            ring: RingLimits::default(),
+            queue: QueueLimits::default(),
+            indexed_labels: vec![KYVERNO_RESOURCE_UID.to_owned()],
+            observer: Arc::new(()),
+        }
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "StoreOptions({}, history {:?})",
+            self.database, self.history
+        )
+    }
+}
+
+/// Where the objects are kept.
+#[derive(Clone, Debug)]
+pub enum Database {
+    /// A file, made if it does not exist, in a directory that exists. For one server.
+    Sqlite(PathBuf),
+    /// A file that can be moved to PostgreSQL while it is served.
+    Movable(MoveOptions),
+    /// A PostgreSQL database, for any number of servers and clusters.
+    Postgres(PostgresOptions),
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => path.display().fmt(f),
+            Self::Movable(options) => options.file.display().fmt(f),
+            Self::Postgres(options) => {
+                write!(f, "PostgreSQL as in {}", options.directory.display())
+            }
+        }
+    }
+}
+
+/// How PostgreSQL is used.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Directory with the parameters of the connection: see [`database::parameters`]. Read again
+    /// for each connection.
+    pub directory: PathBuf,
+    /// What tells this cluster from others in the same database. It must never change.
+    pub cluster_identity: String,
+    /// What people call the cluster; may be empty.
+    pub cluster_name: String,
+    /// What the database shows of its clients.
+    pub application_name: String,
+    /// Most connections, at least 5.
+    pub max_connections: usize,
+}
+
+impl PostgresOptions {
+    /// The defaults, with parameters from `directory`, for the cluster `cluster_identity`.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, cluster_identity: impl Into<String>) -> Self {
+        Self {
+            directory: directory.into(),
+            cluster_identity: cluster_identity.into(),
+            cluster_name: String::new(),
+            application_name: "reports-server".to_owned(),
+            max_connections: 8,
+        }
+    }
+}
+
+/// Bounds of what waits to be committed. Beyond them requests are refused with 429.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLimits {
+    /// Most writes.
+    pub writes: usize,
+    /// Most bytes of their JSON texts.
+    pub bytes: usize,
+    /// Most imports and other commands of the control API.
+    pub commands: usize,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self {
+            writes: 4096,
+            bytes: 64 << 20,
+            commands: 64,
+        }
+    }
+}
+
+/// Is told what the committer does, for metrics. Called from the committer: must not block.
+pub trait Observer: Send + Sync + 'static {
+    /// A transaction with `writes` writes was committed (or failed) after `latency`.
+    fn committed(&self, writes: usize, latency: Duration, success: bool);
+}
+
+/// Observes nothing.
+impl Observer for () {
+    fn committed(&self, _: usize, _: Duration, _: bool) {}
+}

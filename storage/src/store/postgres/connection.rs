@@ -1,0 +1,402 @@
+//! Connections: one that writes, and a few that read beside it.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use database::{ConnectOptions, ConnectionTask, ParametersReader, Session};
+use tokio::{
+    sync::{Notify, OwnedMutexGuard, Semaphore, SemaphorePermit, watch},
+    time::timeout,
+};
+use tokio_postgres::{
+    Client, Row, Statement,
+    types::{ToSql, Type},
+};
+
+use super::error::PostgresError;
+
+/// How long a statement may take, as seen from here. Clients wait half a minute at most, and what
+/// became of a lost statement has to be found out within it as well.
+pub(super) const STATEMENT: Duration = Duration::from_secs(5);
+/// How long a statement may take that moves much: pages of objects, schema changes.
+pub(super) const LONG_STATEMENT: Duration = Duration::from_mins(1);
+/// How long a statement may take that reads a page or tidies up while writes wait behind it.
+pub(super) const PAGE_STATEMENT: Duration = Duration::from_secs(15);
+/// How long parameters that cannot be read any more are still used: a Secret is being replaced.
+const GRACE: Duration = Duration::from_mins(5);
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How long one host may take.
+const CONNECT_HOST: Duration = Duration::from_secs(2);
+
+/// A parameter of a statement and its type.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Opens connections, with the parameters as they are at that moment.
+pub(super) struct Connector {
+    reader: ParametersReader,
+    options: ConnectOptions,
+    /// The newest [`database::Reading::revision`] that was seen.
+    revision: watch::Sender<u64>,
+}
+
+impl Connector {
+    pub fn new(directory: &std::path::Path, application_name: &str) -> Self {
+        let mut options = ConnectOptions::new(application_name)
+            .idle_in_transaction_timeout(STATEMENT * 2)
+            .statement_timeout(LONG_STATEMENT);
+        options.attempt_timeout = CONNECT_HOST;
+        options.total_timeout = CONNECT;
+        Self {
+            reader: ParametersReader::new(directory),
+            options,
+            revision: watch::Sender::new(0),
+        }
+    }
+
+    /// Opens a connection that nobody polls yet.
+    pub async fn session(&self) -> Result<(Session, u64), PostgresError> {
+        let reading = self.reader.read_or_last(GRACE)?;
+        self.saw(reading.revision);
+        let session = database::establish(&reading.parameters, &self.options).await?;
+        Ok((session, reading.revision))
+    }
+
+    /// Opens a connection.
+    pub async fn connect(&self) -> Result<PgConnection, PostgresError> {
+        let (session, revision) = self.session().await?;
+        Ok(PgConnection::new(session, revision))
+    }
+
+    /// Looks whether the parameters have changed; connections with older ones are replaced as they
+    /// become idle.
+    pub fn refresh(&self) {
+        match self.reader.read_or_last(GRACE) {
+            Ok(reading) => self.saw(reading.revision),
+            // Those who need a connection say so; the open ones go on.
+            Err(error) => tracing::debug!(%error, "reading the database's parameters again"),
+        }
+    }
+
+    /// Whether `connection` may be used for the next statement.
+    pub fn is_current(&self, connection: &PgConnection) -> bool {
+        !connection.client.is_closed() && connection.revision == *self.revision.borrow()
+    }
+
+    /// Waits until there are newer parameters than those of `revision`.
+    pub async fn newer_than(&self, revision: u64) {
+        let mut newest = self.revision.subscribe();
+        // The sender lives as long as `self`.
+        let _ = newest.wait_for(|newest| *newest > revision).await;
+    }
+
+    /// Waits until `connection` is of older parameters than those of now; for ever without one.
+    pub async fn outdates(&self, connection: Option<&PgConnection>) {
+        match connection {
+            Some(connection) => self.newer_than(connection.revision).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn saw(&self, revision: u64) {
+        self.revision.send_if_modified(|newest| {
+            let newer = revision > *newest;
+            *newest = revision.max(*newest);
+            newer
+        });
+    }
+}
+
+/// An open connection.
+pub(super) struct PgConnection {
+    client: Client,
+    task: ConnectionDriver,
+    revision: u64,
+}
+
+/// The task that drives a connection's messages. A database that hangs must not keep it.
+struct ConnectionDriver(ConnectionTask);
+
+impl Drop for ConnectionDriver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl PgConnection {
+    /// Starts the task that drives the session's messages.
+    pub fn new(session: Session, revision: u64) -> Self {
+        let (client, task) = session.spawn();
+        Self {
+            client,
+            task: ConnectionDriver(task),
+            revision,
+        }
+    }
+
+    /// Carries out one statement in one round trip, without preparing it: a pooler may give the
+    /// next one to another connection.
+    pub async fn query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        within(STATEMENT, self.client.query_typed(statement, parameters)).await
+    }
+
+    /// Like [`PgConnection::query`], for what may take longer.
+    pub async fn long_query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let rows = self.client.query_typed(statement, parameters);
+        within(LONG_STATEMENT, rows).await
+    }
+
+    /// Like [`PgConnection::query`], for what may take a little longer.
+    pub async fn page_query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, PostgresError> {
+        let rows = self.client.query_typed(statement, parameters);
+        within(PAGE_STATEMENT, rows).await
+    }
+
+    /// Carries out a statement; gives the number of rows.
+    pub async fn execute(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<u64, PostgresError> {
+        within(STATEMENT, self.client.execute_typed(statement, parameters)).await
+    }
+
+    /// Prepares a statement under a name.
+    pub async fn prepare(&self, statement: &str) -> Result<Statement, PostgresError> {
+        within(STATEMENT, self.client.prepare(statement)).await
+    }
+
+    /// Carries out a prepared statement without parameters.
+    pub async fn prepared(&self, statement: &Statement) -> Result<Vec<Row>, PostgresError> {
+        within(STATEMENT, self.client.query(statement, &[])).await
+    }
+
+    /// Carries out statements without parameters.
+    pub async fn batch(&self, statements: &str, limit: Duration) -> Result<(), PostgresError> {
+        within(limit, self.client.batch_execute(statements)).await
+    }
+
+    /// Closes the connection with a farewell.
+    pub async fn close(self) {
+        let Self {
+            client, mut task, ..
+        } = self;
+        drop(client);
+        // A database that does not listen any more will find out by itself.
+        let _ = timeout(FAREWELL, &mut task.0).await;
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, PostgresError> {
+    match timeout(limit, statement).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(PostgresError::Timeout(limit)),
+    }
+}
+
+/// The connection that writes; none after an error, so that the next writer connects anew.
+pub(super) struct Writer {
+    connector: Arc<Connector>,
+    slot: Arc<tokio::sync::Mutex<Option<PgConnection>>>,
+}
+
+impl Writer {
+    pub fn new(connector: Arc<Connector>) -> Self {
+        let slot = Arc::default();
+        Self { connector, slot }
+    }
+
+    /// Takes the connection; whoever is done with it without an error puts it back.
+    pub async fn take(&self) -> Result<(PgConnection, Slot), PostgresError> {
+        let mut slot = Arc::clone(&self.slot).lock_owned().await;
+        match slot.take() {
+            Some(connection) if self.connector.is_current(&connection) => {
+                Ok((connection, Slot(slot)))
+            }
+            _ => Ok((self.connector.connect().await?, Slot(slot))),
+        }
+    }
+
+    /// Closes the connection.
+    pub async fn close(&self) {
+        if let Some(connection) = self.slot.lock().await.take() {
+            connection.close().await;
+        }
+    }
+}
+
+/// The place of the writing connection, which nobody else takes meanwhile.
+pub(super) struct Slot(OwnedMutexGuard<Option<PgConnection>>);
+
+impl Slot {
+    /// Puts the connection back.
+    pub fn put(mut self, connection: PgConnection) {
+        *self.0 = Some(connection);
+    }
+}
+
+/// A few connections that read, opened when they are needed.
+pub(super) struct Readers {
+    connector: Arc<Connector>,
+    permits: Semaphore,
+    idle: Mutex<Vec<PgConnection>>,
+    /// Connections that are in somebody's hands.
+    in_use: AtomicUsize,
+    /// Somebody is done with a connection.
+    returned: Notify,
+    /// Whether a connection was opened since [`Readers::take_opened`].
+    opened: AtomicBool,
+}
+
+impl Readers {
+    pub fn new(connector: Arc<Connector>, max: usize) -> Self {
+        Self {
+            connector,
+            permits: Semaphore::new(max.max(1)),
+            idle: Mutex::default(),
+            in_use: AtomicUsize::new(0),
+            returned: Notify::new(),
+            opened: AtomicBool::new(false),
+        }
+    }
+
+    /// A connection, as soon as one is free. Where no further one can be had (the database has none
+    /// left, or has a certificate that is not known here yet), one that is in use is waited for.
+    pub async fn get(&self) -> Result<Reader<'_>, PostgresError> {
+        // The semaphore is never closed.
+        let Ok(Ok(permit)) = timeout(STATEMENT, self.permits.acquire()).await else {
+            return Err(PostgresError::Timeout(STATEMENT));
+        };
+        let connection = match self.take_idle() {
+            Some(connection) => connection,
+            None => match self.connector.connect().await {
+                Ok(connection) => {
+                    self.opened.store(true, Ordering::Relaxed);
+                    connection
+                }
+                Err(error) => match timeout(STATEMENT, self.next_returned()).await {
+                    Ok(Some(connection)) => connection,
+                    Ok(None) | Err(_) => return Err(error),
+                },
+            },
+        };
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+        Ok(Reader {
+            connection,
+            hand: Hand {
+                readers: self,
+                _permit: permit,
+            },
+        })
+    }
+
+    /// An idle connection with the parameters that are in force.
+    fn take_idle(&self) -> Option<PgConnection> {
+        let mut idle = self.lock();
+        while let Some(connection) = idle.pop() {
+            if self.connector.is_current(&connection) {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// A connection that somebody else is done with; `None` once nobody has one.
+    async fn next_returned(&self) -> Option<PgConnection> {
+        loop {
+            let returned = self.returned.notified();
+            if let Some(connection) = self.take_idle() {
+                // Of several that came back, the others are for others who wait.
+                self.returned.notify_one();
+                return Some(connection);
+            }
+            // Those who wait here hold permits, too, but none of them will give back a connection.
+            if self.in_use.load(Ordering::Relaxed) == 0 {
+                self.returned.notify_one();
+                return None;
+            }
+            returned.await;
+        }
+    }
+
+    /// Whether a connection was opened since this was last asked: another server may answer now.
+    pub fn take_opened(&self) -> bool {
+        self.opened.swap(false, Ordering::Relaxed)
+    }
+
+    /// Closes what is idle and was opened with parameters that are not in force any more.
+    pub fn discard_outdated(&self) {
+        self.lock()
+            .retain(|connection| self.connector.is_current(connection));
+    }
+
+    /// Closes what is idle.
+    pub async fn close(&self) {
+        let idle = std::mem::take(&mut *self.lock());
+        futures::future::join_all(idle.into_iter().map(PgConnection::close)).await;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<PgConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that reads. Dropped without [`Reader::keep`] it is closed.
+pub(super) struct Reader<'a> {
+    connection: PgConnection,
+    hand: Hand<'a>,
+}
+
+impl Reader<'_> {
+    /// Leaves the connection to the next one.
+    pub fn keep(self) {
+        let Self { connection, hand } = self;
+        hand.readers.lock().push(connection);
+    }
+}
+
+impl std::ops::Deref for Reader<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+/// The right to use one of the connections.
+struct Hand<'a> {
+    readers: &'a Readers,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.readers.in_use.fetch_sub(1, Ordering::Relaxed);
+        self.readers.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

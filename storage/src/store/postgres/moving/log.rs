@@ -1,0 +1,205 @@
+//! The log of changes, and where the sequence has arrived.
+
+use tokio_postgres::types::Type;
+
+use super::{
+    super::{
+        lineage,
+        rows::{column, db},
+    },
+    Filling, Step, time,
+};
+use crate::{
+    model::{Position, frame::Framed},
+    store::{engine::EngineError, moving::rows::ChangeRow},
+};
+
+impl Filling {
+    /// Adds changes to the log, as one commit. Those of resources that are gone keep their place.
+    pub async fn changes(&mut self, rows: &[ChangeRow]) -> Result<(), EngineError> {
+        let Some(last) = rows.last() else {
+            return Ok(());
+        };
+        let column = |f: fn(&ChangeRow) -> i64| -> Vec<i64> { rows.iter().map(f).collect() };
+        let resources: Vec<i64> = rows
+            .iter()
+            .map(|row| self.id(row.key.0).map_or(0, |id| id.0))
+            .collect();
+        let namespaces: Vec<&str> = rows.iter().map(|row| row.key.1.namespace()).collect();
+        let names: Vec<&str> = rows.iter().map(|row| row.key.1.name()).collect();
+        let previous: Vec<Option<i64>> = rows.iter().map(|row| row.prev_rv).collect();
+        let types: Vec<i16> = rows.iter().map(|row| row.type_).collect();
+        let effects: Vec<i16> = rows.iter().map(|row| row.effect).collect();
+        let as_imported: Vec<bool> = rows.iter().map(|row| row.as_imported).collect();
+        let labels: Vec<Option<&str>> = rows.iter().map(|row| row.prev_labels.as_deref()).collect();
+        let texts: Vec<Option<Framed>> = rows
+            .iter()
+            .map(|row| row.body.as_deref().map(Framed::of))
+            .collect();
+        let leaves: Vec<&str> = texts
+            .iter()
+            .map(|text| text.as_ref().map_or("", |text| &*text.leaves))
+            .collect();
+        let bytes = self.bytes
+            + rows
+                .iter()
+                .filter_map(|row| row.body.as_ref())
+                .map(|body| i64::try_from(body.len()).unwrap_or(i64::MAX))
+                .sum::<i64>();
+        let step = self.begin().await?;
+        step.run(
+            "SELECT reports_server.extend_log_v1($1, $2, 65536)::text",
+            &[self.cluster(), (&(last.seq + 1), Type::INT8)],
+        )
+        .await?;
+        let framed: Vec<i64> = self.frames_of_changes(&step, rows, &texts).await?;
+        step.run(
+            "INSERT INTO reports_server.changes
+                 (cluster, seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace,
+                  name, prev_labels, leaves, frame)
+             SELECT $1, u.*, CASE WHEN u.seq = ANY ($13) THEN u.seq END
+             FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                 AS u(seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace, name,
+                      prev_labels, leaves)",
+            &[
+                self.cluster(),
+                (&column(|row| row.seq), Type::INT8_ARRAY),
+                (&resources, Type::INT8_ARRAY),
+                (&column(|row| row.rv), Type::INT8_ARRAY),
+                (&previous, Type::INT8_ARRAY),
+                (&types, Type::INT2_ARRAY),
+                (&effects, Type::INT2_ARRAY),
+                (&as_imported, Type::BOOL_ARRAY),
+                (&namespaces, Type::TEXT_ARRAY),
+                (&names, Type::TEXT_ARRAY),
+                (&labels, Type::TEXT_ARRAY),
+                (&leaves, Type::TEXT_ARRAY),
+                (&framed, Type::INT8_ARRAY),
+            ],
+        )
+        .await?;
+        let counter = rows.iter().map(|row| row.rv).max().unwrap_or(0);
+        let changes = i32::try_from(rows.len()).unwrap_or(i32::MAX);
+        self.commit_row(
+            &step,
+            (last.seq, counter),
+            changes,
+            bytes,
+            last.committed_at,
+        )
+        .await?;
+        step.commit().await?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Stores the texts of changes, each under the seq of its change and no longer than that is
+    /// kept, and gives these seqs. A listed state has none: who opens the database has loaded the
+    /// objects.
+    async fn frames_of_changes(
+        &self,
+        step: &Step,
+        rows: &[ChangeRow],
+        texts: &[Option<Framed>],
+    ) -> Result<Vec<i64>, EngineError> {
+        let (seqs, frames): (Vec<i64>, Vec<&str>) = rows
+            .iter()
+            .zip(texts)
+            .filter_map(|(row, text)| Some((row.seq, &*text.as_ref()?.frame)))
+            .unzip();
+        for sql in [
+            "INSERT INTO reports_server.frames (cluster, id, text)
+             SELECT $1, * FROM unnest($2, $3)",
+            "INSERT INTO reports_server.stale_frames (cluster, seq, frame)
+             SELECT $1, u.seq, u.seq FROM unnest($2, $3) AS u(seq, text)",
+        ] {
+            let parameters = [
+                self.cluster(),
+                (&seqs, Type::INT8_ARRAY),
+                (&frames, Type::TEXT_ARRAY),
+            ];
+            step.run(sql, &parameters).await?;
+        }
+        Ok(seqs)
+    }
+
+    /// A row of commits, under the negative number, where nobody looks for it yet.
+    async fn commit_row(
+        &self,
+        step: &Step,
+        (seq, counter): (i64, i64),
+        changes: i32,
+        bytes: i64,
+        committed_at: i64,
+    ) -> Result<(), EngineError> {
+        step.run(
+            "INSERT INTO reports_server.commits
+                 (cluster, seq, counter, batch, changes, records, bytes, committed_at)
+             VALUES (-$1::int, $2, $3, $4, $5, false, $6, $7)
+             ON CONFLICT (cluster, seq) DO UPDATE SET counter = excluded.counter",
+            &[
+                self.cluster(),
+                (&seq, Type::INT8),
+                (&counter, Type::INT8),
+                (&lineage::new_batch(), Type::INT8),
+                (&changes, Type::INT4),
+                (&bytes, Type::INT8),
+                (&time(committed_at), Type::TIMESTAMPTZ),
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Stores the definitions of API groups and where the sequence has arrived. Changes up to
+    /// `compacted` are not there.
+    pub async fn finish(
+        &self,
+        position: Position,
+        compacted: u64,
+        definitions: &[(String, String)],
+    ) -> Result<(), EngineError> {
+        let groups: Vec<&str> = definitions.iter().map(|(group, _)| &**group).collect();
+        let bodies: Vec<&str> = definitions.iter().map(|(_, body)| &**body).collect();
+        let step = self.begin().await?;
+        step.run(
+            "INSERT INTO reports_server.definitions (cluster, api_group, body)
+             SELECT $1, * FROM unnest($2, $3)
+             ON CONFLICT (cluster, api_group) DO UPDATE SET body = excluded.body",
+            &[
+                self.cluster(),
+                (&groups, Type::TEXT_ARRAY),
+                (&bodies, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
+        step.run(
+            "UPDATE reports_server.clusters SET compacted = $2 WHERE cluster = $1",
+            &[self.cluster(), (&db(compacted), Type::INT8)],
+        )
+        .await?;
+        // The size of the log is counted from the commit at which it begins.
+        let rows = step
+            .run(
+                "WITH gone AS (
+                     DELETE FROM reports_server.commits
+                     WHERE cluster = -$1::int AND seq <= $2 RETURNING bytes)
+                 SELECT coalesce(max(bytes), 0) AS bytes FROM gone",
+                &[self.cluster(), (&db(compacted), Type::INT8)],
+            )
+            .await?;
+        let before: i64 = column(rows.first().ok_or(EngineError::Parted)?, "bytes")?;
+        let now = jiff::Timestamp::now().as_millisecond();
+        let counter = db(position.counter);
+        self.commit_row(&step, (db(compacted), counter), 0, before, now)
+            .await?;
+        self.commit_row(&step, (db(position.seq), counter), 0, self.bytes, now)
+            .await?;
+        step.run(
+            "SELECT reports_server.extend_log_v1($1, $2, 65536)::text",
+            &[self.cluster(), (&(db(position.seq) + 1), Type::INT8)],
+        )
+        .await?;
+        step.commit().await
+    }
+}

@@ -1,0 +1,285 @@
+//! The end of a move that is filled: rows go in under the numbers of this database, and nobody else
+//! sees the cluster before it is opened.
+
+mod compare;
+mod log;
+mod marks;
+mod objects;
+mod records;
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio_postgres::types::Type;
+
+pub(crate) use self::compare::Fingerprint;
+
+use super::{
+    Postgres,
+    connection::{LONG_STATEMENT, Parameter, PgConnection, Slot},
+    migrate, rejoin,
+    rows::{Keys, column, db},
+};
+use crate::{
+    model::ResourceId,
+    store::{
+        OpenError, PostgresOptions,
+        engine::EngineError,
+        moving::rows::{Marker, RowKey},
+    },
+};
+
+/// Rows of each table that are dropped in one transaction when an attempt begins anew.
+const CLEARED: i32 = 5_000;
+
+/// A transaction that ends by itself where its server is not heard of any more.
+const BEGIN: &str = "BEGIN;
+    SET LOCAL idle_in_transaction_session_timeout = '30s';
+    SET LOCAL statement_timeout = '60s';
+    SET LOCAL lock_timeout = '10s'";
+
+/// A cluster in this database that is being filled by one attempt.
+pub(crate) struct Filling {
+    engine: Arc<Postgres>,
+    source: String,
+    attempt: i64,
+    /// Numbers of the resources: there, and here.
+    ids: HashMap<ResourceId, i64>,
+    /// The last number that was given to an object. They are negative, because later ones follow
+    /// the sequence of changes.
+    number: i64,
+    /// Bytes of all bodies in the log.
+    bytes: i64,
+}
+
+impl Postgres {
+    /// Begins to fill the cluster that `options` name. `None` where it holds reports already that
+    /// are not of an earlier attempt of the same database.
+    pub async fn fill(
+        options: &PostgresOptions,
+        marker: &Marker,
+    ) -> Result<Option<Filling>, OpenError> {
+        let (connector, connection, greeting) = Self::connect(options).await?;
+        migrate::migrate(&connection).await?;
+        let rows = connection
+            .long_query(
+                "SELECT reports_server.begin_move_v1($1, $2, $3, $4) AS cluster",
+                &[
+                    (&marker.identity, Type::TEXT),
+                    (&marker.name, Type::TEXT),
+                    (&marker.source, Type::TEXT),
+                    (&marker.attempt, Type::INT8),
+                ],
+            )
+            .await
+            .map_err(EngineError::from)?;
+        connection.close().await;
+        let row = rows.first().ok_or(EngineError::Parted)?;
+        let Some(cluster) = column::<Option<i32>>(row, "cluster")? else {
+            return Ok(None);
+        };
+        Ok(Some(Filling {
+            engine: Arc::new(Self::assemble(connector, greeting, cluster, options)),
+            source: marker.source.clone(),
+            attempt: marker.attempt,
+            ids: HashMap::new(),
+            number: 0,
+            bytes: 0,
+        }))
+    }
+
+    /// Opens the cluster to which a database was moved; it may have been opened before.
+    pub async fn open_moved(options: &PostgresOptions, marker: &Marker) -> Result<Self, OpenError> {
+        let (connector, connection, greeting) = Self::connect(options).await?;
+        migrate::migrate(&connection).await?;
+        let rows = connection
+            .query(
+                "SELECT cluster FROM reports_server.clusters WHERE identity = $1",
+                &[(&marker.identity, Type::TEXT)],
+            )
+            .await
+            .map_err(EngineError::from)?;
+        connection.close().await;
+        let other = || OpenError::MovedElsewhere(marker.identity.clone());
+        let cluster = column(rows.first().ok_or_else(other)?, "cluster")?;
+        let engine = Self::assemble(connector, greeting, cluster, options);
+        if !engine.open_move(&marker.source, marker.attempt).await? {
+            return Err(other());
+        }
+        Ok(engine)
+    }
+
+    /// Opens the cluster after it was filled, or finds it open. False where it is not the one that
+    /// this attempt has filled.
+    pub async fn open_move(&self, source: &str, attempt: i64) -> Result<bool, EngineError> {
+        let (connection, slot) = self.writer.take().await?;
+        let rows = connection
+            .long_query(
+                "SELECT reports_server.open_move_v1($1, $2, $3) AS open",
+                &[
+                    (&self.cluster, Type::INT4),
+                    (&source, Type::TEXT),
+                    (&attempt, Type::INT8),
+                ],
+            )
+            .await?;
+        slot.put(connection);
+        let open = column(rows.first().ok_or(EngineError::Parted)?, "open")?;
+        if open {
+            rejoin::check_origin(self).await?;
+            if let Err(error) = self.look_around().await {
+                tracing::warn!(%error, "looking what the database can do");
+            }
+        }
+        Ok(open)
+    }
+}
+
+/// Whether a cluster is being filled by a move.
+pub(super) async fn is_filled(
+    connection: &PgConnection,
+    cluster: i32,
+) -> Result<bool, EngineError> {
+    let rows = connection
+        .query(
+            "SELECT FROM reports_server.moves WHERE cluster = $1 AND opened_at IS NULL",
+            &[(&cluster, Type::INT4)],
+        )
+        .await?;
+    Ok(!rows.is_empty())
+}
+
+/// A transaction of the attempt that is in force.
+struct Step {
+    connection: PgConnection,
+    slot: Slot,
+}
+
+impl Step {
+    async fn run(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>, EngineError> {
+        Ok(self.connection.long_query(statement, parameters).await?)
+    }
+
+    async fn commit(self) -> Result<(), EngineError> {
+        self.connection.batch("COMMIT", LONG_STATEMENT).await?;
+        self.slot.put(self.connection);
+        Ok(())
+    }
+}
+
+impl Filling {
+    /// The engine, for when the cluster is open.
+    pub fn engine(&self) -> Arc<Postgres> {
+        Arc::clone(&self.engine)
+    }
+
+    /// Numbers of the resources: there, and here.
+    pub fn ids(&self) -> &HashMap<ResourceId, i64> {
+        &self.ids
+    }
+
+    fn cluster(&self) -> Parameter<'_> {
+        (&self.engine.cluster, Type::INT4)
+    }
+
+    async fn begin(&self) -> Result<Step, EngineError> {
+        let (connection, slot) = self.engine.writer.take().await?;
+        connection.batch(BEGIN, LONG_STATEMENT).await?;
+        let step = Step { connection, slot };
+        step.run(
+            "SELECT reports_server.fence_move_v1($1, $2)::text",
+            &[self.cluster(), (&self.attempt, Type::INT8)],
+        )
+        .await?;
+        Ok(step)
+    }
+
+    /// Drops what an earlier attempt has left, and lets the log begin at `from`.
+    pub async fn clear(&self, from: u64) -> Result<(), EngineError> {
+        loop {
+            let step = self.begin().await?;
+            let rows = step
+                .run(
+                    "SELECT reports_server.clear_move_v1($1, $2, $3) AS dropped",
+                    &[
+                        self.cluster(),
+                        (&self.attempt, Type::INT8),
+                        (&CLEARED, Type::INT4),
+                    ],
+                )
+                .await?;
+            let dropped: i64 = column(rows.first().ok_or(EngineError::Parted)?, "dropped")?;
+            step.commit().await?;
+            if dropped == 0 {
+                break;
+            }
+        }
+        let step = self.begin().await?;
+        step.run(
+            "SELECT reports_server.begin_log_v1($1, $2, $3)::text",
+            &[
+                self.cluster(),
+                (&self.attempt, Type::INT8),
+                (&db(from), Type::INT8),
+            ],
+        )
+        .await?;
+        step.commit().await
+    }
+
+    fn id(&self, resource: ResourceId) -> Option<ResourceId> {
+        self.ids.get(&resource).copied().map(ResourceId)
+    }
+
+    /// Keys under the numbers of here; those of resources that are gone are left out.
+    fn keys<'a>(&self, keys: impl Iterator<Item = &'a RowKey>) -> Keys<'a> {
+        Keys::of(keys.filter_map(|(resource, key)| Some((self.id(*resource)?, key))))
+    }
+
+    /// Opens the cluster: see [`Postgres::open_move`].
+    pub async fn open(&self) -> Result<bool, EngineError> {
+        self.engine.open_move(&self.source, self.attempt).await
+    }
+
+    /// The attempt that fills it.
+    pub fn attempt(&self) -> i64 {
+        self.attempt
+    }
+
+    /// Forgets the cluster, after [`Filling::clear`].
+    pub async fn abandon(&self) -> Result<(), EngineError> {
+        let step = self.begin().await?;
+        step.run(
+            "SELECT reports_server.abandon_move_v1($1, $2)::text",
+            &[self.cluster(), (&self.attempt, Type::INT8)],
+        )
+        .await?;
+        step.commit().await
+    }
+
+    /// Closes the connections of an attempt that is given up.
+    pub async fn close(&self) {
+        use crate::store::engine::Engine as _;
+        self.engine.close().await;
+    }
+}
+
+fn delete_at(table: &'static str) -> String {
+    format!(
+        "DELETE FROM reports_server.{table} t
+         USING unnest($2, $3, $4) AS k(resource_id, namespace, name)
+         WHERE t.cluster = $1 AND t.resource_id = k.resource_id
+             AND t.namespace = k.namespace AND t.name = k.name"
+    )
+}
+
+fn time(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}

@@ -1,0 +1,84 @@
+//! Opening a database.
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+
+use super::{
+    PostgresError,
+    connection::{Connector, PgConnection},
+    instance::{Greeting, Postgres},
+    migrate, moving, probe, rejoin,
+};
+use crate::store::{OpenError, PostgresOptions, engine::EngineError};
+
+impl Postgres {
+    /// Connects, brings the schema up to date and finds the cluster's place in the database.
+    pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
+        let (connector, connection, greeting) = Self::connect(options).await?;
+        migrate::migrate(&connection).await?;
+        let cluster = register(&connection, options).await?;
+        if moving::is_filled(&connection, cluster).await? {
+            return Err(OpenError::BeingFilled(options.cluster_identity.clone()));
+        }
+        connection.close().await;
+        let engine = Self::assemble(connector, greeting, cluster, options);
+        rejoin::check_origin(&engine).await?;
+        engine.look_around().await?;
+        Ok(engine)
+    }
+
+    pub(super) async fn connect(
+        options: &PostgresOptions,
+    ) -> Result<(Arc<Connector>, PgConnection, Greeting), EngineError> {
+        let connector = Arc::new(Connector::new(
+            &options.directory,
+            &options.application_name,
+        ));
+        let (session, revision) = connector.session().await?;
+        let greeting = Greeting {
+            version: session.version.clone(),
+            plain: !session.settings_in_force,
+        };
+        let connection = PgConnection::new(session, revision);
+        Ok((connector, connection, greeting))
+    }
+
+    /// Finds out what the database can do, for who wants to know.
+    pub(super) async fn look_around(&self) -> Result<(), OpenError> {
+        let info = probe::probe(self, self.greeting.clone()).await?;
+        self.info.get_or_init(|| info);
+        Ok(())
+    }
+}
+
+/// Finds the cluster's number, or gives it one. Its log has partitions where the database knows
+/// how to make them.
+async fn register(
+    connection: &PgConnection,
+    options: &PostgresOptions,
+) -> Result<i32, EngineError> {
+    match try_register(connection, options, true).await {
+        Err(error) if error.is_unsupported() => Ok(try_register(connection, options, false).await?),
+        other => Ok(other?),
+    }
+}
+
+async fn try_register(
+    connection: &PgConnection,
+    options: &PostgresOptions,
+    partitions: bool,
+) -> Result<i32, PostgresError> {
+    let rows = connection
+        .long_query(
+            "SELECT reports_server.register_v1($1, $2, $3) AS cluster",
+            &[
+                (&options.cluster_identity, Type::TEXT),
+                (&options.cluster_name, Type::TEXT),
+                (&partitions, Type::BOOL),
+            ],
+        )
+        .await?;
+    let row = rows.first().ok_or(PostgresError::NoAnswer)?;
+    Ok(row.try_get("cluster")?)
+}
