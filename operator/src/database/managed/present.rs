@@ -5,7 +5,7 @@ use crds::v1alpha1::reasons;
 use super::{
     settings::SettingsError,
     upgrade::{self, Database, Seen, Upgrade, Volume, Volumes},
-    wanted::{Managed, Recovery},
+    wanted::{Managed, Present, Recovery},
 };
 
 /// Note on a volume whose backup is not restored yet.
@@ -24,29 +24,6 @@ pub struct Known {
     pub restored: bool,
     /// How it runs, and what was begun of an upgrade.
     pub seen: Seen,
-}
-
-/// What there is of a managed database.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Present {
-    /// Its volumes.
-    pub volumes: Volumes,
-    /// Whether the Job that restores the backup has succeeded.
-    pub restored: bool,
-    /// Whether the database must not run now.
-    pub stopped: bool,
-    /// Whether Jobs of upgrades are to be deleted.
-    pub clear: bool,
-}
-
-impl Present {
-    fn volume(&self) -> Option<&Volume> {
-        self.volumes.present.as_ref()
-    }
-
-    fn recovery(&self) -> Option<&str> {
-        self.volume()?.recovery.as_deref()
-    }
 }
 
 impl Managed {

@@ -11,9 +11,8 @@ use k8s_openapi::{
 };
 
 use super::{
-    present::Present,
     version::{self, SUPPORTED, major},
-    wanted::{Backup, Destination, Managed, Recovery, Source, TransferImage},
+    wanted::{Backup, Destination, Managed, Present, Recovery, Source, TransferImage},
 };
 use crate::{images, names::Names};
 

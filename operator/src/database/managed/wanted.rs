@@ -9,10 +9,9 @@ use k8s_openapi::{
 };
 
 use super::{
-    present::Present,
     quantity,
     tuning::Room,
-    upgrade::Upgrade,
+    upgrade::{Upgrade, Volume, Volumes},
     version::{self, major},
 };
 use crate::{images, names::Names};
@@ -169,4 +168,27 @@ pub struct TransferImage {
     pub image: String,
     /// When it is pulled.
     pub pull_policy: PullPolicy,
+}
+
+/// What there is of a managed database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// Its volumes.
+    pub volumes: Volumes,
+    /// Whether the Job that restores the backup has succeeded.
+    pub restored: bool,
+    /// Whether the database must not run now.
+    pub stopped: bool,
+    /// Whether Jobs of upgrades are to be deleted.
+    pub clear: bool,
+}
+
+impl Present {
+    pub(super) fn volume(&self) -> Option<&Volume> {
+        self.volumes.present.as_ref()
+    }
+
+    pub(super) fn recovery(&self) -> Option<&str> {
+        self.volume()?.recovery.as_deref()
+    }
 }
