@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::json_type::json_type;
 use super::object_meta;
 use super::prune::{MAX_UNKNOWN, Pruner, prune_nulls};
 use super::structural::{Additional, Structural};
@@ -83,7 +84,7 @@ impl Structural {
         malformed: Malformed,
     ) -> Result<Vec<String>, CoerceError> {
         let Value::Object(fields) = object else {
-            return Err(CoerceError::NoObject(type_name(object)));
+            return Err(CoerceError::NoObject(json_type(object)));
         };
         for field in ["kind", "apiVersion"] {
             check_type_meta(fields, field)?;
@@ -94,17 +95,6 @@ impl Structural {
                 .map_err(CoerceError::Metadata)?;
         }
         Ok(unknown.into_texts())
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

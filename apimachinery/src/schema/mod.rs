@@ -11,6 +11,7 @@ mod default;
 mod depth;
 mod error;
 mod format;
+mod json_type;
 mod key;
 mod members;
 mod names;
@@ -29,6 +30,7 @@ pub use coerce::{CoerceError, Malformed};
 pub use decode::{DecodeError, Decoded, Encoding, decode, duplicates_below};
 pub use depth::MAX_DEPTH;
 pub use error::{FieldError, FieldErrorKind};
+pub use json_type::json_type;
 pub use members::Members;
 pub use names::{
     dns_label_errors, dns_subdomain_errors, label_value_errors, qualified_name_errors,

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use super::Malformed;
+use super::json_type::json_type;
 use super::told::Told;
 
 /// The shape of a value.
@@ -239,7 +240,7 @@ impl Shape {
             | (Self::Raw, _) => {}
             (Self::Integer, Value::Number(number)) if number.is_i64() => {}
             (Self::Time, Value::String(text)) => *text = canonical_time(text)?,
-            (Self::Time, other) => return Err(place.mismatch(type_name(other), self.go_type())),
+            (Self::Time, other) => return Err(place.mismatch(json_type(other), self.go_type())),
             (Self::TextMap, Value::Object(fields)) => fields.values_mut().for_each(text),
             (Self::TextList, Value::Array(items)) => items.iter_mut().for_each(text),
             (Self::List(item), Value::Array(items)) => place.conform_items(item, items, found)?,
@@ -247,7 +248,7 @@ impl Shape {
                 let got = format!("number {}", json(number, Flavour::Standard));
                 found.mismatch(place.mismatch(&got, self.go_type()));
             }
-            (shape, other) => found.mismatch(place.mismatch(type_name(other), shape.go_type())),
+            (shape, other) => found.mismatch(place.mismatch(json_type(other), shape.go_type())),
         }
         Ok(())
     }
@@ -281,7 +282,7 @@ impl Place<'_> {
                 Value::Null => Map::new(),
                 other => {
                     let wanted = format!("v1.{}", item.name);
-                    found.mismatch(self.mismatch(type_name(other), &wanted));
+                    found.mismatch(self.mismatch(json_type(other), &wanted));
                     continue;
                 }
             };
@@ -304,7 +305,7 @@ impl Place<'_> {
 fn mismatch_value(value: &Value, wanted: &str) -> String {
     format!(
         "json: cannot unmarshal {} into Go value of type {wanted}",
-        type_name(value)
+        json_type(value)
     )
 }
 
@@ -316,18 +317,7 @@ fn text_or_null(value: &mut Value) -> Result<(), &'static str> {
             *value = Value::String(String::new());
             Ok(())
         }
-        other => Err(type_name(other)),
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        other => Err(json_type(other)),
     }
 }
 

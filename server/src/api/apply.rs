@@ -79,7 +79,7 @@ fn read(bytes: &[u8]) -> Result<(Value, Vec<Repeated>), ApiError> {
         other => Err(refuse(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go \
              value of type map[string]interface {{}}",
-            body::json_type(&other)
+            schema::json_type(&other)
         ))),
     }
 }

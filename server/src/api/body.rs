@@ -212,7 +212,7 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
                 "{HEAD} {} into Go value of type struct {{ APIVersion string \
                  \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                  \"json:\\\"kind,omitempty\\\"\" }}",
-                json_type(other)
+                schema::json_type(other)
             ));
         }
     };
@@ -225,7 +225,7 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
         {
             return Err(format!(
                 "{HEAD} {} into Go struct field .{field} of type string",
-                json_type(value)
+                schema::json_type(value)
             ));
         }
     }
@@ -318,18 +318,6 @@ pub fn check_name(scope: &Scope, object: &Object) -> Result<(), ApiError> {
         )));
     }
     Ok(())
-}
-
-/// The type of a value, as Go's decoder calls it.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The beginning of a body for an error: as text where it looks like JSON, else in hex.

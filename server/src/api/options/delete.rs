@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
 use super::{check::check, param};
-use crate::api::body::{json_type, type_meta};
+use crate::api::body::type_meta;
 use crate::http::RequestContext;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::registry::delete::{Preconditions, Propagation};
@@ -158,7 +158,7 @@ fn mismatch(found: &Value, wanted: &str, field: &str) -> String {
         Value::Number(_) if wanted == "int64" => {
             format!("number {}", json(found, Flavour::Standard))
         }
-        other => json_type(other).to_owned(),
+        other => schema::json_type(other).to_owned(),
     };
     format!(
         "json: cannot unmarshal {found} into Go struct field DeleteOptions{field} of type {wanted}"
