@@ -69,13 +69,13 @@ async fn settle(
         return Ok(Reached::default());
     };
     let metadata = data_metadata(spec, plan.name.clone());
-    let attended = cloudnativepg::reconcile(client, &metadata, &plan).await?;
+    let reconciled = cloudnativepg::reconcile(client, &metadata, &plan).await?;
     if let Database::Postgres(postgres) = &mut spec.database {
-        postgres.connection = attended.connection;
+        postgres.connection = reconciled.connection;
     }
     Ok(Reached {
-        primary: attended.primary,
-        problem: attended.problem,
+        primary: reconciled.primary,
+        problem: reconciled.problem,
         watched: vec![
             Watched::Crd(cloudnativepg::CRD.to_owned()),
             Watched::Cluster(plan.name),

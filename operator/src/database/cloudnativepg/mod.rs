@@ -121,5 +121,5 @@ pub async fn reconcile(
         None => api.get_opt(&plan.name).await.map_err(failed("read"))?,
     };
     let observed = found.as_ref().map(Observed::of);
-    Ok(observe::attended(namespace, plan, observed.as_ref()))
+    Ok(observe::reconciled(namespace, plan, observed.as_ref()))
 }

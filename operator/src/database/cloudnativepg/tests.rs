@@ -49,7 +49,7 @@ fn existing() -> Plan {
 }
 
 fn reason(observed: Option<&Observed>) -> Option<(&'static str, String)> {
-    let problem = observe::attended("target", &existing(), observed).problem;
+    let problem = observe::reconciled("target", &existing(), observed).problem;
     problem.map(|problem| (problem.reason, problem.message))
 }
 
@@ -122,14 +122,14 @@ fn the_owner_of_data_that_may_go_is_the_reports_server() {
 #[test]
 fn a_healthy_cluster_is_reached_by_its_service_and_secrets() {
     let observed = cluster(&json!({}), &healthy());
-    let attended = observe::attended("target", &existing(), Some(&observed));
-    assert_eq!(attended.problem, None);
-    assert_eq!(attended.primary.as_deref(), Some("pg-1"));
-    let parameters = &attended.connection.parameters;
+    let reconciled = observe::reconciled("target", &existing(), Some(&observed));
+    assert_eq!(reconciled.problem, None);
+    assert_eq!(reconciled.primary.as_deref(), Some("pg-1"));
+    let parameters = &reconciled.connection.parameters;
     assert_eq!(parameters["host"], "pg-rw.target.svc");
     assert_eq!(parameters["sslmode"], "verify-full");
     assert!(!parameters.contains_key("dbname"));
-    let sources: Vec<_> = attended
+    let sources: Vec<_> = reconciled
         .connection
         .sources
         .iter()
@@ -145,7 +145,7 @@ fn a_healthy_cluster_is_reached_by_its_service_and_secrets() {
             }
         )
     };
-    assert!(attended.connection.sources.iter().all(required));
+    assert!(reconciled.connection.sources.iter().all(required));
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn secrets_that_the_owner_gave_are_used() {
     let spec = json!({"bootstrap": {"initdb": {"database": "d", "secret": {"name": "mine"}}}});
     let mut status = healthy();
     status["certificates"]["serverCASecret"] = json!("my-ca");
-    let attended = observe::attended("target", &existing(), Some(&cluster(&spec, &status)));
-    assert_eq!(attended.connection.parameters["dbname"], "d");
-    let names: Vec<_> = attended
+    let reconciled = observe::reconciled("target", &existing(), Some(&cluster(&spec, &status)));
+    assert_eq!(reconciled.connection.parameters["dbname"], "d");
+    let names: Vec<_> = reconciled
         .connection
         .sources
         .iter()

@@ -170,7 +170,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
         written = back.write() => written?,
         () = operations::taken_away(cx, o) => return Err(BackError::TakenAway),
     };
-    let (still, held) = written;
+    let (turn, held) = written;
     release(cx, o, &endpoints).await?;
     let took = held.elapsed();
     for resource in &o.resources {
@@ -178,7 +178,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
             .metrics
             .held(&cx.target.group, resource.plural(), took);
     }
-    drop(still);
+    drop(turn);
     let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
     revisions::tidy(wire, (&cx.deps.namespace, &back.revisions)).await?;
     Ok(())
@@ -236,13 +236,13 @@ impl<'a> Back<'a> {
             .step(StepName::BackOpenDoor, self.open_door(ROOM))
             .await?;
         let mut writers = cx.step(StepName::BackWrite, self.compare()).await?;
-        let still = cx.hold_turn().await;
+        let turn = cx.hold_turn().await;
         cx.step(StepName::BackBurn, self.jump(&mut writers, &mut doors))
             .await?;
         let held = Clock::now();
         cx.step(StepName::BackHold, self.hold(&mut writers, &doors))
             .await?;
-        Ok((still, held))
+        Ok((turn, held))
     }
 
     /// Opens the door of each CRD anew, `room` above our counter, and waits until it answers

@@ -131,7 +131,7 @@ pub async fn run(
     if from == SwitchFrom::Hold {
         origin::note(cx, o).await?;
     }
-    let _still = cx.hold_turn().await;
+    let _turn = cx.hold_turn().await;
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {
         probes = open_probes(&endpoints, live).await?;

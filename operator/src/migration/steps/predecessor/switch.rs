@@ -53,7 +53,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     guard::enforce(cx, o, &endpoints, predecessor).await?;
     origin::note_taken_over(cx, revisions::newest(&endpoints).await?).await?;
-    let _still = cx.hold_turn().await;
+    let _turn = cx.hold_turn().await;
     try_join_all(copiers(live).map(Copier::pass)).await?;
     seal(live)?;
     let begun = Instant::now();
