@@ -2,7 +2,7 @@
 
 use apimachinery::schema::{Encoding, decode, readable};
 use reports_server::registry::Object;
-use reports_server::registry::patch::Patch;
+use reports_server::registry::json_patch::Patch;
 use serde_json::Value;
 
 use crate::bodies::plain;

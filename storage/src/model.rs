@@ -7,7 +7,7 @@ mod object;
 pub(crate) mod projection;
 mod resource;
 
-pub use body::{Body, BodyError};
+pub use body::{Body, BodyError, canonical_json};
 pub(crate) use body::{Encoded, frame};
 pub use key::{GroupResource, ObjectKey};
 pub use labels::Labels;

@@ -1,56 +1,19 @@
-//! The gate of a resource: whether its requests are served, wait, or are refused.
-
-use std::time::Duration;
+//! Whether a request is served here now: the gate of its resource, and where its APIService leads.
 
 use apimachinery::error::ApiError;
 use crds::control::GateState;
-use storage::model::GateStatus;
-use tokio::time::{Instant, timeout_at};
 
 use super::scope::Scope;
 use crate::cluster::Attachments;
-
-/// Longest time that a request waits for a held gate.
-const MAX_HOLD: Duration = Duration::from_secs(30);
-/// Seconds after which a refused client may come back.
-const RETRY_AFTER: u32 = 1;
-
-/// What a gate does with a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passage {
-    Pass,
-    Wait,
-    Refuse,
-}
-
-/// Decides. `reader` is the user of a request that only reads, `None` for one that writes.
-fn passage(gate: &GateStatus, reader: Option<&str>) -> Passage {
-    match gate.state {
-        GateState::Open => Passage::Pass,
-        GateState::Closed => Passage::Refuse,
-        // The holder has to look before it opens or closes.
-        GateState::Held => match (reader, gate.holder.as_deref()) {
-            (Some(user), Some(holder)) if user == holder => Passage::Pass,
-            (Some(_), _) if gate.serves_reads() => Passage::Pass,
-            _ => Passage::Wait,
-        },
-    }
-}
-
-/// The time until which a request that arrives now may wait.
-#[must_use]
-pub fn patience() -> Instant {
-    Instant::now() + MAX_HOLD
-}
+use crate::registry::gate::{Passage, RETRY_AFTER, pass, passage};
 
 /// Waits until the request is served here, as long as its patience lasts: the gate lets it pass and
 /// the kube-aggregator sends it here.
 ///
 /// # Errors
-/// 503 with `Retry-After` when the gate is closed; 429 with `Retry-After` when that lasts for too
-/// long, and when the gate closes on a request that has waited (`docs/decisions/`).
+/// As [`pass`], and 429 where the kube-aggregator sends it elsewhere for too long.
 pub async fn admit(attachments: &Attachments, scope: &Scope) -> Result<(), ApiError> {
-    pass(scope).await?;
+    pass(&scope.resource, reader(scope), scope.patience).await?;
     attached(attachments, scope).await
 }
 
@@ -80,42 +43,6 @@ fn reader(scope: &Scope) -> Option<&str> {
     reads.then_some(scope.ctx.user.username.as_str())
 }
 
-/// Waits until the gate lets the request pass, as long as its patience lasts.
-///
-/// # Errors
-/// As [`admit`].
-pub async fn pass(scope: &Scope) -> Result<(), ApiError> {
-    let reader = reader(scope);
-    let mut gate = scope.resource.gate();
-    let waits = passage(&gate.borrow(), reader) == Passage::Wait;
-    let settled = gate.wait_for(|gate| passage(gate, reader) != Passage::Wait);
-    let decision = match timeout_at(scope.patience, settled).await {
-        Ok(Ok(gate)) => passage(&gate, reader),
-        // The sender lives as long as the resource that `scope` holds.
-        Ok(Err(_)) => Passage::Refuse,
-        Err(_) => Passage::Wait,
-    };
-    match decision {
-        Passage::Pass => Ok(()),
-        // Who has waited has only met the moment at which its CRD took over.
-        Passage::Refuse if waits => Err(ApiError::too_many_requests(
-            format!(
-                "{} is served by its CRD from now on, try again",
-                scope.name()
-            ),
-            RETRY_AFTER,
-        )),
-        Passage::Refuse => Err(ApiError::service_unavailable(
-            format!("{} is not served here (yet), try again", scope.name()),
-            RETRY_AFTER,
-        )),
-        Passage::Wait => Err(ApiError::too_many_requests(
-            format!("{} is being moved, try again", scope.name()),
-            RETRY_AFTER,
-        )),
-    }
-}
-
 /// Waits while the APIService of an open resource leads elsewhere: its CRD may take the same write.
 async fn attached(attachments: &Attachments, scope: &Scope) -> Result<(), ApiError> {
     let info = &scope.ctx.info;
@@ -127,56 +54,4 @@ async fn attached(attachments: &Attachments, scope: &Scope) -> Result<(), ApiErr
         format!("APIService {version}.{group} does not lead to this server, try again"),
         RETRY_AFTER,
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case(GateState::Open, None, Passage::Pass)]
-    #[case(GateState::Closed, Some("holder"), Passage::Refuse)]
-    #[case(GateState::Held, Some("holder"), Passage::Pass)]
-    #[case(GateState::Held, Some("other"), Passage::Wait)]
-    #[case(GateState::Held, None, Passage::Wait)]
-    fn decisions(
-        #[case] state: GateState,
-        #[case] reader: Option<&str>,
-        #[case] expected: Passage,
-    ) {
-        let gate = GateStatus {
-            state,
-            holder: Some("holder".into()),
-            ..GateStatus::default()
-        };
-        assert_eq!(passage(&gate, reader), expected);
-    }
-
-    #[test]
-    fn nobody_is_the_holder_of_a_gate_without_one() {
-        let gate = GateStatus {
-            state: GateState::Held,
-            ..GateStatus::default()
-        };
-        assert_eq!(passage(&gate, Some("")), Passage::Wait);
-    }
-
-    #[rstest]
-    #[case::all_there_is(false, Passage::Pass)]
-    #[case::released(true, Passage::Wait)]
-    fn reads_pass_a_held_gate_that_was_open_until_it_is_released(
-        #[case] released: bool,
-        #[case] expected: Passage,
-    ) {
-        let gate = GateStatus {
-            state: GateState::Held,
-            frozen: Some(7),
-            released,
-            ..GateStatus::default()
-        };
-        assert_eq!(passage(&gate, Some("anybody")), expected);
-        assert_eq!(passage(&gate, None), Passage::Wait);
-    }
 }

@@ -1,18 +1,15 @@
-//! What a request for a resource does: one file a verb, over `registry`, `cache` and `store`.
+//! What a request for a resource does: one file a verb, which reads options,
+//! calls the registry or the cache, and encodes what it gets.
 
-mod apply;
-mod body;
 mod control;
 mod create;
 mod delete;
 mod deletecollection;
 mod escape;
 mod failure;
-mod field_managers;
 mod gate;
 mod get;
 mod list;
-mod namespace;
 pub mod options;
 mod patch;
 mod read;
@@ -25,7 +22,6 @@ mod update;
 mod view;
 mod warnings;
 mod watch;
-mod write;
 
 use std::sync::Arc;
 
@@ -49,7 +45,9 @@ impl Api {
         if scope.ctx.info.verb != "watch" {
             gate::admit(&self.attachments, &scope).await?;
         }
-        scope.notes.add(scope.version.deprecation_warning.clone());
+        scope
+            .warnings
+            .add(scope.version.deprecation_warning.clone());
         let answered = match scope.ctx.info.verb.as_str() {
             "get" => get::get(self, &scope).await,
             "list" => list::list(self, &scope).await,
@@ -68,8 +66,8 @@ impl Api {
                 ))
             }
         };
-        let notes = scope.notes.take();
-        if notes.is_empty() {
+        let warned = scope.warnings.take();
+        if warned.is_empty() {
             return answered;
         }
         // Who is refused is warned, too.
@@ -77,7 +75,7 @@ impl Api {
             let form = accept_error(&scope.ctx.headers, &scope.ctx.info.query);
             response::error(error, form)
         });
-        warnings::add(&mut response, notes);
+        warnings::add(&mut response, warned);
         Ok(response)
     }
 }

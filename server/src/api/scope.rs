@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::definition::{ResourceDefinition, VersionDefinition};
 use apimachinery::error::ApiError;
+use apimachinery::schema::Encoding;
 use fieldmanager::FieldManager;
 use fieldmanager::go::quote;
 use http::Method;
@@ -11,11 +12,12 @@ use storage::cache::Resource;
 use storage::model::{GroupResource, ObjectKey};
 use tokio::time::Instant;
 
-use super::warnings::Notes;
-use super::{Api, gate};
+use super::Api;
 use crate::cluster::Effective;
 use crate::http::RequestContext;
-use crate::registry::names;
+use crate::http::negotiation::{BodyType, body_type};
+use crate::registry::strategy::names;
+use crate::registry::{Collection, Warnings, gate};
 
 /// A request for objects of a served resource.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub struct Scope {
     /// Until when the request may wait for a held gate.
     pub patience: Instant,
     /// What the client is to be warned of.
-    pub notes: Notes,
+    pub warnings: Warnings,
 }
 
 /// Verbs that name one object, or that make one, and so need a namespace where objects have one.
@@ -72,15 +74,9 @@ impl Scope {
             field_manager: Arc::clone(field_manager),
             resource,
             patience: gate::patience(),
-            notes: Notes::default(),
+            warnings: Warnings::default(),
             ctx,
         })
-    }
-
-    /// Group and plural name.
-    #[must_use]
-    pub fn name(&self) -> &GroupResource {
-        &self.resource.def().resource
     }
 
     /// The namespace of the request; `None` for all namespaces and for cluster-scoped resources.
@@ -121,11 +117,32 @@ impl Scope {
         ApiError::not_found(&self.definition.group, &self.definition.plural, name)
     }
 
-    /// `apiVersion` under which objects are stored.
+    /// The encoding of a body with an object.
+    ///
+    /// # Errors
+    /// 415.
+    pub fn body_encoding(&self) -> Result<Encoding, ApiError> {
+        Ok(match body_type(&self.ctx.headers, &BodyType::OBJECTS)? {
+            BodyType::Yaml => Encoding::Yaml,
+            _ => Encoding::Json,
+        })
+    }
+
+    /// The objects that the request is about, for a write.
     #[must_use]
-    pub fn storage_api_version(&self) -> String {
-        let version = self.definition.storage_version().unwrap_or(&self.version);
-        self.definition.api_version(&version.name)
+    pub fn collection<'a>(&'a self, api: &'a Api) -> Collection<'a> {
+        Collection {
+            store: &api.store,
+            namespaces: &*api.namespaces,
+            resource: &self.resource,
+            definition: &self.definition,
+            version: &self.version,
+            field_manager: &self.field_manager,
+            namespace: &self.ctx.info.namespace,
+            user_agent: self.ctx.user_agent(),
+            patience: self.patience,
+            warnings: &self.warnings,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use storage::model::{Labels, ObjectKey, StoredObject};
 
 use super::options::ListOptions;
 use super::token::Continue;
-use crate::registry::names;
+use crate::registry::strategy::names;
 
 /// A page of a list.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use apimachinery::error::ApiError;
 use storage::store::Store;
 use tokio::sync::watch::Receiver;
 
-use super::failure;
 use super::scope::Scope;
 use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
+use crate::registry::store_error;
 
 /// Answers requests for resources.
 #[derive(Clone)]
@@ -77,6 +77,6 @@ impl Api {
         self.store
             .consistent()
             .await
-            .map_err(|error| failure::store(&error))
+            .map_err(|error| store_error(&error))
     }
 }

@@ -17,10 +17,11 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use storage::model::StoredObject;
 
+use super::escape;
 use super::scope::Scope;
-use super::{escape, failure};
 use crate::http::negotiation::{Accepted, MediaType, MetaVersion, Transform};
 use crate::http::response;
+use crate::registry::{Form, Outcome, unknown_error};
 
 /// Annotation of the bookmark that ends the initial events of a watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -242,16 +243,35 @@ impl View {
         Ok(response::bytes(code, self.accepted.content_type(), body))
     }
 
-    /// An answer with an object of the requested version that is not stored as it is.
+    /// An answer with what a write has made.
     ///
     /// # Errors
-    /// When it cannot be encoded.
-    pub fn respond_value(
+    /// When it cannot be read or encoded.
+    pub fn respond_outcome(&self, outcome: Outcome) -> Result<axum::response::Response, ApiError> {
+        let code = if outcome.created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        self.respond_form(code, outcome.object)
+    }
+
+    /// An answer with an object after a write.
+    ///
+    /// # Errors
+    /// When it cannot be read or encoded.
+    pub fn respond_form(
         &self,
         code: StatusCode,
-        object: Value,
+        object: Form,
     ) -> Result<axum::response::Response, ApiError> {
-        response::object(code, self.accepted, &self.transform(object, true))
+        match object {
+            Form::Stored(object) => self.respond(code, &object),
+            Form::Unstored(object) => {
+                let object = self.transform(Value::Object(object), true);
+                response::object(code, self.accepted, &object)
+            }
+        }
     }
 
     /// An answer with a list.
@@ -407,7 +427,7 @@ fn check_fits(transform: Transform, list: bool) -> Result<(), ApiError> {
         )),
         // Not a 406, because the kube-apiserver has none for it.
         (Transform::PartialObjectMetadataList(_), false) => {
-            Err(failure::unknown("content is not a list"))
+            Err(unknown_error("content is not a list"))
         }
         _ => Ok(()),
     }

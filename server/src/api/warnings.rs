@@ -1,7 +1,5 @@
 //! `Warning` headers.
 
-use std::sync::{Mutex, PoisonError};
-
 use apimachinery::mutation::{Mutation, broken};
 use axum::response::Response;
 use http::header::{HeaderName, HeaderValue};
@@ -12,28 +10,6 @@ const MAX_TOTAL: usize = 4 * 1024;
 const MAX_ITEM: usize = 256;
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
-
-/// What a client is to be warned of, whether or not its request is refused in the end.
-#[derive(Debug, Default)]
-pub struct Notes(Mutex<Vec<String>>);
-
-impl Notes {
-    /// Adds texts; one that is there already is left out.
-    pub fn add(&self, texts: impl IntoIterator<Item = String>) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for text in texts {
-            if !notes.contains(&text) {
-                notes.push(text);
-            }
-        }
-    }
-
-    /// Takes all of them.
-    #[must_use]
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// Adds a header for each text.
 pub fn add(response: &mut Response, seen: Vec<String>) {
@@ -86,9 +62,9 @@ mod tests {
 
     fn added(warnings: &[&str]) -> Vec<String> {
         let mut response = Response::default();
-        let notes = Notes::default();
-        notes.add(warnings.iter().map(|w| (*w).to_owned()));
-        add(&mut response, notes.take());
+        let collected = crate::registry::Warnings::default();
+        collected.add(warnings.iter().map(|w| (*w).to_owned()));
+        add(&mut response, collected.take());
         let values = response.headers().get_all(WARNING).iter();
         values
             .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())

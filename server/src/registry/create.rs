@@ -1,197 +1,123 @@
-//! Preparation of a new object.
+//! `create`: a new object, under a given or a generated name.
 
+use apimachinery::error::ApiError;
 use serde_json::Value;
+use storage::store::{Write, WriteError};
 
-use super::{Object, RegistryError, meta, names, rfc3339};
+use super::collection::{Collection, CommitError, Form, Outcome};
+use super::strategy::create::{self, Dedup, MAX_NAME_ATTEMPTS};
+use super::strategy::{Object, into_fields, lifecycle, meta, validate};
+use super::{RegistryError, WriteOptions};
 
-/// Most names that are tried for one `generateName`. With eight, a million names with one prefix
-/// collide in fewer than one of a thousand requests (KEP-4420).
-pub const MAX_NAME_ATTEMPTS: usize = 8;
-
-/// Makes the namespace of the object that of the request: fills an empty one, and clears the one
-/// of a cluster-scoped object (`namespace` is `None`).
-///
-/// # Errors
-/// 400 when both name one and they differ.
-pub fn ensure_namespace(object: &mut Object, namespace: Option<&str>) -> Result<(), RegistryError> {
-    let wanted = namespace.unwrap_or_default();
-    let given = meta::text(object, "namespace");
-    if !given.is_empty() && !wanted.is_empty() && given != wanted {
-        return Err(RegistryError::BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-                .to_owned(),
-        ));
+impl Collection<'_> {
+    /// Stores a new object, under a name that is generated where it has none.
+    ///
+    /// # Errors
+    /// Whatever the kube-apiserver refuses; see the modules that each step calls.
+    pub async fn create(
+        &self,
+        mut object: Object,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let placed = create::ensure_namespace(&mut object, self.namespace);
+        placed.map_err(|error| self.refuse("", error))?;
+        let name = match meta::text(&object, "name") {
+            "" => meta::text(&object, "generateName"),
+            name => name,
+        };
+        self.admit(lifecycle::Write::Create, name).await?;
+        create::wipe(&mut object);
+        let warning = create::dedup_owner_references(&mut object, Dedup::Received);
+        self.warnings.add(warning);
+        let (_, mut object) = self.tracked(options, None, object);
+        create::assign(&mut object, jiff::Timestamp::now());
+        self.insert_named(object, options.dry_run).await
     }
-    if given != wanted {
-        meta::set_text(object, "namespace", wanted);
+
+    /// Stores the object, each time under a new name where it has none of its own.
+    async fn insert_named(&self, template: Object, dry_run: bool) -> Result<Outcome, ApiError> {
+        let generates = create::needs_name(&template);
+        let has_generate_name = !meta::text(&template, "generateName").is_empty();
+        let mut template = Some(template);
+        let mut attempts = if generates { MAX_NAME_ATTEMPTS } else { 1 };
+        loop {
+            attempts -= 1;
+            let kept = (attempts > 0).then(|| template.clone()).flatten();
+            let mut object = std::mem::replace(&mut template, kept).unwrap_or_default();
+            if generates {
+                create::generate_name(&mut object);
+            }
+            let name = meta::text(&object, "name").to_owned();
+            let object = self.check_new(&name, object)?;
+            match self.insert(&name, object, dry_run).await? {
+                Some(outcome) => return Ok(outcome),
+                None if attempts > 0 => {}
+                None => return Err(self.taken(has_generate_name, &name)),
+            }
+        }
     }
-    Ok(())
-}
 
-/// Takes the marks of a deletion and the selfLink out of a new object. One that is applied keeps them,
-/// as on the kube-apiserver.
-pub fn wipe(object: &mut Object) {
-    meta::edit(object, |metadata| {
-        metadata.remove("deletionTimestamp");
-        metadata.remove("deletionGracePeriodSeconds");
-        metadata.remove("selfLink");
-    });
-}
-
-/// Gives a new object its system metadata: uid, creationTimestamp, generation 1; whatever the client
-/// put there is overwritten.
-///
-/// The name is left alone; see [`needs_name`].
-pub fn assign(object: &mut Object, now: jiff::Timestamp) {
-    meta::edit(object, |metadata| {
-        metadata.insert(
-            "uid".to_owned(),
-            Value::String(uuid::Uuid::new_v4().to_string()),
-        );
-        metadata.insert("creationTimestamp".to_owned(), Value::String(rfc3339(now)));
-        metadata.insert("generation".to_owned(), Value::from(1));
-    });
-}
-
-/// Whether a name has to be generated from `metadata.generateName`.
-#[must_use]
-pub fn needs_name(object: &Object) -> bool {
-    meta::text(object, "name").is_empty() && !meta::text(object, "generateName").is_empty()
-}
-
-/// Sets a new generated name.
-pub fn generate_name(object: &mut Object) {
-    let name = names::generate(meta::text(object, "generateName"));
-    meta::set_text(object, "name", &name);
-}
-
-/// A new object carries no resourceVersion. Removes an empty or unreadable one.
-///
-/// # Errors
-/// 500, as the kube-apiserver answers, when there is a version in it.
-pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
-    let given = meta::text(object, "resourceVersion").parse::<u64>();
-    meta::edit(object, |metadata| metadata.remove("resourceVersion"));
-    match given {
-        Ok(version) if version != 0 => Err(RegistryError::Internal(
-            "resourceVersion should not be set on objects to be created".to_owned(),
-        )),
-        _ => Ok(()),
+    /// Validates a new object as it would be stored.
+    ///
+    /// # Errors
+    /// 422.
+    pub(super) fn check_new(&self, name: &str, object: Object) -> Result<Object, ApiError> {
+        let refuse = |error| self.refuse(name, error);
+        self.check_type(&object).map_err(refuse)?;
+        let namespaced = self.definition.namespaced;
+        let mut errors = validate::object_meta(&object, namespaced, validate::NameRule::Subdomain);
+        let value = Value::Object(object);
+        errors.extend(self.version.schema.validate(&value));
+        if !errors.is_empty() {
+            return Err(refuse(RegistryError::Invalid(errors)));
+        }
+        let object = into_fields(value);
+        self.warnings
+            .add(validate::finalizer_warnings(&object, None));
+        Ok(object)
     }
-}
 
-/// When owner references are looked through, which the warning about them tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dedup {
-    /// As soon as the object is read: of a create and an update.
-    Received,
-    /// After a patch was applied. The kube-apiserver does so after mutating admission.
-    Patched,
-}
+    /// Stores a new object that was checked; `None` when the name is taken.
+    ///
+    /// # Errors
+    /// 500 for an object with a resourceVersion, and what the store refuses.
+    pub(super) async fn insert(
+        &self,
+        name: &str,
+        mut object: Object,
+        dry_run: bool,
+    ) -> Result<Option<Outcome>, ApiError> {
+        let key = self.key(name);
+        if dry_run {
+            let is_taken = self.resource.get(&key).is_some();
+            return Ok((!is_taken).then(|| Outcome::created(Form::Unstored(object))));
+        }
+        // Like the existence of the name this is the storage's to say, which a dry run does not ask.
+        let unversioned = create::take_resource_version(&mut object);
+        unversioned.map_err(|error| self.refuse(name, error))?;
+        let object = self.stored_form(object);
+        match self.commit(Write::Create { key, object }).await {
+            Ok(written) => Ok(Some(Outcome::created(Form::of(&written)))),
+            Err(CommitError::Write(WriteError::AlreadyExists(_))) => Ok(None),
+            Err(other) => Err(self.not_committed(name, other)),
+        }
+    }
 
-/// Removes owner references that stand there twice, and gives the warning that is due then.
-pub fn dedup_owner_references(object: &mut Object, dedup: Dedup) -> Option<String> {
-    let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut duplicates = Vec::new();
-    for owner in owners.drain(..) {
-        if kept.contains(&owner) {
-            duplicates.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+    /// 409 for a name that is taken.
+    fn taken(&self, has_generate_name: bool, name: &str) -> ApiError {
+        let (group, plural) = (&self.definition.group, &self.definition.plural);
+        if has_generate_name {
+            return ApiError::generate_name_conflict(group, plural, name);
+        }
+        let deleting = self
+            .resource
+            .get(&self.key(name))
+            .and_then(|object| object.value().ok())
+            .is_some_and(|object| meta::has_deletion_timestamp(&into_fields(object)));
+        if deleting {
+            ApiError::already_exists_terminating(group, plural, name)
         } else {
-            kept.push(owner);
+            ApiError::already_exists(group, plural, name)
         }
-    }
-    *owners = kept;
-    if duplicates.is_empty() {
-        return None;
-    }
-    let when = match dedup {
-        Dedup::Received => "",
-        Dedup::Patched => " after mutating admission happens",
-    };
-    Some(format!(
-        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references \
-         in 1.20+, and may reject such requests as early as 1.24; please fix your requests; \
-         duplicate UID(s) observed: {}",
-        duplicates.join(", ")
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn object(value: Value) -> Object {
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn system_metadata_is_ours() {
-        let mut new = object(
-            json!({"metadata": {"name": "a", "uid": "theirs", "generation": 9,
-            "creationTimestamp": "2000-01-01T00:00:00Z", "selfLink": "/x",
-            "deletionTimestamp": "2000-01-01T00:00:00Z", "deletionGracePeriodSeconds": 3}}),
-        );
-        wipe(&mut new);
-        assign(&mut new, "2026-11-21T08:00:00.5Z".parse().unwrap());
-        let uid = meta::text(&new, "uid").to_owned();
-        assert_eq!(uid.parse::<uuid::Uuid>().unwrap().get_version_num(), 4);
-        assert_eq!(
-            Value::Object(new),
-            json!({"metadata": {"name": "a", "uid": uid,
-            "generation": 1, "creationTimestamp": "2026-11-21T08:00:00Z"}})
-        );
-    }
-
-    #[test]
-    fn namespace_is_filled_cleared_or_refused() {
-        let mut empty = object(json!({}));
-        ensure_namespace(&mut empty, Some("d")).unwrap();
-        assert_eq!(meta::text(&empty, "namespace"), "d");
-        assert!(matches!(
-            ensure_namespace(&mut empty, Some("e")),
-            Err(RegistryError::BadRequest(_))
-        ));
-        ensure_namespace(&mut empty, None).unwrap();
-        assert_eq!(Value::Object(empty), json!({"metadata": {}}));
-    }
-
-    #[test]
-    fn resource_version_is_refused_or_dropped() {
-        for (version, refused) in [("7", true), ("0", false), ("", false), ("x", false)] {
-            let mut new = object(json!({"metadata": {"resourceVersion": version}}));
-            assert_eq!(
-                take_resource_version(&mut new).is_err(),
-                refused,
-                "{version}"
-            );
-            assert!(meta::metadata(&new).unwrap().is_empty());
-        }
-    }
-
-    #[test]
-    fn duplicate_owners_go_with_a_warning() {
-        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
-        let other = json!({"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "u"});
-        let mut new = object(json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
-        let warning = dedup_owner_references(&mut new, Dedup::Received).unwrap();
-        assert!(warning.ends_with("duplicate UID(s) observed: u"));
-        assert_eq!(new["metadata"]["ownerReferences"], json!([owner, other]));
-        assert_eq!(dedup_owner_references(&mut new, Dedup::Received), None);
-    }
-
-    #[test]
-    fn names_are_generated_only_when_there_is_none() {
-        assert!(!needs_name(&object(
-            json!({"metadata": {"name": "a", "generateName": "b-"}})
-        )));
-        assert!(!needs_name(&object(json!({"metadata": {}}))));
-        let mut new = object(json!({"metadata": {"generateName": "b-"}}));
-        assert!(needs_name(&new));
-        generate_name(&mut new);
-        assert!(meta::text(&new, "name").starts_with("b-"));
     }
 }

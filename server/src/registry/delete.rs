@@ -1,213 +1,116 @@
-//! What a deletion does to an object: removed at once, or marked while finalizers hold it.
+//! `delete` and `deletecollection`: objects removed, or marked while finalizers hold them.
 
-use apimachinery::mutation::{Mutation, broken};
-use serde_json::Value;
+use std::sync::Arc;
 
-use super::validate::{FOREGROUND, ORPHAN};
-use super::{Object, RegistryError, meta, rfc3339};
+use apimachinery::error::ApiError;
+use futures::{StreamExt, TryStreamExt, stream};
+use storage::model::{ObjectKey, StoredObject};
+use storage::store::{Write, WriteError};
 
-/// What is to become of the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// The garbage collector deletes them afterwards.
-    Background,
-    /// The garbage collector deletes them first; a finalizer holds the object until then.
-    Foreground,
-    /// They lose their owner reference; a finalizer holds the object until then.
-    Orphan,
+use super::DeleteOptions;
+use super::collection::{Collection, CommitError, Form, MAX_ATTEMPTS};
+use super::strategy::delete::{self, Plan};
+
+/// Deletions of a collection under way at a time; together they make one batch of the committer.
+const CONCURRENCY: usize = 64;
+
+/// What became of an object that was deleted.
+#[derive(Debug)]
+pub enum Deleted {
+    /// It is gone; this was its uid.
+    Gone(Box<str>),
+    /// It is there until its finalizers are taken away.
+    Waiting(Form),
 }
 
-/// What must be true of the stored object for a deletion to go ahead.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preconditions {
-    /// The uid it must have.
-    pub uid: Option<String>,
-    /// The resourceVersion it must have.
-    pub resource_version: Option<String>,
-}
-
-/// What a deletion does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
-    /// Take the object out of the store.
-    Remove,
-    /// Store this in its place: it is being deleted. May equal what is stored.
-    Mark(Object),
-}
-
-impl Preconditions {
-    /// Compares with the stored object.
+impl Collection<'_> {
+    /// Deletes the object of this name.
     ///
     /// # Errors
-    /// 409 naming both values.
-    pub fn check(&self, stored: &Object) -> Result<(), RegistryError> {
-        let conflict = |detail| {
-            Err(RegistryError::Conflict {
-                names_kind: true,
-                detail,
+    /// 404, 409 for preconditions, and what the store refuses.
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        self.caught_up().await?;
+        self.remove(&self.key(name), options).await
+    }
+
+    /// Deletes objects that were listed. Somebody else may have deleted some of them since.
+    ///
+    /// # Errors
+    /// The first failure of a deletion; earlier deletions stay then.
+    pub async fn delete_all(
+        &self,
+        keys: Vec<ObjectKey>,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        stream::iter(keys)
+            .map(|key| async move {
+                match self.remove(&key, options).await {
+                    Err(error) if error.code() == 404 => Ok(()),
+                    other => other.map(drop),
+                }
             })
-        };
-        let uid = meta::text(stored, "uid");
-        if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != uid) {
-            return conflict(format!(
-                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). \
-                 The object might have been deleted and then recreated"
-            ));
-        }
-        let version = meta::text(stored, "resourceVersion");
-        if let Some(wanted) = self
-            .resource_version
-            .as_deref()
-            .filter(|wanted| *wanted != version)
-        {
-            return conflict(format!(
-                "the ResourceVersion in the precondition ({wanted}) does not match the \
-                 ResourceVersion in record ({version}). The object might have been modified"
-            ));
-        }
-        Ok(())
+            .buffer_unordered(CONCURRENCY)
+            .try_collect()
+            .await
     }
-}
 
-/// Decides what the deletion of `stored` does. `propagation` is `None` when the client left it
-/// open: a finalizer of an earlier deletion then stays, else it means background.
-#[must_use]
-pub fn plan(stored: &Object, propagation: Option<Propagation>, now: jiff::Timestamp) -> Plan {
-    let finalizers = finalizers_after(stored, propagation);
-    if finalizers.is_empty() || broken(Mutation::FinalizerIgnored) {
-        return Plan::Remove;
-    }
-    let mut object = stored.clone();
-    let deleting = meta::has_deletion_timestamp(stored);
-    let generation = meta::generation(stored);
-    meta::edit(&mut object, |metadata| {
-        metadata.insert("finalizers".to_owned(), Value::from(finalizers));
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), Value::from(0));
-        if !deleting {
-            metadata.insert("deletionTimestamp".to_owned(), Value::String(rfc3339(now)));
-            if generation > 0 {
-                metadata.insert("generation".to_owned(), Value::from(generation + 1));
+    async fn remove(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        let name = key.name();
+        for _ in 0..MAX_ATTEMPTS {
+            let stored = self.resource.get(key);
+            let stored = stored.ok_or_else(|| self.not_found(name))?;
+            if let Some(deleted) = self.remove_once(&stored, options).await? {
+                return Ok(deleted);
             }
         }
-    });
-    Plan::Mark(object)
-}
-
-/// The finalizers with those of the garbage collector as the deletion wants them. Their order
-/// stays when nothing changes, so that deleting twice writes nothing.
-fn finalizers_after(stored: &Object, propagation: Option<Propagation>) -> Vec<String> {
-    let present: Vec<&str> = meta::finalizers(stored).collect();
-    let held_by = |name: &str| present.contains(&name);
-    let wanted = match propagation {
-        Some(Propagation::Foreground) => Some(FOREGROUND),
-        Some(Propagation::Orphan) => Some(ORPHAN),
-        None if held_by(ORPHAN) => Some(ORPHAN),
-        None if held_by(FOREGROUND) => Some(FOREGROUND),
-        Some(Propagation::Background) | None => None,
-    };
-    let mut after: Vec<&str> = present
-        .iter()
-        .copied()
-        .filter(|f| *f != FOREGROUND && *f != ORPHAN)
-        .collect();
-    after.extend(wanted);
-    let same = after.len() == present.len() && after.iter().all(|f| present.contains(f));
-    let list = if same { &present } else { &after };
-    list.iter().map(|f| (*f).to_owned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn object(metadata: Value) -> Object {
-        Object::from_iter([("metadata".to_owned(), metadata)])
+        Err(self.modified(name))
     }
 
-    fn now() -> jiff::Timestamp {
-        "2026-11-21T08:00:00Z".parse().unwrap()
-    }
-
-    fn marked(plan: Plan) -> Value {
-        match plan {
-            Plan::Mark(object) => object["metadata"].clone(),
-            Plan::Remove => Value::Null,
-        }
-    }
-
-    #[test]
-    fn without_finalizers_it_is_removed() {
-        for propagation in [None, Some(Propagation::Background)] {
-            assert_eq!(
-                plan(&object(json!({"generation": 1})), propagation, now()),
-                Plan::Remove
-            );
-        }
-        // Background takes the garbage collector's own finalizers away again.
-        let held = object(json!({"finalizers": [FOREGROUND]}));
-        assert_eq!(
-            plan(&held, Some(Propagation::Background), now()),
-            Plan::Remove
-        );
-    }
-
-    #[test]
-    fn finalizers_hold_it() {
-        let stored = object(json!({"generation": 1, "finalizers": ["a/b"]}));
-        let first = plan(&stored, None, now());
-        assert_eq!(
-            marked(first.clone()),
-            json!({"generation": 2, "finalizers": ["a/b"],
-            "deletionTimestamp": "2026-11-21T08:00:00Z", "deletionGracePeriodSeconds": 0})
-        );
-        let Plan::Mark(deleting) = first else {
-            panic!("not marked")
-        };
-        let later = "2026-11-21T09:00:00Z".parse().unwrap();
-        assert_eq!(plan(&deleting, None, later), Plan::Mark(deleting.clone()));
-    }
-
-    #[test]
-    fn propagation_sets_its_finalizer() {
-        let stored = object(json!({"generation": 1, "finalizers": ["a/b", ORPHAN]}));
-        let finalizers =
-            |propagation| marked(plan(&stored, propagation, now()))["finalizers"].clone();
-        assert_eq!(
-            finalizers(Some(Propagation::Foreground)),
-            json!(["a/b", FOREGROUND])
-        );
-        assert_eq!(
-            finalizers(Some(Propagation::Orphan)),
-            json!(["a/b", ORPHAN])
-        );
-        assert_eq!(finalizers(Some(Propagation::Background)), json!(["a/b"]));
-        assert_eq!(finalizers(None), json!(["a/b", ORPHAN]));
-    }
-
-    #[test]
-    fn preconditions_name_both_values() {
-        let stored = object(json!({"uid": "u", "resourceVersion": "7"}));
-        let check = |uid: Option<&str>, version: Option<&str>| {
-            Preconditions {
-                uid: uid.map(str::to_owned),
-                resource_version: version.map(str::to_owned),
+    /// One attempt; `None` when the object was changed in the meantime.
+    async fn remove_once(
+        &self,
+        stored: &Arc<StoredObject>,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>, ApiError> {
+        let name = stored.key.name();
+        let object = self.requested_form(stored.value().map_err(ApiError::internal)?);
+        let precondition = options.preconditions.check(&object);
+        precondition.map_err(|error| self.refuse(name, error))?;
+        let (key, expected_rv) = (stored.key.clone(), Some(stored.rv));
+        let gone = || Deleted::Gone(stored.uid.clone());
+        let plan = delete::plan(&object, options.propagation, jiff::Timestamp::now());
+        let (write, removes) = match plan {
+            Plan::Remove if options.dry_run => return Ok(Some(gone())),
+            Plan::Mark(marked) if options.dry_run => {
+                return Ok(Some(Deleted::Waiting(Form::Unstored(marked))));
             }
-            .check(&stored)
-            .map_err(|e| e.to_string())
+            Plan::Mark(marked) if marked == object => {
+                return Ok(Some(Deleted::Waiting(Form::Stored(Arc::clone(stored)))));
+            }
+            Plan::Remove => {
+                let write = Write::Delete {
+                    key,
+                    expected_uid: None,
+                    expected_rv,
+                    last: self.stored_form(object),
+                };
+                (write, true)
+            }
+            Plan::Mark(marked) => {
+                let object = self.stored_form(marked);
+                let write = Write::Update {
+                    key,
+                    expected_rv,
+                    object,
+                };
+                (write, false)
+            }
         };
-        check(None, None).unwrap();
-        check(Some("u"), Some("7")).unwrap();
-        assert!(
-            check(Some("v"), None).unwrap_err().starts_with(
-                "the UID in the precondition (v) does not match the UID in record (u)"
-            )
-        );
-        assert!(
-            check(None, Some("6"))
-                .unwrap_err()
-                .starts_with("the ResourceVersion in the precondition (6) does not match")
-        );
+        match self.commit(write).await {
+            Ok(_) if removes => Ok(Some(gone())),
+            Ok(written) => Ok(Some(Deleted::Waiting(Form::of(&written)))),
+            Err(CommitError::Write(WriteError::Conflict { .. })) => Ok(None),
+            Err(other) => Err(self.not_committed(name, other)),
+        }
     }
 }

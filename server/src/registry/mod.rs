@@ -1,26 +1,36 @@
-//! What happens to an object on its way into the store: preparation, validation, preconditions,
-//! patches, deletion. Pure, but for [`sweep`], which acts on what the rest decides.
+//! The registry: the objects of a resource, and everything that decides about a write of one, as
+//! `registry/generic/registry/store.go` of k8s.io/apiserver.
+//!
+//! ```text
+//!  create  update  patch  apply  delete      the verbs that write: methods of Collection, a file each
+//!     │       │      │      │      │
+//!     │    body, json_patch        │         what a client has sent, decoded
+//!     ▼       ▼      ▼      ▼      ▼
+//!  strategy                                  pure decisions about an object
+//!  collection, gate                          read, admitted, committed, tried again
+//! ```
+//!
+//! [`sweep`] deletes what no client can reach.
 
-pub mod create;
-pub mod delete;
+mod apply;
+pub mod body;
+mod collection;
+mod create;
+mod delete;
 mod error;
-pub mod lifecycle;
-pub mod meta;
-pub mod names;
-pub mod patch;
+pub mod gate;
+pub mod json_patch;
+mod options;
+mod patch;
+pub mod strategy;
 pub mod sweep;
-pub mod update;
-pub mod validate;
+mod update;
+mod warnings;
 
-pub use error::RegistryError;
-
-use serde_json::{Map, Value};
-
-/// A JSON object: a resource's object, or a part of one.
-pub type Object = Map<String, Value>;
-
-/// A time as Kubernetes writes it: RFC 3339 in UTC with whole seconds.
-#[must_use]
-pub fn rfc3339(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
+pub use collection::{Collection, Form, Outcome};
+pub use delete::Deleted;
+pub use error::{RegistryError, causes, store_error, unknown_error};
+pub use options::{DeleteOptions, FieldValidation, WriteOptions};
+pub use patch::PatchType;
+pub use strategy::Object;
+pub use warnings::Warnings;

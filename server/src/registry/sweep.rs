@@ -19,7 +19,7 @@ use storage::model::StoredObject;
 use storage::store::{Store, Write, WriteError};
 
 use super::Object;
-use super::delete::{self, Plan};
+use super::strategy::delete::{self, Plan};
 use crate::cluster::{NamespaceLookup, NamespacePhase};
 
 /// Pause before the first sweep: right after a start there is more urgent work.

@@ -1,202 +1,196 @@
-//! Preparation of an update: what a client cannot change, and what follows from a change.
+//! `update`: an object replaced; and how whatever else changes an object is checked and written.
 
+use apimachinery::error::ApiError;
 use apimachinery::mutation::{Mutation, broken};
-use apimachinery::schema::FieldError;
+use bytes::Bytes;
 use serde_json::Value;
+use storage::model::{StoredObject, canonical_json};
+use storage::store::{Write, WriteError};
 
-use super::{Object, RegistryError, create, meta};
+use super::collection::{Collection, CommitError, Form, MAX_ATTEMPTS, Outcome};
+use super::strategy::create::{self, Dedup};
+use super::strategy::{Object, into_fields, lifecycle, meta, update, validate};
+use super::{RegistryError, WriteOptions, body};
 
-/// The uid that the sender of an update believes to change. `key` is how storage calls the object.
-///
-/// # Errors
-/// 409 when the stored object is another one.
-pub fn check_uid(new: &Object, old: &Object, key: &str) -> Result<(), RegistryError> {
-    let (given, stored) = (meta::text(new, "uid"), meta::text(old, "uid"));
-    if given.is_empty() || given == stored {
-        return Ok(());
-    }
-    Err(RegistryError::Conflict {
-        names_kind: false,
-        detail: format!(
-            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object \
-             meta: {stored}"
-        ),
-    })
+/// A stored object and what it is to become, both in the requested version.
+pub(super) struct Change {
+    /// What it is.
+    pub old: Object,
+    /// What it is to become.
+    pub new: Object,
+    /// Whether what it is to become was applied: it then has not the shape of its schema yet.
+    pub applied: bool,
 }
 
-/// The resourceVersion in an object; 0 for none.
-///
-/// # Errors
-/// 500, as the kube-apiserver, when it is not a number.
-pub fn version(object: &Object) -> Result<u64, RegistryError> {
-    let text = meta::text(object, "resourceVersion");
-    if text.is_empty() {
-        return Ok(0);
+impl Collection<'_> {
+    /// Replaces the object of this name.
+    ///
+    /// # Errors
+    /// Whatever the kube-apiserver refuses; see the modules that each step calls.
+    pub async fn update(
+        &self,
+        name: &str,
+        mut object: Object,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        let placed = create::ensure_namespace(&mut object, self.namespace);
+        placed.map_err(|error| self.refuse(name, error))?;
+        body::check_name(name, &object)?;
+        let key = self.storage_key(name, options.dry_run);
+        let mut object = Some(object);
+        let replace = |old: Object| {
+            // It names the version that it replaces, so it cannot be tried again.
+            let mut new = object.take().ok_or_else(|| self.modified(name))?;
+            let same = update::check_uid(&new, &old, &key);
+            same.map_err(|error| self.refuse(name, error))?;
+            let warning = create::dedup_owner_references(&mut new, Dedup::Received);
+            self.warnings.add(warning);
+            let (old, new) = self.tracked(options, Some(old), new);
+            let applied = false;
+            Ok(Change { old, new, applied })
+        };
+        self.change(name, options.dry_run, replace).await
     }
-    text.parse().map_err(|_| {
-        let text = fieldmanager::go::quote(text);
-        RegistryError::Internal(format!("strconv.ParseUint: parsing {text}: invalid syntax"))
-    })
-}
 
-/// The resourceVersion that the sender of an update has seen last.
-///
-/// # Errors
-/// 409 when the stored object has changed since; 422 when the update names no version; 500, as the
-/// kube-apiserver, when it is not a number.
-pub fn check_version(new: &Object, old: &Object) -> Result<(), RegistryError> {
-    let given = version(new)?;
-    if given == 0 {
-        return Err(RegistryError::UpdateWithoutVersion(FieldError::invalid(
-            "metadata.resourceVersion",
-            0,
-            "must be specified for an update",
-        )));
+    /// Returns what the kube-apiserver's storage calls the object; part of an error text. A dry run
+    /// does not get as far as etcd, where keys have a prefix.
+    fn storage_key(&self, name: &str, dry_run: bool) -> String {
+        let definition = self.definition;
+        let key = self.key(name);
+        let prefix = if dry_run { "" } else { "/registry" };
+        format!("{prefix}/{}/{}/{key}", definition.group, definition.plural)
     }
-    let current = given.to_string() == meta::text(old, "resourceVersion");
-    if !current && !broken(Mutation::ConflictUnnoticed) {
-        return Err(RegistryError::modified());
-    }
-    Ok(())
-}
 
-/// Fields that an update keeps: always, or only where it does not name them (a different value is
-/// then refused by validation).
-const KEPT: &[(&str, bool)] = &[
-    ("uid", true),
-    ("creationTimestamp", false),
-    ("deletionTimestamp", false),
-    ("deletionGracePeriodSeconds", true),
-];
-
-/// Carries over what an update cannot change and counts the generation. Both objects are in the
-/// same served version. Returns a warning for the client.
-pub fn prepare(new: &mut Object, old: &Object) -> Option<String> {
-    let warning = create::dedup_owner_references(new, create::Dedup::Patched);
-    let changed = differs_beside_metadata(new, old) && !broken(Mutation::GenerationStays);
-    let generation = meta::generation(old) + i64::from(changed);
-    let stored = meta::metadata(old);
-    meta::edit(new, |metadata| {
-        if generation == 0 {
-            metadata.remove("generation");
-        } else {
-            metadata.insert("generation".to_owned(), Value::from(generation));
-        }
-        for (field, only_if_missing) in KEPT {
-            if let Some(value) = stored.and_then(|m| m.get(*field))
-                && !(*only_if_missing && metadata.contains_key(*field))
-            {
-                metadata.insert((*field).to_owned(), value.clone());
+    /// Makes of the stored object what `change` says, again where somebody else has changed it in
+    /// the meantime.
+    ///
+    /// # Errors
+    /// 404 where there is none, and as [`Collection::change_once`].
+    pub(super) async fn change(
+        &self,
+        name: &str,
+        dry_run: bool,
+        mut change: impl FnMut(Object) -> Result<Change, ApiError> + Send,
+    ) -> Result<Outcome, ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            self.caught_up().await?;
+            let stored = self.resource.get(&self.key(name));
+            let stored = stored.ok_or_else(|| self.not_found(name))?;
+            let changed = self.change_once(&stored, dry_run, &mut change).await?;
+            if let Some(outcome) = changed {
+                return Ok(outcome);
             }
         }
-    });
-    warning
-}
-
-fn differs_beside_metadata(a: &Object, b: &Object) -> bool {
-    fn rest(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
-        object.iter().filter(|(key, _)| *key != "metadata")
-    }
-    !rest(a).eq(rest(b))
-}
-
-/// Whether this update takes the last finalizer from an object that is being deleted: it is then
-/// removed in place of being updated.
-#[must_use]
-pub fn completes_deletion(new: &Object, old: &Object) -> bool {
-    let grace = meta::metadata(old)
-        .and_then(|m| m.get("deletionGracePeriodSeconds"))
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
-    meta::finalizers(new).next().is_none() && meta::has_deletion_timestamp(old) && grace == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn object(value: Value) -> Object {
-        serde_json::from_value(value).unwrap()
+        Err(self.modified(name))
     }
 
-    fn stored() -> Object {
-        object(
-            json!({"kind": "K", "spec": {"a": 1}, "metadata": {"name": "n", "uid": "u",
-            "resourceVersion": "7", "generation": 3, "creationTimestamp": "t"}}),
-        )
-    }
-
-    #[test]
-    fn versions() {
-        let with = |metadata| object(json!({"metadata": metadata}));
-        let check = |metadata| {
-            let new = with(metadata);
-            check_uid(&new, &stored(), "/k").and_then(|()| check_version(&new, &stored()))
-        };
-        check(json!({"resourceVersion": "7"})).unwrap();
-        check(json!({"resourceVersion": "7", "uid": "u"})).unwrap();
-        assert_eq!(
-            check(json!({"resourceVersion": "6"})),
-            Err(RegistryError::modified())
-        );
-        assert!(matches!(
-            check(json!({"resourceVersion": "6", "uid": "v"})),
-            Err(RegistryError::Conflict { detail, .. })
-                if detail.ends_with("UID in precondition: v, UID in object meta: u")
-        ));
-        for none in [json!({}), json!({"resourceVersion": "0"})] {
-            assert!(matches!(
-                check(none),
-                Err(RegistryError::UpdateWithoutVersion(_))
-            ));
+    /// Checks, prepares and writes a change; `None` when the object was changed by somebody else in
+    /// the meantime. A change that changes nothing is not written; one that takes the last finalizer
+    /// of a deleted object removes it.
+    ///
+    /// # Errors
+    /// 409, 422, what `change`, the namespace and the store refuse.
+    pub(super) async fn change_once(
+        &self,
+        stored: &StoredObject,
+        dry_run: bool,
+        change: impl FnOnce(Object) -> Result<Change, ApiError> + Send,
+    ) -> Result<Option<Outcome>, ApiError> {
+        let name = stored.key.name();
+        let (live, text) = self.live(stored)?;
+        let change = change(live)?;
+        self.admit(lifecycle::Write::Update, name).await?;
+        let (new, old) = self.prepared(name, change, dry_run)?;
+        let completes_deletion = update::completes_deletion(&new, &old);
+        let unchanged = !completes_deletion && self.is_stored(&new, &old, &text)?;
+        if dry_run || unchanged {
+            return Ok(Some(Outcome::changed(Form::Unstored(new))));
         }
-        assert!(matches!(
-            check(json!({"resourceVersion": "x"})),
-            Err(RegistryError::Internal(text)) if text.contains("\"x\"")
-        ));
+        let (key, expected_rv) = (stored.key.clone(), Some(stored.rv));
+        let (write, last) = if completes_deletion {
+            let write = Write::Delete {
+                key,
+                expected_uid: None,
+                expected_rv,
+                last: self.stored_form(old),
+            };
+            (write, Some(new))
+        } else {
+            let object = self.stored_form(new);
+            let write = Write::Update {
+                key,
+                expected_rv,
+                object,
+            };
+            (write, None)
+        };
+        match (self.commit(write).await, last) {
+            // Somebody else may have taken the last finalizer at the same time.
+            (Ok(_) | Err(CommitError::Write(WriteError::NotFound(_))), Some(last)) => {
+                Ok(Some(Outcome::changed(Form::Unstored(last))))
+            }
+            (Ok(written), None) => Ok(Some(Outcome::changed(Form::of(&written)))),
+            (Err(CommitError::Write(WriteError::Conflict { .. })), _) => Ok(None),
+            (Err(other), _) => Err(self.not_committed(name, other)),
+        }
     }
 
-    #[test]
-    fn generation_counts_changes_beside_metadata() {
-        let mut new = object(json!({"kind": "K", "spec": {"a": 1},
-            "metadata": {"name": "n", "generation": 99, "labels": {"l": ""}}}));
-        prepare(&mut new, &stored());
-        assert_eq!(meta::generation(&new), 3);
-        assert_eq!(meta::text(&new, "uid"), "u");
-        new.insert("spec".to_owned(), json!({"a": 2}));
-        prepare(&mut new, &stored());
-        assert_eq!(meta::generation(&new), 4);
-        new.remove("spec");
-        prepare(&mut new, &stored());
-        assert_eq!(meta::generation(&new), 4);
+    /// Returns the new and the old object as they are to be stored, checked.
+    fn prepared(
+        &self,
+        name: &str,
+        change: Change,
+        dry_run: bool,
+    ) -> Result<(Object, Object), ApiError> {
+        let Change {
+            mut new,
+            old,
+            applied,
+        } = change;
+        update::check_version(&new, &old).map_err(|error| self.refuse(name, error))?;
+        let version = meta::text(&old, "resourceVersion");
+        meta::set_text(&mut new, "resourceVersion", version);
+        self.warnings.add(update::prepare(&mut new, &old));
+        if !dry_run {
+            // The storage's to do, which a dry run does not reach.
+            meta::set_text(&mut new, "selfLink", "");
+        }
+        let checked = self.check_change(new, old);
+        let (mut new, old) = checked.map_err(|error| self.refuse(name, error))?;
+        self.warnings
+            .add(validate::finalizer_warnings(&new, Some(&old)));
+        if applied {
+            new = self.shaped(new)?;
+        }
+        Ok((new, old))
     }
 
-    #[test]
-    fn what_a_client_cannot_change() {
-        let mut old = stored();
-        old["metadata"]["deletionTimestamp"] = json!("d");
-        old["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-        let mut new = object(json!({"metadata": {"creationTimestamp": "x",
-            "deletionTimestamp": "y", "resourceVersion": "7"}}));
-        prepare(&mut new, &old);
-        assert_eq!(
-            new["metadata"],
-            json!({"creationTimestamp": "t", "deletionTimestamp": "d",
-            "deletionGracePeriodSeconds": 0, "uid": "u", "generation": 4,
-            "resourceVersion": "7"})
-        );
+    /// Validates the object as it would be stored; gives both back.
+    fn check_change(&self, new: Object, old: Object) -> Result<(Object, Object), RegistryError> {
+        self.check_type(&new)?;
+        let namespaced = self.definition.namespaced;
+        let mut errors = validate::object_meta(&new, namespaced, validate::NameRule::PathSegment);
+        // Twice, as in the kube-apiserver: once for any resource, once for custom resources.
+        errors.extend(validate::object_meta_update(&new, &old));
+        errors.extend(validate::object_meta_update(&new, &old));
+        let (mut new, old) = (Value::Object(new), Value::Object(old));
+        fieldmanager::keep_timestamps(&old, &mut new);
+        errors.extend(self.version.schema.validate_update(&new, &old));
+        if errors.is_empty() {
+            Ok((into_fields(new), into_fields(old)))
+        } else {
+            Err(RegistryError::Invalid(errors))
+        }
     }
 
-    #[test]
-    fn last_finalizer_completes_the_deletion() {
-        let deleting = object(json!({"metadata": {"deletionTimestamp": "d",
-            "deletionGracePeriodSeconds": 0, "finalizers": ["a/b"]}}));
-        let none = object(json!({"metadata": {}}));
-        assert!(completes_deletion(&none, &deleting));
-        assert!(!completes_deletion(&deleting, &deleting));
-        assert!(!completes_deletion(&none, &none));
+    /// Whether a write would change nothing. `text` is what is stored, which may be of an older
+    /// schema than `old`, the form in which it was read.
+    fn is_stored(&self, new: &Object, old: &Object, text: &Bytes) -> Result<bool, ApiError> {
+        if new != old || broken(Mutation::NoOpWrites) {
+            return Ok(false);
+        }
+        let object = self.stored_form(new.clone());
+        let unchanged = canonical_json(&object).map_err(ApiError::internal)?;
+        Ok(unchanged == *text)
     }
 }

@@ -117,6 +117,23 @@ impl serde_json::ser::Formatter for GoNumbers {
     }
 }
 
+/// Returns the text in which an object is stored, with its resourceVersion: compact, keys sorted.
+///
+/// # Errors
+/// When a number cannot be written, which none is that was read.
+pub fn canonical_json(object: &Value) -> Result<Vec<u8>, BodyError> {
+    written(object)
+}
+
+fn written(value: &impl Serialize) -> Result<Vec<u8>, BodyError> {
+    // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so), which
+    // makes this text canonical.
+    let mut text = Vec::with_capacity(TYPICAL);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, GoNumbers);
+    value.serialize(&mut serializer)?;
+    Ok(text)
+}
+
 /// An object without `metadata.resourceVersion`.
 struct Unversioned<'a>(&'a Value);
 
@@ -153,11 +170,7 @@ const TYPICAL: usize = 8 << 10;
 impl Encoded {
     /// Encodes `object`; a resourceVersion in it is left out.
     pub fn from_value(object: &Value) -> Result<Self, BodyError> {
-        // serde_json's map is sorted by key (its feature `preserve_order` is off; a test says so),
-        // which makes this text canonical.
-        let mut text = Vec::with_capacity(TYPICAL);
-        let mut serializer = serde_json::Serializer::with_formatter(&mut text, GoNumbers);
-        Unversioned(object).serialize(&mut serializer)?;
+        let text = written(&Unversioned(object))?;
         Self::from_json(String::from_utf8(text).map_err(serde_json::Error::custom)?)
     }
 

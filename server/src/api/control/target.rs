@@ -9,8 +9,9 @@ use storage::cache::Resource;
 use storage::model::GroupResource;
 use storage::store::StoreError;
 
-use crate::api::{Api, failure};
+use crate::api::Api;
 use crate::http::RequestContext;
+use crate::registry::store_error;
 
 /// The answer about a resource that is not there.
 pub(super) fn not_found(name: &str) -> ApiError {
@@ -35,6 +36,6 @@ pub(super) fn refused(ctx: &RequestContext, kind: &str, error: StoreError) -> Ap
             let cause = StatusCause::new("FieldValueInvalid", field, reason);
             ApiError::invalid(GROUP, kind, name, vec![cause])
         }
-        other => failure::store(&other),
+        other => store_error(&other),
     }
 }

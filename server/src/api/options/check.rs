@@ -2,7 +2,8 @@
 
 use apimachinery::error::ApiError;
 use apimachinery::schema::FieldError;
-use apimachinery::status::StatusCause;
+
+use crate::registry::causes;
 
 /// Group of the options kinds in a 422.
 const META_GROUP: &str = "meta.k8s.io";
@@ -13,13 +14,4 @@ pub(super) fn check(kind: &str, errors: &[FieldError]) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(META_GROUP, kind, "", causes(errors)))
-}
-
-/// Field errors as causes of a Status.
-#[must_use]
-pub fn causes(errors: &[FieldError]) -> Vec<StatusCause> {
-    errors
-        .iter()
-        .map(|error| StatusCause::new(error.kind.reason(), error.field.clone(), error.message()))
-        .collect()
 }

@@ -8,24 +8,11 @@ use serde_json::{Map, Value};
 
 use super::write::{dry_run_error, dry_run_values};
 use super::{check::check, param};
-use crate::api::body::type_meta;
 use crate::http::RequestContext;
 use crate::http::negotiation::{BodyType, body_type};
-use crate::registry::delete::{Preconditions, Propagation};
-
-/// Options of a delete or deletecollection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
-    /// Do everything but delete.
-    pub dry_run: bool,
-    /// What must be true of the object.
-    pub preconditions: Preconditions,
-    /// What becomes of dependents; `None` when the client left it open.
-    pub propagation: Option<Propagation>,
-    /// True when the client said `orphanDependents: false`: an object that waits for finalizers is
-    /// then answered with 202.
-    pub accepted_when_waiting: bool,
-}
+use crate::registry::DeleteOptions;
+use crate::registry::body::type_meta;
+use crate::registry::strategy::delete::{Preconditions, Propagation};
 
 /// The options as they were given, not yet validated.
 #[derive(Default)]

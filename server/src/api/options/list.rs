@@ -190,7 +190,7 @@ pub fn get_version(query: &Query) -> Result<Option<u64>, ApiError> {
     }
     param::parse_uint(&text).map(Some).map_err(|error| {
         let error = FieldError::invalid("resourceVersion", text.as_str(), error);
-        crate::api::failure::unknown(error.to_string())
+        crate::registry::unknown_error(error.to_string())
     })
 }
 

@@ -10,8 +10,8 @@ mod list;
 mod param;
 mod write;
 
-pub use check::causes;
-pub use delete::DeleteOptions;
 pub use list::{ListOptions, VersionMatch, get_version};
 pub use param::{boolean, int64, parse_uint};
-pub use write::{FieldValidation, WriteKind, WriteOptions};
+pub use write::WriteKind;
+
+pub use crate::registry::{DeleteOptions, WriteOptions};

@@ -5,18 +5,8 @@ use apimachinery::request_info::Query;
 use apimachinery::schema::FieldError;
 
 use super::{check::check, param};
-use crate::registry::validate;
-
-/// What is done about unknown and duplicate fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// They are dropped in silence.
-    Ignore,
-    /// They are dropped, each with a `Warning` header. The default.
-    Warn,
-    /// The request is refused.
-    Strict,
-}
+use crate::registry::strategy::validate;
+use crate::registry::{FieldValidation, WriteOptions};
 
 /// Which options are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,20 +19,6 @@ pub enum WriteKind {
     Patch,
     /// `PatchOptions` of an apply patch.
     Apply,
-}
-
-/// Options of a create, update or patch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteOptions {
-    /// Do everything but store the outcome.
-    pub dry_run: bool,
-    /// What is done about unknown and duplicate fields.
-    pub field_validation: FieldValidation,
-    /// Who is to own what the request writes; empty where the client does not say, which only
-    /// apply does not allow.
-    pub field_manager: String,
-    /// Whether an apply takes fields from others that own them with other values.
-    pub force: bool,
 }
 
 impl WriteOptions {

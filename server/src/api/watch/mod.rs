@@ -26,6 +26,7 @@ use super::view::View;
 use super::{Api, failure, gate, select};
 use crate::http::negotiation::{Offer, Transform};
 use crate::http::response;
+use crate::registry::unknown_error;
 
 /// Where a watch begins.
 enum Start {
@@ -117,7 +118,7 @@ fn start(options: &ListOptions) -> Result<Start, ApiError> {
         "" | "0" => None,
         text => Some(parse_uint(text).map_err(|error| {
             let error = FieldError::invalid("resourceVersion", text, error);
-            failure::unknown(error.to_string())
+            unknown_error(error.to_string())
         })?),
     };
     let marked = options.allow_watch_bookmarks;
