@@ -13,7 +13,7 @@ use reports_server_operator::{
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Cluster, Error};
+use testcluster::{Cluster, Error};
 
 /// An operator at work; dropping it ends it.
 pub struct Operator {

@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::json;
 
-use crate::{
-    cluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal, network::NODE_IP},
-    reports::{Corpus, Input, InputError},
-    takeover::{GROUPS, TakeoverError, load},
+use crate::takeover::{GROUPS, TakeoverError, load};
+use testcluster::{
+    Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal, network::NODE_IP,
 };
+use testreports::{Corpus, Input, InputError};
 
 /// Name of the Service, and of its namespace, unless another is given.
 const SERVICE: &str = "reports-server";
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub enum ProcessesError {
     /// The cluster did not do as asked.
     #[error(transparent)]
-    Cluster(#[from] crate::cluster::Error),
+    Cluster(#[from] testcluster::Error),
     /// The reports could not be loaded.
     #[error(transparent)]
     Load(#[from] TakeoverError),

@@ -131,7 +131,8 @@ impl fmt::Display for WayBack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{reports::ReportKind, witness::ObjectState};
+    use crate::witness::ObjectState;
+    use testreports::ReportKind;
 
     fn state(objects: &[(&str, &str, &str)]) -> State {
         let one = |(namespace, name, content): &(&str, &str, &str)| {

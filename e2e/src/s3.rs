@@ -13,7 +13,7 @@ use reports_server::backup::{self, Bucket, Credentials, Place};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::cluster::{self, Cluster, Process, ProcessSpec, network, work_tree};
+use testcluster::{Cluster, Process, ProcessSpec, network, work_tree};
 
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(network::NODE_IP), 19443);
 const BUCKET: &str = "backups";
@@ -28,7 +28,7 @@ const SECRET: &str = "s3";
 pub enum S3Error {
     /// The cluster that it runs in.
     #[error(transparent)]
-    Cluster(#[from] cluster::Error),
+    Cluster(#[from] testcluster::Error),
     /// A file.
     #[error("{}: {source}", path.display())]
     File {

@@ -17,15 +17,13 @@ use common::{
     full, options, say,
 };
 use crds::v1alpha1::{ReportsServer, status::TlsPhase};
-use e2e::{
-    reports::Input,
-    takeover::{Database, NAME, Takeover, is_ready},
-};
+use e2e::takeover::{Database, NAME, Takeover, is_ready};
 use kube::{
     Api,
     api::{Patch, PatchParams},
 };
 use serde_json::json;
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 

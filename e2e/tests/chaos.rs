@@ -16,10 +16,10 @@ use std::time::Duration;
 use common::{NEVER, full, options, say};
 use e2e::{
     chaos::{self, ChaosOptions, NodeDriver},
-    reports::Input,
     takeover::{Database, Takeover},
 };
 use rstest::rstest;
+use testreports::Input;
 
 const REPORTS: usize = 300;
 const SEED: u64 = 20;

@@ -19,10 +19,10 @@ use common::{
 };
 use e2e::{
     cnpg::{self, CloudNativePg, Entrance},
-    reports::Input,
     takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready},
 };
 use serde_json::json;
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 

@@ -11,12 +11,12 @@ mod api_support;
 use std::time::Duration;
 
 use api_support::*;
-use e2e::cluster::network;
-use e2e::serving::{PORT, Storage};
+use comparison::serving::{PORT, Storage};
 use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use testcluster::network;
 
 /// So many connections are left, each after a second: without a pause, at twice the age.
 const AGED: u64 = 15;

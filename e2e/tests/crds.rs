@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use crds::{catalog, names, v1alpha1::ReportsServer};
-use e2e::cluster::{Cluster, ClusterOptions};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt as _,
@@ -19,6 +18,7 @@ use kube::{
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use testcluster::{Cluster, ClusterOptions};
 
 #[tokio::test]
 async fn the_published_crds() {

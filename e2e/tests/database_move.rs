@@ -18,7 +18,6 @@ use common::{
 };
 use crds::v1alpha1::{ReportsServer, conditions::DATABASE_MOVED};
 use e2e::{
-    reports::Input,
     takeover::{self, Database, NAME, Takeover, is_ready},
     witness::State,
 };
@@ -26,6 +25,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use testreports::Input;
 
 /// Of each step: a database starts, the kubelet brings a Secret in, pods are replaced.
 const LIMIT: Duration = Duration::from_mins(5);

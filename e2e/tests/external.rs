@@ -14,10 +14,10 @@ use std::time::Duration;
 use common::{faults, full, options, say};
 use e2e::{
     patroni::Patroni,
-    reports::Input,
     takeover::{Database, TARGET_NAMESPACE, Takeover},
 };
 use serde_json::json;
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 const SECRET: &str = "pair";

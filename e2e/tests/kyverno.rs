@@ -15,10 +15,10 @@ use std::{path::PathBuf, time::Duration};
 use common::{full, options, say};
 use e2e::{
     kyverno::{self, KyvernoOptions, Parts},
-    reports::Input,
     takeover::Database,
 };
 use rstest::rstest;
+use testreports::Input;
 
 #[rstest]
 #[case::embedded(Database::Embedded)]

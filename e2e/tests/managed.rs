@@ -18,7 +18,6 @@ use common::{
 };
 use crds::v1alpha1::ReportsServer;
 use e2e::{
-    reports::Input,
     takeover::{self, Database, NAME, Takeover, is_ready},
     witness::State,
 };
@@ -28,6 +27,7 @@ use kube::{
     runtime::wait::{await_condition, conditions},
 };
 use serde_json::json;
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 

@@ -12,13 +12,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use e2e::{
     processes::{Ended, Processes},
-    reports::{ReportKind, kinds},
     takeover::{GROUPS, load},
     witness::{State, strict_client},
 };
 use kube::Client;
 use rstest::rstest;
 use serde_json::Value;
+use testreports::{ReportKind, kinds};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

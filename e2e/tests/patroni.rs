@@ -7,10 +7,8 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use e2e::{
-    cluster::{Cluster, ClusterOptions},
-    patroni::Patroni,
-};
+use e2e::patroni::Patroni;
+use testcluster::{Cluster, ClusterOptions};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_primary_is_followed_by_its_standby() {

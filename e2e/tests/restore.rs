@@ -17,7 +17,6 @@ use common::{
 };
 use crds::v1alpha1::ReportsServer;
 use e2e::{
-    reports::Input,
     s3::S3,
     takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready},
     witness::State,
@@ -29,6 +28,7 @@ use kube::{
 };
 use reports_server::backup::Error;
 use serde_json::{Value, json};
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 const BACKUP: &str = "before";

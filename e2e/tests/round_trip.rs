@@ -17,11 +17,11 @@ use e2e::{
         self, ChaosError, ChaosOptions, Direction, Driver, Fault, Harness, Outcome, ProcessDriver,
         Window, at_cluster,
     },
-    cluster::Cluster,
     processes::Processes,
-    reports::ReportKind,
     takeover::GROUPS,
 };
+use testcluster::Cluster;
+use testreports::ReportKind;
 
 const REPORTS: usize = 200;
 /// Objects that have nothing to do with reports, written while the server serves.

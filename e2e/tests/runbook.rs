@@ -13,13 +13,13 @@ use std::{collections::BTreeMap, path::Path, process::Stdio, time::Duration};
 use crds::names::FINALIZER;
 use e2e::{
     processes::{LIMIT, Processes, stop},
-    reports::ReportKind,
     takeover::GROUPS,
     witness::State,
 };
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Client, runtime::wait::await_condition};
 use serde_json::{Value, json};
+use testreports::ReportKind;
 
 const RUNBOOK: &str = include_str!("../../docs/runbook.md");
 const INSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests/install.yaml");

@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 
 use crds::control::{API_VERSION, ImportBatch, ImportItem, ImportMode, ImportType};
 use e2e::{
-    cluster::Process,
     processes::{LIMIT, Processes},
-    reports::{Owner, ReportKind},
     takeover::GROUPS,
 };
 use http::Request;
@@ -25,6 +23,8 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use regex::Regex;
 use serde_json::{Value, json};
+use testcluster::Process;
+use testreports::{Owner, ReportKind};
 
 /// Enough that a sample is a part.
 const REPORTS: usize = 400;

@@ -14,7 +14,6 @@ use std::time::Duration;
 use common::{full, options, say};
 use crds::v1alpha1::ReportsServer;
 use e2e::{
-    reports::Input,
     round_trip,
     takeover::{self, GROUPS, NAME, Takeover},
     witness::State,
@@ -25,6 +24,7 @@ use kube::{
     api::DeleteParams,
     runtime::wait::{await_condition, conditions},
 };
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 /// Seed of what clients do on the way back.

@@ -17,16 +17,14 @@ use common::{
     full, options, say,
 };
 use crds::v1alpha1::ReportsServer;
-use e2e::{
-    reports::Input,
-    takeover::{self, Database, NAME, Takeover, is_ready},
-};
+use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api,
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 /// The operator's own namespace.

@@ -19,10 +19,7 @@ use crds::{
     names,
     v1alpha1::{ReportsServer, conditions, reasons},
 };
-use e2e::{
-    reports::{Input, ReportKind},
-    takeover::{Database, GROUPS, NAME, TARGET_NAMESPACE, Takeover, is_ready},
-};
+use e2e::takeover::{Database, GROUPS, NAME, TARGET_NAMESPACE, Takeover, is_ready};
 use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -37,6 +34,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use testreports::{Input, ReportKind};
 
 const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;

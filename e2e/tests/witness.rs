@@ -10,8 +10,6 @@
 use std::{sync::Arc, time::Duration};
 
 use e2e::{
-    cluster::{Cluster, ClusterOptions},
-    reports::{Corpus, Input, ReportKind},
     takeover::{GROUPS, load},
     witness::{Account, Origin, Witness, WitnessOptions, strict_client},
 };
@@ -20,6 +18,8 @@ use kube::{
     api::{DeleteParams, DynamicObject, ListParams},
 };
 use rstest::rstest;
+use testcluster::{Cluster, ClusterOptions};
+use testreports::{Corpus, Input, ReportKind};
 
 /// Runs the witness with `input` on a cluster of its own, with `meanwhile` going on.
 async fn account<F: Future<Output = ()>>(

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Builds the tests of e2e/cluster/clients, once, into the cache. Needs common.sh.
+# Builds the tests of e2e/clients, once, into the cache. Needs common.sh.
 
 # client_go_tests: make sure that they are built; prints the directory that has `client-go.test`, and
-# the program `watcher` of e2e/cluster/clients/watcher.
+# the program `watcher` of e2e/clients/watcher.
 client_go_tests() {
-	local source=$ROOT/e2e/cluster/clients key dir
+	local source=$ROOT/e2e/clients key dir
 	command -v go >/dev/null || die "Go is needed to build the tests of clients; install it from https://go.dev/dl/"
 	key=$({
 		go version
@@ -33,7 +33,7 @@ client_go_build() {
 	cd "$source"
 	step "building the tests of client-go"
 	unformatted=$(gofmt -l .)
-	[ -z "$unformatted" ] || die "gofmt would change $unformatted in e2e/cluster/clients"
+	[ -z "$unformatted" ] || die "gofmt would change $unformatted in e2e/clients"
 	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath'
 	quietly "$log" go mod download
 	quietly "$log" go vet ./...

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Builds the parts of a test cluster from the Go modules in e2e/cluster, once, into the
+# Builds the parts of a test cluster from the Go modules in testcluster, once, into the
 # cache. Needs common.sh.
 
-CLUSTER_SRC=$ROOT/e2e/cluster
+CLUSTER_SRC=$ROOT/testcluster
 PAUSE_IMAGE=registry.k8s.io/pause:3.10.1
 TOOLS_IMAGE=registry.reports-server.io/tools:busybox
 
@@ -92,7 +92,7 @@ cluster_go() {
 	log=$CACHE/logs/go-build-$module.log
 	mkdir -p "$CACHE/logs"
 	cd "$CLUSTER_SRC/$module"
-	step "downloading the Go modules of e2e/cluster/$module"
+	step "downloading the Go modules of testcluster/$module"
 	GOFLAGS=-mod=readonly quietly "$log" go mod download
 	# The version that the API server reports; its build leaves v0.0.0 without it.
 	version=$(sed -n 's|^\tk8s.io/kubernetes v\([0-9.]*\).*|\1|p' go.mod)

@@ -258,7 +258,7 @@ mod tests {
     }
 
     // The bytes are those that Go's `proto.Marshal` makes of what gnostic reads from the JSON; all
-    // of a whole document is compared by `TestOpenAPI` of e2e/cluster/clients.
+    // of a whole document is compared by `TestOpenAPI` of e2e/clients.
     #[rstest]
     #[case::text(json!({"type": "string"}), b"\xca\x01\x06string")]
     #[case::boolean(json!({"nullable": true}), b"\x08\x01")]

@@ -11,11 +11,11 @@ use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use e2e::{
     chaos::{self, ChaosOptions, Driver, NodeDriver, Outcome, ProcessDriver},
-    cluster::ClusterOptions,
     processes::Processes,
-    reports::Input,
     takeover::{Database, GROUPS, Takeover, TakeoverOptions},
 };
+use testcluster::ClusterOptions;
+use testreports::Input;
 use tracing_subscriber::EnvFilter;
 
 /// Length of a run without any limit.

@@ -5,12 +5,11 @@ use std::{path::PathBuf, process::ExitCode, time::Instant};
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use e2e::{
-    cluster::ClusterOptions,
-    incumbent,
-    reports::Input,
-    round_trip,
+    incumbent, round_trip,
     takeover::{self, Database, TakeoverOptions},
 };
+use testcluster::ClusterOptions;
+use testreports::Input;
 use tracing_subscriber::EnvFilter;
 
 /// Seed of what clients do on the way back.

@@ -10,11 +10,11 @@ use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use e2e::{
     chaos::Driver as _,
-    cluster::ClusterOptions,
     kyverno::{self, KyvernoOptions, Outcome, Parts},
-    reports::Input,
     takeover::{Database, TakeoverOptions},
 };
+use testcluster::ClusterOptions;
+use testreports::Input;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -15,7 +15,7 @@ use super::{
     object::{LABEL, PARTS},
     observer::{EventType, Observer, Seen},
 };
-use crate::cluster::{Cluster, client_go_watcher};
+use testcluster::{Cluster, client_go_watcher};
 
 /// How a watcher of client-go works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

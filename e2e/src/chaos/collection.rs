@@ -10,7 +10,7 @@ use super::{
     request::{Answer, Requester, media},
     work::{Pace, Worker},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Objects that are deleted at once.
 const OBJECTS: usize = 5;

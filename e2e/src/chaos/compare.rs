@@ -16,7 +16,7 @@ use super::{
     request::{Answer, Requester},
     tally::{Flaw, Tally},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Objects of a page.
 const PAGE: u32 = 500;

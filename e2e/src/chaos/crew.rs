@@ -19,7 +19,7 @@ use super::{
     work::Worker,
     writer::{Place, Writer},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Time between two increments of one client.
 const COUNT: Duration = Duration::from_millis(700);

@@ -74,10 +74,8 @@ impl Dispute {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        chaos::ledger::{Fate, What},
-        reports::ReportKind,
-    };
+    use crate::chaos::ledger::{Fate, What};
+    use testreports::ReportKind;
 
     fn key(name: &str) -> Key {
         Key {

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt as _, seq::IndexedRandom as _};
 use serde::Serialize;
 
 use super::{ChaosError, dispute::Window, ledger::Key, tally::Direction};
-use crate::cluster::Cluster;
+use testcluster::Cluster;
 
 /// Something that happens to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ use crate::{processes::ProcessesError, takeover::TakeoverError, witness::Witness
 pub enum ChaosError {
     /// The cluster did not do as asked.
     #[error(transparent)]
-    Cluster(#[from] crate::cluster::Error),
+    Cluster(#[from] testcluster::Error),
     /// The line on a node could not go on.
     #[error(transparent)]
     Takeover(#[from] TakeoverError),

@@ -24,7 +24,9 @@ use super::{
     tally::{Direction, Tally},
     work::{Gate, Worker},
 };
-use crate::{cluster::Cluster, reports::ReportKind, takeover::load, witness::strict_client};
+use crate::{takeover::load, witness::strict_client};
+use testcluster::Cluster;
+use testreports::ReportKind;
 
 /// Namespaces for all verbs.
 const COMMON: usize = 2;
@@ -266,7 +268,7 @@ async fn namespaces(client: &Client, busy: &[ReportKind]) -> Result<Namespaces, 
         let map = maps
             .create(&PostParams::default(), &map)
             .await
-            .map_err(crate::cluster::Error::from)?;
+            .map_err(testcluster::Error::from)?;
         let uid = map.metadata.uid.unwrap_or_default();
         namespaces
             .common

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

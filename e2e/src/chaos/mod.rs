@@ -45,7 +45,7 @@ pub use processes::{ProcessDriver, at_cluster};
 pub use run::run;
 pub use tally::{Direction, Flaw, Moment, Note, Suspect, Tally};
 
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// How a run is made.
 #[derive(Clone, Debug)]

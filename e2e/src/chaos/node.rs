@@ -20,11 +20,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{ChaosError, Driver, Fault, Window, ledger::Key, processes::at_cluster};
-use crate::{
-    cluster::{Cluster, Signal},
-    reports::ReportKind,
-    takeover::{Database, GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready},
-};
+use crate::takeover::{Database, GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready};
+use testcluster::{Cluster, Signal};
+use testreports::ReportKind;
 
 /// The server's view of what it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
@@ -128,7 +126,7 @@ impl NodeDriver {
         // Where none runs there is none to pause.
         sent.map(drop).map_err(|source| {
             let what = "pkill postgres".to_owned();
-            crate::cluster::Error::Io { what, source }.into()
+            testcluster::Error::Io { what, source }.into()
         })
     }
 
@@ -246,7 +244,7 @@ fn named(name: &str) -> Option<Key> {
 }
 
 fn cluster_error(error: kube::Error) -> ChaosError {
-    crate::cluster::Error::from(error).into()
+    testcluster::Error::from(error).into()
 }
 
 #[async_trait]

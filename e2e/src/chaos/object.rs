@@ -4,7 +4,7 @@ use crds::control::checksum;
 use serde_json::{Value, json};
 
 use super::ledger::{Key, Stamp};
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Annotation with [`Stamp::seq`].
 pub const SEQ: &str = "chaos/seq";

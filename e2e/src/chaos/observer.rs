@@ -9,7 +9,7 @@ use super::{
     ledger::{Expected, Fate, Key, Ledger, Op, Stamp, What},
     tally::{Flaw, Note, Tally},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

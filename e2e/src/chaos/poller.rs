@@ -15,7 +15,7 @@ use super::{
     tally::{Flaw, Note},
     work::{Pace, Worker},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// A list takes no more than this part of the time from one to the next.
 const SHARE: u32 = 5;

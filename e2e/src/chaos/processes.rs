@@ -11,10 +11,8 @@ use std::{
 use async_trait::async_trait;
 
 use super::{ChaosError, Driver, Fault, Window};
-use crate::{
-    cluster::{Cluster, Component, Process, Signal},
-    processes::{LIMIT, Processes, ProcessesError},
-};
+use crate::processes::{LIMIT, Processes, ProcessesError};
+use testcluster::{Cluster, Component, Process, Signal};
 
 /// How often a migration that was killed is started again.
 const TRIES: u32 = 5;

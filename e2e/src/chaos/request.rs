@@ -12,7 +12,7 @@ use kube::{Client, client::Body};
 use serde_json::Value;
 
 use super::tally::{Note, Tally};
-use crate::cluster::http::chain;
+use testcluster::http::chain;
 
 /// How often client-go tries again.
 const TRIES: u32 = 10;

@@ -14,7 +14,7 @@ use super::{
     tally::{Flaw, Note},
     work::{Pace, Worker},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Names of one writer.
 const NAMES: usize = 12;

@@ -29,7 +29,7 @@ use kube::{
 use pgtest::{Authority, DATABASE, Postgres, PostgresOptions, Proxy, Tls, USER};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, network::NODE_IP};
+use testcluster::{Cluster, network::NODE_IP};
 
 pub use crds::{NAME as CRD, install, uninstall};
 

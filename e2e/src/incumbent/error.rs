@@ -7,7 +7,7 @@ use std::{path::PathBuf, time::Duration};
 pub enum IncumbentError {
     /// The cluster did not do as asked.
     #[error(transparent)]
-    Cluster(#[from] crate::cluster::Error),
+    Cluster(#[from] testcluster::Error),
     /// Its database.
     #[error("PostgreSQL of the incumbent: {0}")]
     Postgres(String),

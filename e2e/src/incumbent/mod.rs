@@ -10,12 +10,12 @@ mod objects;
 mod server;
 mod writers;
 
-pub use crate::cluster::incumbent as parts;
 pub use error::IncumbentError;
 pub use ledger::{Account, Ledger};
 pub use manifests::Manifests;
 pub use objects::{Key, Objects, key, list};
 pub use server::{Incumbent, api_services, leads_to, serving};
+pub use testcluster::incumbent as parts;
 pub use writers::Writers;
 
 /// Name of its Service, its `ServiceAccount`, its roles, and of their namespace.

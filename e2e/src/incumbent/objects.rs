@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::{Map, Value};
 
 use super::IncumbentError;
-use crate::reports::{ReportKind, kinds};
+use testreports::{ReportKind, kinds};
 
 /// Kind, namespace (empty for those of the cluster) and name.
 pub type Key = (ReportKind, String, String);
@@ -26,7 +26,7 @@ const KEPT: [&str; 8] = [
 /// Members of the metadata that a store gives to an object that is created there anew.
 const GIVEN: [&str; 2] = ["uid", "creationTimestamp"];
 
-/// All objects of [`crate::reports::GROUPS`].
+/// All objects of [`testreports::GROUPS`].
 #[derive(Clone, Debug, Default)]
 pub struct Objects(pub BTreeMap<Key, Value>);
 

@@ -12,10 +12,8 @@ use pgtest::{DATABASE, Postgres, PostgresOptions, USER};
 use serde_json::Value;
 
 use super::{IncumbentError, Manifests, NAME, objects::list};
-use crate::{
-    cluster::{Backend, Cluster, Process, ProcessSpec, Signal, network::NODE_IP},
-    reports::kinds,
-};
+use testcluster::{Backend, Cluster, Process, ProcessSpec, Signal, network::NODE_IP};
+use testreports::kinds;
 
 const PORT: u16 = 4443;
 /// How often it looks whether the APIServices are still its own.

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Key, Ledger, Objects, objects::key};
-use crate::reports::{Corpus, Owner, ReportKind, kinds, rescan};
+use testreports::{Corpus, Owner, ReportKind, kinds, rescan};
 
 /// Reports of the writers are numbered from here, away from those that were loaded.
 const FIRST_INDEX: usize = 20_000_000;
@@ -192,7 +192,7 @@ impl Failure {
     fn of(what: &str, error: &kube::Error) -> Self {
         let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
         Self {
-            what: format!("{what}: {}", crate::cluster::http::chain(error)),
+            what: format!("{what}: {}", testcluster::http::chain(error)),
             conflict,
         }
     }

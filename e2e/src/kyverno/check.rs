@@ -14,7 +14,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{KyvernoError, churn::NAMESPACES};
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// The objects that are reported on, by uid.
 type Objects = BTreeMap<String, String>;

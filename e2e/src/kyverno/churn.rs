@@ -24,7 +24,7 @@ use tokio::{task::JoinSet, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::{KyvernoError, canary::Canaries};
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Namespaces of the churn.
 pub const NAMESPACES: [&str; 4] = ["churn-0", "churn-1", "churn-2", "churn-3"];

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
-use crate::cluster::Cluster;
+use testcluster::Cluster;
 
 /// Its images, as `hack/lib/kyverno.sh` names the files.
 const IMAGES: [&str; 4] = [

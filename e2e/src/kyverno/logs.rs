@@ -11,7 +11,7 @@ use std::{
 use tokio::process::Child;
 
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
-use crate::cluster::Cluster;
+use testcluster::Cluster;
 
 /// Follows the logs into files as long as it lives.
 pub struct Logs {

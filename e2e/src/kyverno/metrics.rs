@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
 use super::NAMESPACE;
-use crate::cluster::{Cluster, http};
+use testcluster::{Cluster, http};
 
 const PORT: u16 = 8000;
 const DROPS: &str = "kyverno_breaker_drops_total";

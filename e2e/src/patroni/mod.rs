@@ -15,8 +15,8 @@ use std::{
 use pgtest::Authority;
 use serde_json::{Value, json};
 
-use crate::cluster::{self, Cluster, Process, ProcessSpec, Signal, http, network};
 use config::{Member, create_script, member, patroni};
+use testcluster::{Cluster, Process, ProcessSpec, Signal, http, network};
 
 /// Where both servers listen, on ports of their own.
 const ADDRESS: Ipv4Addr = network::NODE_IP;
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub enum PatroniError {
     /// The cluster that it runs in.
     #[error(transparent)]
-    Cluster(#[from] cluster::Error),
+    Cluster(#[from] testcluster::Error),
     /// A file.
     #[error("{}: {source}", path.display())]
     File {

@@ -2,14 +2,15 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{incumbent::IncumbentError, reports::InputError, witness::WitnessError};
+use crate::{incumbent::IncumbentError, witness::WitnessError};
+use testreports::InputError;
 
 /// Why the line could not be run; what clients noticed is in the witness's account instead.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
     /// The cluster did not do as asked.
     #[error(transparent)]
-    Cluster(#[from] crate::cluster::Error),
+    Cluster(#[from] testcluster::Error),
     /// No test input.
     #[error(transparent)]
     Input(#[from] InputError),

@@ -8,10 +8,8 @@ use super::{
     TakeoverError,
     database::{POSTGRES_ARCHIVE, postgres_image},
 };
-use crate::{
-    cluster::Cluster,
-    incumbent::{Manifests, NAME, serving},
-};
+use crate::incumbent::{Manifests, NAME, serving};
+use testcluster::Cluster;
 
 /// Its archive, and the file with its image's name, in the folder of its parts.
 const ARCHIVE: &str = "image.tar";

@@ -18,7 +18,7 @@ use kube::{
 use serde_json::Value;
 
 use super::TakeoverError;
-use crate::reports::{Corpus, Owner, ReportKind};
+use testreports::{Corpus, Owner, ReportKind};
 
 const MANAGER: &str = "demo";
 const ESTABLISH_LIMIT: Duration = Duration::from_mins(1);

@@ -8,10 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{GROUPS, TakeoverError};
-use crate::{
-    cluster::Cluster,
-    reports::{ReportKind, kinds},
-};
+use testcluster::Cluster;
+use testreports::{ReportKind, kinds};
 
 /// How often the kube-apiserver counts its objects; a flag of the test cluster.
 pub const COUNT_PERIOD: &str = "--etcd-count-metric-poll-period=5s";

@@ -28,17 +28,15 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-pub use crate::reports::GROUPS;
 pub use database::Database;
 pub use error::TakeoverError;
 pub use measure::{COUNT_PERIOD, Measures};
 pub use outcome::Outcome;
+pub use testreports::GROUPS;
 
-use crate::{
-    cluster::{Cluster, ClusterOptions},
-    reports::{Corpus, Input, Owner},
-    witness::{Account, Origin, Witness, WitnessOptions, strict_client},
-};
+use crate::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
+use testcluster::{Cluster, ClusterOptions};
+use testreports::{Corpus, Input, Owner};
 
 /// Name of the `ReportsServer` that is applied.
 pub const NAME: &str = "reports";

@@ -13,7 +13,7 @@ use super::{
     state::{ObjectState, State},
     watchers::{Log, Watcher, ack_key, seen_key},
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// Most examples of each kind of fault that are kept.
 const EXAMPLES: usize = 20;

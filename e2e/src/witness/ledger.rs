@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::state::ObjectState;
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// What an acknowledged write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

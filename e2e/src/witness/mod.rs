@@ -26,10 +26,10 @@ pub use options::{Origin, WitnessOptions};
 pub use requester::strict_client;
 pub use state::{ObjectState, State};
 
-use crate::reports::{Corpus, ReportKind};
 use account::settle;
 use ledger::Ledger;
 use requester::Requester;
+use testreports::{Corpus, ReportKind};
 use watchers::{Style, Watcher};
 
 /// Running writers and watchers.

@@ -1,6 +1,6 @@
 //! What a witness does.
 
-use crate::reports::Owner;
+use testreports::Owner;
 
 /// Who serves the reports when the witness begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::{Origin, WitnessError};
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// What identifies an object and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]

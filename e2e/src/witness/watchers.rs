@@ -19,7 +19,7 @@ use super::{
     requester::Requester,
     state::version,
 };
-use crate::reports::ReportKind;
+use testreports::ReportKind;
 
 /// How a watcher gets its state and what it does when a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::{
     requester::Requester,
     state::{ObjectState, key, version},
 };
-use crate::reports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
+use testreports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
 
 /// Made-up reports of the witness are numbered from here, away from those that were loaded.
 const FIRST_INDEX: usize = 10_000_000;

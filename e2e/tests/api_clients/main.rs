@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use api_support::*;
 use applies::given;
-use e2e::serving::Storage;
+use comparison::serving::Storage;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};

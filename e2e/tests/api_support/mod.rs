@@ -1,15 +1,15 @@
-//! A reports-server process behind the aggregator of a real control plane: [`e2e::serving`] for
+//! A reports-server process behind the aggregator of a real control plane: [`comparison::serving`] for
 //! tests, which fail at once where something goes wrong.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::ops::{Deref, DerefMut};
 
+use comparison::serving::request::{self, Lines, Outgoing};
+use comparison::serving::{Serving, ServingOptions};
 use crds::catalog;
-use e2e::cluster::Process;
-use e2e::serving::request::{self, Lines, Outgoing};
-use e2e::serving::{Serving, ServingOptions};
 use serde_json::{Value, json};
+use testcluster::Process;
 
 pub const GROUP: &str = "wgpolicyk8s.io";
 pub const REPORTS: &str = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/default/policyreports";

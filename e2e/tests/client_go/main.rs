@@ -12,12 +12,10 @@ mod soak;
 
 use std::{process::Stdio, time::Duration};
 
+use comparison::serving::{Serving, ServingOptions, Storage};
 use crds::catalog;
-use e2e::{
-    cluster::client_go_tests,
-    serving::{Serving, ServingOptions, Storage},
-};
 use reports_server::http::SERVER_HEADER;
+use testcluster::client_go_tests;
 use tokio::process::Command;
 
 const GROUP: &str = "wgpolicyk8s.io";

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::serving::{Serving, request::Outgoing};
+use comparison::serving::{Serving, request::Outgoing};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},

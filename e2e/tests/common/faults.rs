@@ -3,11 +3,11 @@
 use std::{future::Future, time::Duration};
 
 use e2e::{
-    cluster::Component,
     takeover::{TARGET_NAMESPACE, Takeover},
     witness::{Account, Witness},
 };
 use jiff::{SignedDuration, Timestamp};
+use testcluster::Component;
 
 const LIMIT: Duration = Duration::from_mins(3);
 const PAUSE: Duration = Duration::from_millis(50);

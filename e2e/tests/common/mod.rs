@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use e2e::{
     chaos::Flaw,
-    cluster::ClusterOptions,
-    reports::Input,
     takeover::{COUNT_PERIOD, Database, TakeoverOptions},
 };
+use testcluster::ClusterOptions;
+use testreports::Input;
 
 /// What no client may ever suffer, also on a machine that is busy with other tests.
 #[allow(dead_code, reason = "not every test needs all of it")]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use e2e::{
-    cluster::{Cluster, ClusterOptions},
     cnpg::{self, CloudNativePg, Entrance},
     operator::Operator,
 };
 use kube::ResourceExt as _;
 use serde_json::json;
+use testcluster::{Cluster, ClusterOptions};
 
 use super::subject::{NAMESPACE, Subject, times_usable};
 

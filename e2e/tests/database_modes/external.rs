@@ -2,12 +2,10 @@
 //! a reason of its own, and is over as soon as it is mended.
 use std::collections::BTreeMap;
 
-use e2e::{
-    cluster::{Cluster, ClusterOptions},
-    operator::Operator,
-};
+use e2e::operator::Operator;
 use pgtest::{Authority, Postgres, PostgresOptions, Tls};
 use serde_json::json;
+use testcluster::{Cluster, ClusterOptions};
 
 use super::subject::{NAMESPACE, Subject, times_usable};
 

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use e2e::{
-    cluster::{Cluster, ClusterOptions},
-    operator::Operator,
-};
+use e2e::operator::Operator;
 use serde_json::{Value, json};
+use testcluster::{Cluster, ClusterOptions};
 
 use super::subject::{NAMESPACE, Subject};
 

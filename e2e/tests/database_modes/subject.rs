@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crds::v1alpha1::{ReportsServer, conditions::DATABASE_READY, status::DatabaseStatus};
-use e2e::{cluster::Cluster, operator::Operator};
+use e2e::operator::Operator;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
@@ -19,6 +19,7 @@ use kube::{
 };
 use pgtest::Params;
 use serde_json::{Value, json};
+use testcluster::Cluster;
 
 /// Namespace of the server.
 pub const NAMESPACE: &str = "target";

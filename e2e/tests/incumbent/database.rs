@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::{
-    cluster::Signal,
     incumbent::{Key, NAME, Objects, api_services, key, leads_to, list},
-    reports::{ReportKind, kinds},
     takeover::GROUPS,
 };
 use http::{Method, Request, header};
@@ -14,6 +12,8 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, api::DeleteParams};
 use rstest::rstest;
 use serde_json::{Value, json};
+use testcluster::Signal;
+use testreports::{ReportKind, kinds};
 
 use super::{BEFORE, Ground, LIMIT, LOOK, nothing};
 

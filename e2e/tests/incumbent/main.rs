@@ -16,7 +16,6 @@ use std::{collections::BTreeSet, time::Duration};
 use e2e::{
     incumbent::{self, Account, Incumbent, NAME, Objects, Writers, api_services, leads_to, list},
     processes::{Ended, Processes, ProcessesOptions},
-    reports::{Owner, ReportKind, kinds},
     takeover::{GROUPS, load},
     witness::strict_client,
 };
@@ -29,6 +28,7 @@ use kube::{
 };
 use rstest::rstest;
 use serde_json::{Value, json};
+use testreports::{Owner, ReportKind, kinds};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Reports in a short run and in a whole one.

@@ -53,7 +53,7 @@ async fn copies_in_a_namespace_that_is_gone_are_pruned() {
 async fn write_through_the_door(
     ground: &Ground,
     name: &str,
-) -> anyhow::Result<(e2e::reports::ReportKind, (String, String))> {
+) -> anyhow::Result<(testreports::ReportKind, (String, String))> {
     let namespace = "team-00";
     let mut door = KIND.api_resource();
     "legacy".clone_into(&mut door.version);

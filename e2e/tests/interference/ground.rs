@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use e2e::{
-    cluster::{Process, Signal},
     processes::{Ended, LIMIT, Migration, Processes},
-    reports::{Owner, ReportKind},
     takeover::{GROUPS, load},
     witness::{State, strict_client},
 };
@@ -26,6 +24,8 @@ use kube::{
     },
 };
 use serde_json::json;
+use testcluster::{Process, Signal};
+use testreports::{Owner, ReportKind};
 
 use crate::{GITOPS, PAUSE, rights, writer::NAMESPACE};
 

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
-use e2e::{processes::Migration, reports::ReportKind};
+use e2e::processes::Migration;
 use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+use testreports::ReportKind;
 
 use crate::{
     case::{Case, Interference, Stall},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use e2e::{cluster::Signal, processes::Migration, witness::ObjectState};
+use e2e::{processes::Migration, witness::ObjectState};
 use k8s_openapi::{
     api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -18,6 +18,7 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_deleted},
 };
 use serde_json::json;
+use testcluster::Signal;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{

@@ -7,7 +7,6 @@ use std::{
 
 use e2e::{
     processes::{LIMIT, Processes},
-    reports::{Owner, ReportKind},
     witness::State,
 };
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -18,6 +17,7 @@ use kube::{
 };
 use rstest::rstest;
 use serde_json::{Value, json};
+use testreports::{Owner, ReportKind};
 
 use crate::{API_SERVICE, PAUSE, start};
 

@@ -1,7 +1,7 @@
 //! What an answer costs does not depend on what there is elsewhere: time tells nothing.
 
-use e2e::bench::usage::{Watched, outer_pid};
-use e2e::serving::request::{Outgoing, send};
+use benchmark::usage::{Watched, outer_pid};
+use comparison::serving::request::{Outgoing, send};
 
 use crate::api_support::Setup;
 use crate::ground::{Ground, HIDDEN, MINE, OURS, in_namespace};

@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use e2e::cluster::network;
-use e2e::serving::PORT;
-use e2e::serving::request::{Answer, Outgoing, open, send};
+use comparison::serving::PORT;
+use comparison::serving::request::{Answer, Outgoing, open, send};
 use futures::{StreamExt, stream};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use testcluster::network;
 
 use crate::api_support::{CLUSTER_REPORTS, GROUP, Setup, report};
 

@@ -20,7 +20,7 @@ mod writing;
 use std::time::Instant;
 
 use api_support::{ALL_REPORTS, Setup};
-use e2e::serving::request::Outgoing;
+use comparison::serving::request::Outgoing;
 use ground::{FORMS, Ground, HIDDEN};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use e2e::serving::request::Outgoing;
+use comparison::serving::request::Outgoing;
 use serde_json::Value;
 
 use crate::api_support::ALL_REPORTS;

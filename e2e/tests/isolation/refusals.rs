@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use comparison::serving::request::{Answer, Outgoing};
 use crds::control;
-use e2e::serving::request::{Answer, Outgoing};
 use serde_json::json;
 
 use crate::api_support::{ALL_REPORTS, CLUSTER_REPORTS, GROUP, Setup};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::serving::request::{Lines, Outgoing, open};
+use comparison::serving::request::{Lines, Outgoing, open};
 use serde_json::{Value, json};
 
 use crate::api_support::{Setup, report};

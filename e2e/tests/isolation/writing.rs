@@ -1,6 +1,6 @@
 //! Writes stay in their namespace.
 
-use e2e::serving::request::Outgoing;
+use comparison::serving::request::Outgoing;
 use serde_json::json;
 
 use crate::api_support::report;

@@ -8,7 +8,6 @@ use crds::{
 };
 use e2e::{
     chaos::{ChaosOptions, Direction, Driver as _, Harness, Moment, NodeDriver, Outcome},
-    reports::Input,
     takeover::{Database, NAME, OPERATOR_NAMESPACE, Takeover},
 };
 use http::Request;
@@ -19,6 +18,7 @@ use kube::{
     runtime::wait::{await_condition, conditions::is_deleted},
 };
 use serde_json::json;
+use testreports::Input;
 
 use crate::{
     common::{full, options, say},

@@ -1,0 +1,130 @@
+//! Bodies of requests, made before the clock starts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::{Value, json};
+
+use super::ground::{VERSION, namespace};
+use testreports::{Corpus, Owner, ReportKind, rescan};
+
+/// Label of one report in the base set, by which it alone is found.
+pub const UNIQUE_LABEL: &str = "bench.reports-server.io/unique";
+/// Stands for the resource version in a template.
+const HOLE: &str = "@resource-version@";
+/// Stands for the time of a scan.
+const TIME: u64 = 9_999_999_999;
+/// The time of the next scan: no two updates are the same, for that would be no update.
+static NEXT: AtomicU64 = AtomicU64::new(1_700_000_001);
+
+/// Makes bodies out of the corpus.
+#[derive(Clone, Debug)]
+pub struct Bodies(Corpus);
+
+/// An update of one report: its body in two variants, in pieces. Between the first two goes the
+/// resource version, between the others the time of the scan.
+#[derive(Clone, Debug)]
+pub struct Template([Vec<Bytes>; 2]);
+
+impl Bodies {
+    /// Of these reports.
+    #[must_use]
+    pub fn new(corpus: Corpus) -> Self {
+        Self(corpus)
+    }
+
+    fn report(&self, group: &str, space: &str, name: &str, index: usize) -> Value {
+        let owner = Owner {
+            namespace: space.to_owned(),
+            uid: String::new(),
+        };
+        let mut report = self.0.report(ReportKind::PolicyReport, index, &owner);
+        report["apiVersion"] = json!(format!("{group}/{VERSION}"));
+        report["metadata"]["name"] = json!(name);
+        report["metadata"]["labels"][UNIQUE_LABEL] = json!(name);
+        // Without owner the garbage collector leaves it alone.
+        if let Some(metadata) = report["metadata"].as_object_mut() {
+            metadata.remove("ownerReferences");
+        }
+        report
+    }
+
+    /// A new report.
+    #[must_use]
+    pub fn create(&self, group: &str, space: &str, name: &str, index: usize) -> Bytes {
+        Bytes::from(self.report(group, space, name, index).to_string())
+    }
+
+    /// A report of the base set, as it is changed again and again.
+    #[must_use]
+    pub fn update(&self, group: &str, index: usize) -> Template {
+        let mut report = self.report(group, &namespace(index), &base_name(index), index);
+        report["metadata"]["resourceVersion"] = json!(HOLE);
+        let time = TIME.to_string();
+        Template([1, 2].map(|round| {
+            rescan(&mut report, round);
+            let results = report.get_mut("results").and_then(Value::as_array_mut);
+            for result in results.into_iter().flatten() {
+                result["timestamp"]["seconds"] = json!(TIME);
+            }
+            let text = report.to_string();
+            let (before, after) = text.split_once(HOLE).unwrap_or((&text, ""));
+            let pieces = after.split(&time);
+            let pieces = std::iter::once(before).chain(pieces);
+            pieces
+                .map(|piece| Bytes::copy_from_slice(piece.as_bytes()))
+                .collect()
+        }))
+    }
+}
+
+impl Template {
+    /// The body that follows `version`; `turn` chooses the variant.
+    #[must_use]
+    pub fn fill(&self, version: &str, turn: usize) -> Bytes {
+        let pieces = &self.0[turn % 2];
+        let time = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        let holes = version.len() + pieces.len() * time.len();
+        let mut body = BytesMut::with_capacity(length + holes);
+        for (number, piece) in pieces.iter().enumerate() {
+            match number {
+                0 => {}
+                1 => body.put_slice(version.as_bytes()),
+                _ => body.put_slice(time.as_bytes()),
+            }
+            body.put_slice(piece);
+        }
+        body.freeze()
+    }
+}
+
+/// Name of a report of the base set.
+#[must_use]
+pub fn base_name(index: usize) -> String {
+    format!("report-{index:06}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testreports::Input;
+
+    #[test]
+    fn updates_carry_the_version_and_differ_in_turn() {
+        let bodies = Bodies::new(Input::Generated { seed: 1 }.corpus().unwrap());
+        let template = bodies.update("g.io", 7);
+        let parse = |turn| -> Value { serde_json::from_slice(&template.fill("42", turn)).unwrap() };
+        let (even, odd) = (parse(0), parse(1));
+        assert_eq!(even["metadata"]["resourceVersion"], "42");
+        assert_eq!(even["metadata"]["name"], "report-000007");
+        assert_eq!(even["apiVersion"], "g.io/v1alpha2");
+        assert_ne!(even["results"], odd["results"]);
+        let again = parse(2);
+        assert_eq!(even["summary"], again["summary"]);
+        assert_ne!(
+            even["results"], again["results"],
+            "an update that changes nothing is none"
+        );
+    }
+}

@@ -1,0 +1,373 @@
+//! How fast and how large: ours beside the CRD, plain SQL and a server that costs nothing, in one
+//! run on one machine, in interleaved rounds. `hack/bench`; `docs/performance.md` has results.
+
+mod bodies;
+pub mod book;
+mod client;
+mod compaction;
+pub mod figures;
+pub mod goals;
+mod ground;
+mod inside;
+mod lists;
+mod load;
+mod measure;
+pub mod null;
+mod sizes;
+mod slow;
+mod sql;
+mod start;
+mod storage;
+mod target;
+pub mod usage;
+mod watches;
+mod writes;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use pgtest::{Postgres, PostgresOptions};
+
+use bodies::Bodies;
+use book::Book;
+use ground::{Ground, GroundOptions};
+use target::{Kind, Target, Way};
+use testreports::Input;
+
+/// One subject of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Job {
+    /// Creates with 64 connections.
+    Create,
+    /// Updates with 16, 64 and 256 connections.
+    Update,
+    /// Gets with 16 connections.
+    Get,
+    /// Lists: all, a page, by label.
+    List,
+    /// Time from a write to its event.
+    Watch,
+    /// Events to many watchers.
+    FanOut,
+    /// The store without HTTP, and plain SQL on the same PostgreSQL.
+    Sql,
+    /// Both on disks whose fsync takes longer.
+    SlowDisk,
+    /// Writes while old changes are dropped.
+    Compaction,
+    /// From SIGKILL to serving.
+    Start,
+    /// Memory of 100,000 reports.
+    Memory,
+    /// Updates that change nothing.
+    NoOp,
+}
+
+impl Job {
+    /// Whether it needs no cluster, nor reports in it.
+    fn is_database_only(self) -> bool {
+        matches!(self, Self::Sql | Self::SlowDisk | Self::Compaction)
+    }
+}
+
+/// A system that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum System {
+    /// The CRD.
+    Crd,
+    /// Our server on SQLite.
+    Sqlite,
+    /// Our servers on PostgreSQL, and plain SQL.
+    Postgres,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct BenchOptions {
+    /// The `reports-server` to measure: a release build.
+    pub server: PathBuf,
+    /// This program.
+    pub own: PathBuf,
+    /// Which systems are left out.
+    pub without: Vec<System>,
+    /// Where reports come from.
+    pub input: Input,
+    /// Only these; all when empty.
+    pub only: Vec<Job>,
+    /// How often each is measured.
+    pub rounds: usize,
+    /// Reports in the base set.
+    pub reports: usize,
+    /// Requests in a run straight at a server; other ways take a part of it.
+    pub requests: usize,
+    /// Watchers that events go out to.
+    pub watchers: usize,
+}
+
+impl BenchOptions {
+    fn wants(&self, job: Job) -> bool {
+        let is_possible = self.has(System::Postgres) || !job.is_database_only();
+        is_possible && (self.only.is_empty() || self.only.contains(&job))
+    }
+
+    fn has(&self, system: System) -> bool {
+        !self.without.contains(&system)
+    }
+
+    fn engines(&self) -> Vec<Kind> {
+        [
+            (System::Postgres, Kind::Postgres),
+            (System::Sqlite, Kind::Sqlite),
+        ]
+        .into_iter()
+        .filter(|(system, _)| self.has(*system))
+        .map(|(_, kind)| kind)
+        .collect()
+    }
+}
+
+/// Starts what is needed and measures. The samples are given even when that failed on the way.
+///
+/// # Errors
+/// When a part does not start or a request fails.
+pub async fn run(options: BenchOptions) -> (Book, anyhow::Result<()>) {
+    let mut book = Book::default();
+    let outcome = all(&mut book, options).await;
+    (book, outcome)
+}
+
+async fn all(book: &mut Book, options: BenchOptions) -> anyhow::Result<()> {
+    let bodies = Bodies::new(options.input.corpus()?);
+    database_alone(book, &options, &bodies).await?;
+    let only = &options.only;
+    if !only.is_empty() && only.iter().all(|job| job.is_database_only()) {
+        return Ok(());
+    }
+    say("starting the control plane and the servers");
+    let ground = Ground::start(GroundOptions {
+        server: options.server.clone(),
+        own: options.own.clone(),
+        engines: options.engines(),
+        input: options.input.clone(),
+    })
+    .await?;
+    let inside = inside::runtime(ground.founder())?;
+    let mut bench = Bench {
+        options,
+        ground,
+        bodies,
+        book: std::mem::take(book),
+    };
+    let measured = inside.spawn(async move {
+        let outcome = bench.run().await;
+        (bench.book, outcome)
+    });
+    let outcome;
+    (*book, outcome) = measured.await?;
+    inside.shutdown_background();
+    outcome
+}
+
+/// The store and plain SQL, side by side on a PostgreSQL of their own.
+async fn database_alone(
+    book: &mut Book,
+    options: &BenchOptions,
+    bodies: &Bodies,
+) -> anyhow::Result<()> {
+    let (requests, rounds) = (options.requests, options.rounds);
+    if options.wants(Job::Sql) || options.wants(Job::Compaction) {
+        let postgres = Postgres::start(PostgresOptions::default()).await?;
+        let database = ground::postmaster(&postgres)?;
+        for round in 0..rounds {
+            say(&format!("SQL, round {} of {rounds}", round + 1));
+            if options.wants(Job::Sql) {
+                for writers in [16, 64, 256] {
+                    let (database, count) = (&database, requests / 2);
+                    storage::run(book, &postgres, database, bodies, writers, count).await?;
+                }
+                let ways = sql::ways(requests / 2);
+                let database = Some(&database);
+                sql::run(book, &postgres, database, bodies, "", &[16, 32, 64], &ways).await?;
+            }
+            if options.wants(Job::Compaction) {
+                compaction::run(book, &postgres, bodies, requests / 2).await?;
+            }
+        }
+    }
+    if options.wants(Job::SlowDisk) {
+        for round in 0..rounds {
+            say(&format!("slow disks, round {} of {rounds}", round + 1));
+            slow::run(book, bodies, requests / 5).await?;
+        }
+    }
+    Ok(())
+}
+
+struct Bench {
+    options: BenchOptions,
+    ground: Ground,
+    bodies: Bodies,
+    book: Book,
+}
+
+impl Bench {
+    async fn run(&mut self) -> anyhow::Result<()> {
+        say("preparing");
+        self.ground.prepare().await?;
+        say("the base set: created through the kube-apiserver, then each report updated once");
+        for kind in self.kinds() {
+            let reports = self.options.reports;
+            sizes::grow(&mut self.book, &self.ground, kind, &self.bodies, reports).await?;
+        }
+        let ours = self.ground.engines();
+        let ours = ours.first().context("no server of ours takes part")?;
+        let ours = self.ground.target(*ours, Way::Direct)?;
+        let canned = lists::record(&ours, self.options.reports).await?;
+        self.ground
+            .start_null(canned.each_ref().map(Vec::as_slice))
+            .await?;
+        for round in 0..self.options.rounds {
+            say(&format!("round {} of {}", round + 1, self.options.rounds));
+            self.round(round).await?;
+        }
+        self.after().await
+    }
+
+    /// Ours first: the kube-apiserver's memory never shrinks after the CRD's turn.
+    fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = self.ground.engines();
+        kinds.extend(self.options.has(System::Crd).then_some(Kind::Crd));
+        kinds
+    }
+
+    /// All systems in all ways, in an order that changes from round to round.
+    fn targets(&self, round: usize) -> anyhow::Result<Vec<Target>> {
+        let mut targets = vec![self.ground.target(Kind::Null, Way::Aggregated)?];
+        if self.options.has(System::Crd) {
+            targets.push(self.ground.target(Kind::Crd, Way::Aggregated)?);
+        }
+        for kind in self.ground.engines() {
+            targets.push(self.ground.target(kind, Way::Aggregated)?);
+            targets.push(self.ground.target(kind, Way::Direct)?);
+        }
+        let first = round % targets.len();
+        targets.rotate_left(first);
+        Ok(targets)
+    }
+
+    async fn round(&mut self, round: usize) -> anyhow::Result<()> {
+        let targets = self.targets(round)?;
+        let (reports, requests) = (self.options.reports, self.options.requests);
+        let Self {
+            book,
+            bodies,
+            options,
+            ..
+        } = self;
+        if options.wants(Job::Create) {
+            for target in &targets {
+                let count = target.count(requests);
+                writes::create(book, target, bodies, 64, count).await?;
+            }
+        }
+        if options.wants(Job::Update) {
+            for connections in [16, 64, 256] {
+                for target in &targets {
+                    let count = target.count(requests).max(connections);
+                    writes::update(book, target, bodies, reports, connections, count).await?;
+                }
+            }
+        }
+        if options.wants(Job::Get) {
+            for target in &targets {
+                let count = target.count(requests * 2);
+                writes::get(book, target, reports, 16, count).await?;
+            }
+        }
+        if options.wants(Job::List) {
+            for target in &targets {
+                lists::run(book, target, reports).await?;
+            }
+            let wire = self.ground.target(Kind::Null, Way::Direct)?;
+            lists::run(book, &wire, reports).await?;
+        }
+        if self.options.wants(Job::Watch) {
+            self.watch().await?;
+        }
+        if self.options.wants(Job::FanOut) {
+            self.fan_out().await?;
+        }
+        Ok(())
+    }
+
+    async fn watch(&mut self) -> anyhow::Result<()> {
+        let reports = self.options.reports;
+        let mut pairs = Vec::new();
+        if self.options.has(System::Crd) {
+            pairs.push((Kind::Crd, Kind::Crd, Way::Aggregated, 50));
+        }
+        for kind in self.ground.engines() {
+            pairs.push((kind, kind, Way::Aggregated, 50));
+            pairs.push((kind, kind, Way::Direct, 1000));
+        }
+        if self.options.has(System::Postgres) {
+            pairs.push((Kind::Postgres, Kind::Second, Way::Direct, 50));
+            pairs.push((Kind::Postgres, Kind::Second, Way::Direct, 1000));
+        }
+        for (writer, watcher, way, rate) in pairs {
+            let writer = self.ground.target(writer, way)?;
+            let watcher = self.ground.target(watcher, way)?;
+            let (book, bodies) = (&mut self.book, &self.bodies);
+            watches::latency(book, &writer, &watcher, bodies, reports, rate, 5).await?;
+        }
+        Ok(())
+    }
+
+    async fn fan_out(&mut self) -> anyhow::Result<()> {
+        let (reports, watchers) = (self.options.reports, self.options.watchers);
+        let events = (self.options.requests / 50).max(20);
+        let mut size = 0;
+        for kind in self.ground.engines() {
+            let target = self.ground.target(kind, Way::Direct)?;
+            let (book, bodies) = (&mut self.book, &self.bodies);
+            size = watches::fan_out(book, &target, bodies, reports, watchers, events).await?;
+        }
+        let wire = self.ground.target(Kind::Null, Way::Direct)?;
+        watches::fan_out_of_wire(&mut self.book, &wire, watchers, events, size).await
+    }
+
+    /// What is done once, and changes what is measured.
+    async fn after(&mut self) -> anyhow::Result<()> {
+        for kind in self.ground.engines() {
+            let (book, ground) = (&mut self.book, &mut self.ground);
+            sizes::after_lists(book, ground, kind)?;
+            if self.options.wants(Job::NoOp) {
+                sizes::no_op(book, ground, kind).await?;
+            }
+            if self.options.wants(Job::Start) {
+                for _ in 0..self.options.rounds {
+                    start::run(book, ground, kind).await?;
+                }
+            }
+            if self.options.wants(Job::Memory) {
+                let more = self.options.reports * 10;
+                sizes::hundred_thousand(book, ground, kind, &self.bodies, more).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The server that a release build leaves beside this program.
+///
+/// # Errors
+/// When this program's path cannot be read.
+pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("this program is in no folder")?;
+    Ok(folder.join(name))
+}

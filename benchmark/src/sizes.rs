@@ -1,0 +1,206 @@
+//! Memory and disk: after the base set was created, and after each report was updated once.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use http::Method;
+use pgtest::Postgres;
+use sqlx::{ConnectOptions as _, Connection as _, sqlite::SqliteConnectOptions};
+
+use super::{
+    bodies::{Bodies, base_name},
+    book::Book,
+    client::Request,
+    ground::{Ground, namespace},
+    load::{self, Fixed},
+    target::{Kind, Target, Way},
+    usage, writes,
+};
+use testcluster::Component;
+
+const MIB: f64 = 1024.0 * 1024.0;
+/// Updates without change.
+const NO_OPS: usize = 250;
+/// Reports whose bodies are in memory at one time.
+const SLICE: usize = 5_000;
+
+/// Creates the base set of a system through the kube-apiserver, updates each report once and notes
+/// memory and disk. The first use of a system has to be this one.
+///
+/// # Errors
+/// When a request fails.
+#[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
+pub async fn grow(
+    book: &mut Book,
+    ground: &Ground,
+    kind: Kind,
+    bodies: &Bodies,
+    reports: usize,
+) -> anyhow::Result<()> {
+    let target = ground.target(kind, Way::Aggregated)?;
+    let apiserver = ground
+        .component("kube-apiserver", Component::ApiServer(0))?
+        .pid;
+    let passing = usage::resident(apiserver)?;
+    let empty = stored(ground, kind).await?;
+    writes::base(book, &target, bodies, reports, 16).await?;
+    update_all(&target, bodies, reports).await?;
+    let each = |bytes: u64| bytes as f64 / reports as f64;
+    let system = kind.name();
+    let grown = usage::resident(apiserver)?.saturating_sub(passing) as f64 / MIB;
+    book.add("kube-apiserver growth", system, grown);
+    let passing = usage::resident(apiserver)? as f64 / MIB;
+    book.add("kube-apiserver memory", system, passing);
+    if kind != Kind::Crd {
+        let resident = usage::resident(ground.server(kind)?.pid)? as f64 / MIB;
+        book.add("server memory", system, resident);
+    }
+    let disk = each(stored(ground, kind).await?.saturating_sub(empty));
+    book.add("disk a report", system, disk);
+    eprintln!(
+        "  sizes        {system:<20} kube-apiserver +{grown:.0} MiB, disk {disk:.0} bytes a report"
+    );
+    Ok(())
+}
+
+/// Updates each report of the base set once, unmeasured.
+async fn update_all(target: &Target, bodies: &Bodies, reports: usize) -> anyhow::Result<()> {
+    let work = writes::all(target, bodies, reports, 16).await?;
+    load::run(&target.endpoint, &target.warm(), work).await?;
+    Ok(())
+}
+
+/// WAL so far, where PostgreSQL takes part.
+async fn written(ground: &Ground) -> anyhow::Result<u64> {
+    match ground.postgres() {
+        Some(postgres) => wal(postgres).await,
+        None => Ok(0),
+    }
+}
+
+/// Bytes that a system has stored of the reports as they are now.
+async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
+    match kind {
+        Kind::Crd => ground.etcd_bytes(true).await,
+        Kind::Sqlite => sqlite_objects(&ground.files().join("reports.db")).await,
+        Kind::Postgres | Kind::Second => {
+            let postgres = ground.postgres().context("PostgreSQL does not run")?;
+            number(
+                postgres,
+                "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c \
+                 JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 WHERE n.nspname = 'reports_server' AND c.relkind = 'r'
+                     AND (c.relname = 'objects' OR c.relname = 'frames')",
+            )
+            .await
+        }
+        Kind::Null => Ok(0),
+    }
+}
+
+/// Pages of the objects and their index, so that the log is not counted, as elsewhere.
+async fn sqlite_objects(file: &Path) -> anyhow::Result<u64> {
+    let options = SqliteConnectOptions::new().filename(file).read_only(true);
+    let mut database = options
+        .connect()
+        .await
+        .with_context(|| format!("{} does not open", file.display()))?;
+    let pages =
+        "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name IN ('objects', 'objects_key')";
+    let bytes: i64 = sqlx::query_scalar(pages).fetch_one(&mut database).await?;
+    database.close().await?;
+    Ok(u64::try_from(bytes)?)
+}
+
+/// Bytes of WAL written so far.
+///
+/// # Errors
+/// When PostgreSQL does not answer.
+pub async fn wal(postgres: &Postgres) -> anyhow::Result<u64> {
+    number(
+        postgres,
+        "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8",
+    )
+    .await
+}
+
+async fn number(postgres: &Postgres, sql: &str) -> anyhow::Result<u64> {
+    let client = postgres.superuser().await?;
+    let value: i64 = client.query_one(sql, &[]).await?.get(0);
+    Ok(u64::try_from(value)?)
+}
+
+/// Memory of a server after all that it has served.
+///
+/// # Errors
+/// When it does not run.
+#[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
+pub fn after_lists(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Result<()> {
+    let resident = usage::resident(ground.server(kind)?.pid)? as f64 / MIB;
+    book.add("server memory after lists", kind.name(), resident);
+    eprintln!(
+        "  memory       {:<20} {resident:.0} MiB after all rounds",
+        kind.name()
+    );
+    Ok(())
+}
+
+/// Sends reports back as they are: each must keep its version, and nothing may be written.
+///
+/// # Errors
+/// When a request fails or a version changes.
+#[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
+pub async fn no_op(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Result<()> {
+    let target = ground.target(kind, Way::Direct)?;
+    let mut connection = target.endpoint.connect().await?;
+    let before = written(ground).await?;
+    for index in 0..NO_OPS {
+        let path = target.base(index);
+        let read = connection.send(&Request::get(&path)).await?.success()?;
+        let put = Request::new(Method::PUT, &path, read.body.clone());
+        let answer = connection.send(&put).await?.success()?;
+        ensure!(
+            answer.resource_version() == read.resource_version(),
+            "an update that changes nothing gave {path} a new version"
+        );
+    }
+    if kind.on_postgres() {
+        let wal = written(ground).await?.saturating_sub(before);
+        book.add("no-op update WAL", kind.name(), wal as f64 / NO_OPS as f64);
+    }
+    Ok(())
+}
+
+/// Fills a server up to `more` reports beyond the base set and notes its memory.
+///
+/// # Errors
+/// When a request fails.
+#[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
+pub async fn hundred_thousand(
+    book: &mut Book,
+    ground: &Ground,
+    kind: Kind,
+    bodies: &Bodies,
+    total: usize,
+) -> anyhow::Result<()> {
+    let target = ground.target(kind, Way::Direct)?;
+    let group = kind.group();
+    // In slices: bodies take more memory here than reports in the server.
+    for first in (total / 10..total).step_by(SLICE) {
+        let requests = (first..(first + SLICE).min(total))
+            .map(|index| {
+                let space = namespace(index);
+                let body = bodies.create(&group, &space, &base_name(index), index);
+                Request::new(Method::POST, target.collection(&space), body)
+            })
+            .collect();
+        load::run(&target.endpoint, &target.warm(), Fixed::deal(requests, 64)).await?;
+    }
+    let resident = usage::resident(ground.server(kind)?.pid)? as f64 / MIB;
+    book.add("memory of 100,000", kind.name(), resident);
+    eprintln!(
+        "  memory       {:<20} {resident:.0} MiB with {total} reports",
+        kind.name()
+    );
+    Ok(())
+}

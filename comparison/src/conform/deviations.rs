@@ -1,0 +1,169 @@
+//! Differences that are meant to be, or are known and justified.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use super::{
+    ConformError,
+    case::read_yaml,
+    compare::{Difference, Place},
+};
+
+/// A difference that is known, and why it is there.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deviation {
+    /// Unique name.
+    pub name: String,
+    /// Why, with the consequence and a way around.
+    pub reason: String,
+    /// Names of cases or rows; a `*` at the end stands for any end.
+    pub cases: Vec<String>,
+    /// Where in the case; empty for anywhere.
+    #[serde(default)]
+    steps: Vec<At>,
+    /// What the CRD's lines have to contain.
+    #[serde(default)]
+    pub crd: String,
+    /// What our lines have to contain.
+    #[serde(default)]
+    pub ours: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum At {
+    Step(usize),
+    Named(Named),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Named {
+    Events,
+    Final,
+}
+
+impl Deviation {
+    /// Whether it speaks of a case, or of a row of it.
+    #[must_use]
+    pub fn concerns(&self, case: &str) -> bool {
+        self.cases.iter().any(|name| matches(name, case))
+    }
+
+    /// Whether it explains a difference.
+    #[must_use]
+    pub fn explains(&self, difference: &Difference) -> bool {
+        let place = |at: &At| match at {
+            At::Step(number) => difference.place == Place::Step(*number),
+            At::Named(Named::Events) => difference.place == Place::Events,
+            At::Named(Named::Final) => difference.place == Place::Final,
+        };
+        self.concerns(&difference.case)
+            && (self.steps.is_empty() || self.steps.iter().any(place))
+            && difference.crd.contains(&self.crd)
+            && difference.ours.contains(&self.ours)
+    }
+}
+
+/// Whether a name with a star at its end, or of a case with rows, covers `name`.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> bool {
+    if let Some(start) = pattern.strip_suffix('*') {
+        return name.starts_with(start);
+    }
+    let case = name.split_once('/').map_or(name, |(case, _)| case);
+    pattern == name || pattern == case
+}
+
+/// Where the deviations of this repository are.
+#[must_use]
+pub fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deviations.yaml")
+}
+
+/// All deviations, checked.
+///
+/// # Errors
+/// When the file cannot be read or understood, or two have the same name.
+pub fn load(path: &Path) -> Result<Vec<Deviation>, ConformError> {
+    let deviations: Vec<Deviation> = read_yaml(path)?;
+    let mut names = BTreeSet::new();
+    for deviation in &deviations {
+        let why = if !names.insert(&deviation.name) {
+            format!("a second deviation is called '{}'", deviation.name)
+        } else if deviation.cases.is_empty() {
+            format!("'{}' names no case", deviation.name)
+        } else {
+            continue;
+        };
+        return Err(ConformError::Format {
+            path: path.to_owned(),
+            why,
+        });
+    }
+    Ok(deviations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deviation(text: &str) -> Deviation {
+        serde_yaml::from_str(text).unwrap()
+    }
+
+    fn difference(case: &str, place: Place) -> Difference {
+        Difference {
+            case: case.to_owned(),
+            variant: String::new(),
+            place,
+            asked: String::new(),
+            crd: "504\n".to_owned(),
+            ours: "410\n".to_owned(),
+            diff: String::new(),
+        }
+    }
+
+    #[rstest::rstest]
+    #[case("a", "a", true)]
+    #[case("a", "a/1", true)]
+    #[case("a", "ab", false)]
+    #[case("a/1", "a/1", true)]
+    #[case("a/1", "a/2", false)]
+    #[case("a*", "ab/1", true)]
+    fn names(#[case] pattern: &str, #[case] name: &str, #[case] expected: bool) {
+        assert_eq!(matches(pattern, name), expected);
+    }
+
+    #[test]
+    fn place_and_both_texts_have_to_fit() {
+        let text = "{name: n, reason: r, cases: [a], steps: [2, events], crd: '504', ours: '410'}";
+        let known = deviation(text);
+        assert!(known.explains(&difference("a", Place::Step(2))));
+        assert!(known.explains(&difference("a", Place::Events)));
+        assert!(!known.explains(&difference("a", Place::Step(3))));
+        assert!(!known.explains(&difference("a", Place::Final)));
+        assert!(!known.explains(&difference("b", Place::Step(2))));
+        let other = deviation("{name: n, reason: r, cases: [a], crd: '500'}");
+        assert!(!other.explains(&difference("a", Place::Step(2))));
+    }
+
+    #[test]
+    fn the_repositorys_deviations_speak_of_its_cases() {
+        let files = super::super::case::load(&super::super::case::folder()).unwrap();
+        let mut rows = vec![crate::conform::random::NAME.to_owned()];
+        for case in files.iter().flat_map(|file| &file.cases) {
+            rows.extend(case.rows().unwrap().into_iter().map(|row| row.name));
+        }
+        for deviation in load(&file()).unwrap() {
+            for name in &deviation.cases {
+                assert!(rows.iter().any(|row| matches(name, row)), "{name}");
+            }
+        }
+    }
+}

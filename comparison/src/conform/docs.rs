@@ -1,0 +1,99 @@
+//! The page about API compatibility, made of cases and deviations.
+
+use std::{fmt::Write as _, path::Path};
+
+use super::{
+    ConformError,
+    case::{Case, CaseFile, Groups},
+    deviations::Deviation,
+    random,
+};
+
+/// The page.
+///
+/// # Errors
+/// When its head cannot be read, or a case is not understood.
+pub fn page(files: &[CaseFile], deviations: &[Deviation]) -> Result<String, ConformError> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("head.md");
+    let head = std::fs::read_to_string(&path).map_err(|source| ConformError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    let mut page = head.trim_end().to_owned();
+    page.push_str("\n\n## What differs\n\n");
+    page.push_str("Each is asserted: `hack/conform` fails when one is gone, too.\n\n");
+    page.push_str("| Deviation | Seen by |\n|---|---|\n");
+    for deviation in deviations {
+        let reason = deviation
+            .reason
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let cases: Vec<_> = deviation
+            .cases
+            .iter()
+            .map(|name| match name.as_str() {
+                random::NAME => "generated operations".to_owned(),
+                name => format!("`{name}`"),
+            })
+            .collect();
+        let _ = writeln!(page, "| {} | {} |", cell(&reason), cases.join(", "));
+    }
+    let count = count(files)?;
+    let _ = write!(page, "\n## What is compared\n\n{count} cases.\n");
+    for file in files {
+        let _ = write!(page, "\n### {}\n\n{}\n\n", file.title, file.about.trim());
+        for case in &file.cases {
+            page.push_str(&line(case)?);
+        }
+    }
+    Ok(page)
+}
+
+/// How many cases there are, each row counted.
+fn count(files: &[CaseFile]) -> Result<usize, ConformError> {
+    let mut count = 0;
+    for case in files.iter().flat_map(|file| &file.cases) {
+        count += case.rows()?.len();
+    }
+    Ok(count)
+}
+
+fn line(case: &Case) -> Result<String, ConformError> {
+    let rows = case.rows()?.len();
+    let mut notes = vec![format!("`{}`", case.name)];
+    if rows > 1 {
+        notes.push(format!("{rows} cases"));
+    }
+    if case.groups == Groups::All {
+        notes.push("every kind".to_owned());
+    }
+    let says = case.says.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(format!("- {says} ({})\n", notes.join(", ")))
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_and_deviations_are_named() {
+        let text = "{title: Lists, about: Of lists., cases: [{name: a-list, says: It is one.,
+            groups: all, with: [{row: x}, {row: y}], steps: []}]}";
+        let files = [serde_yaml::from_str(text).unwrap()];
+        let text = "[{name: n, reason: 'Because a | b.', cases: [a-list]}]";
+        let deviations: Vec<Deviation> = serde_yaml::from_str(text).unwrap();
+        let page = page(&files, &deviations).unwrap();
+        for words in [
+            "| Because a \\| b. | `a-list` |",
+            "### Lists\n\nOf lists.\n\n- It is one. (`a-list`, 2 cases, every kind)",
+            "\n2 cases.\n",
+        ] {
+            assert!(page.contains(words), "{page}");
+        }
+    }
+}

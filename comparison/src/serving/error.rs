@@ -1,0 +1,65 @@
+//! Why a server could not be put behind a control plane.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use testreports::InputError;
+
+/// Why a server could not be put behind a control plane, or did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServingError {
+    /// The control plane.
+    #[error(transparent)]
+    Cluster(#[from] testcluster::Error),
+    /// The kube-apiserver refused, or the connection broke.
+    #[error("kube-apiserver: {0}")]
+    Kube(#[from] Box<kube::Error>),
+    /// Certificates could not be made.
+    #[error("certificates: {0}")]
+    Certificates(#[from] rcgen::Error),
+    /// CRDs could not be had.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// PostgreSQL did not start.
+    #[error("PostgreSQL: {0}")]
+    Postgres(String),
+    /// A file of the server's could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The binary is not there.
+    #[error("{} is missing; build it first: cargo build --workspace --bin reports-server", .0.display())]
+    Program(PathBuf),
+    /// What was awaited did not come.
+    #[error("not within {} s: {what}; {last}", patience.as_secs())]
+    NotYet {
+        /// What was awaited.
+        what: String,
+        /// For how long.
+        patience: Duration,
+        /// What was seen last, or where to look.
+        last: String,
+    },
+    /// A request that cannot be sent.
+    #[error("{method} {uri} is no request: {why}")]
+    Request {
+        /// Its method.
+        method: String,
+        /// Its URI.
+        uri: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A body that ended before its time, or that is not what it says.
+    #[error("the answer's body: {0}")]
+    Body(String),
+}
+
+impl From<kube::Error> for ServingError {
+    fn from(error: kube::Error) -> Self {
+        Self::Kube(Box::new(error))
+    }
+}

@@ -1,0 +1,370 @@
+//! A real Kubernetes for tests: its own programs, in namespaces of their own, on this
+//! machine. `docs/development/cluster.md` says how it works.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), testcluster::Error> {
+//! use testcluster::{Cluster, ClusterOptions, Component};
+//!
+//! let cluster = Cluster::start(ClusterOptions::default()).await?;
+//! let client = cluster.client().await?;
+//! # drop(client);
+//! cluster.restart(Component::ApiServer(0)).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod agent;
+mod cgroup;
+mod component;
+mod error;
+mod etcd;
+mod faults;
+mod forward;
+pub mod http;
+mod images;
+mod namespace;
+pub mod network;
+mod options;
+mod parts;
+mod pki;
+mod process;
+pub mod provisioner;
+mod ready;
+mod service;
+mod start;
+mod state;
+
+use std::{
+    ffi::OsStr,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::io::AsyncWriteExt;
+
+pub use agent::{ProcessInfo, ProcessSpec, Signal, run as run_agent};
+pub use component::Component;
+pub use error::Error;
+pub use etcd::EtcdStatus;
+pub use options::{ClusterOptions, Shape};
+pub use parts::{client_go_tests, client_go_watcher, incumbent, work_tree};
+pub use process::Process;
+pub use service::Backend;
+pub use state::base as base_directory;
+
+use agent::client::AgentClient;
+use error::IoContext;
+use forward::Forwarder;
+use state::{Record, StateDir};
+
+/// A running Kubernetes cluster. Dropping the one that [`Cluster::start`] gave ends the
+/// cluster (unless it was started detached), and so does the end of the process.
+#[derive(Debug)]
+pub struct Cluster {
+    state: StateDir,
+    record: Record,
+    apiservers: AtomicUsize,
+    agent: AgentClient,
+    forwarder: Arc<Forwarder>,
+    /// The founder of the namespaces with the lifeline; not for attached ones.
+    founder: Option<Child>,
+}
+
+impl Cluster {
+    /// A running cluster that was started elsewhere (`hack/cluster up`). Dropping the
+    /// value leaves it running.
+    ///
+    /// # Errors
+    /// When no cluster of that name runs.
+    pub fn attach(name: &str) -> Result<Self, Error> {
+        let state = StateDir::of(name)?;
+        if !state.alive() {
+            return Err(Error::NotRunning(name.to_owned()));
+        }
+        let record = state.read_record()?;
+        Self::new(state, record, None)
+    }
+
+    fn new(state: StateDir, record: Record, founder: Option<Child>) -> Result<Self, Error> {
+        Ok(Self {
+            agent: AgentClient::new(state.agent_socket()),
+            forwarder: Arc::new(Forwarder::new(state.agent_socket())?),
+            apiservers: AtomicUsize::new(record.apiservers),
+            state,
+            record,
+            founder,
+        })
+    }
+
+    /// Names of the clusters that run on this machine.
+    #[must_use]
+    pub fn running() -> Vec<String> {
+        state::names()
+            .into_iter()
+            .filter(|name| StateDir::of(name).is_ok_and(|state| state.alive()))
+            .collect()
+    }
+
+    /// Names of the clusters that run or have left something.
+    #[must_use]
+    pub fn known() -> Vec<String> {
+        state::names()
+    }
+
+    /// Ends the cluster of that name and removes everything of it. Removes what a
+    /// crashed one left, too; where there is nothing, it does nothing.
+    ///
+    /// # Errors
+    /// When something of it cannot be removed.
+    pub fn down(name: &str) -> Result<(), Error> {
+        let state = StateDir::of(name)?;
+        if state.alive() {
+            let founder = state.read_record().map(|record| record.pid);
+            AgentClient::new(state.agent_socket()).shutdown()?;
+            if let Ok(pid) = founder {
+                state::poll(state::END_TIMEOUT, || !namespace::is_founder(pid, &state));
+            }
+        }
+        state.remove()
+    }
+
+    /// Its name on this machine.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.state.name()
+    }
+
+    /// Which parts it has.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.record.shape
+    }
+
+    /// Directory of all its files.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// Directory of its logs: `NAME.log` for each component and each [`Process`].
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.state.logs()
+    }
+
+    /// Id of the process whose end is the cluster's; its network and mount namespaces are
+    /// the cluster's (`nsenter -t PID --net`).
+    #[must_use]
+    pub fn founder_pid(&self) -> u32 {
+        self.record.pid
+    }
+
+    /// How many kube-apiservers it has; their indexes begin at 0.
+    #[must_use]
+    pub fn apiservers(&self) -> usize {
+        self.apiservers.load(Ordering::Acquire)
+    }
+
+    /// URLs of its kube-apiservers for processes inside of the cluster's network.
+    #[must_use]
+    pub fn apiserver_urls(&self) -> Vec<String> {
+        (0..self.apiservers())
+            .map(|index| format!("https://{}", network::apiserver(index)))
+            .collect()
+    }
+
+    /// Kubeconfig of the administrator at the first kube-apiserver, for processes inside
+    /// of the cluster's network.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.state.kubeconfig("admin")
+    }
+
+    /// A loopback address of this process that leads to `target`, an address as seen from
+    /// inside of the cluster's network; works as long as this value lives. Where nobody
+    /// listens at the target, connections are accepted and closed.
+    ///
+    /// # Errors
+    /// When no loopback port can be opened.
+    pub fn forward(&self, target: SocketAddr) -> Result<SocketAddr, Error> {
+        self.forwarder.forward(target)
+    }
+
+    /// Writes a kubeconfig of the administrator that works from outside, through this
+    /// value's loopback port to the kube-apiserver with this index, as long as this value
+    /// lives. Gives its path.
+    ///
+    /// # Errors
+    /// When the port cannot be opened or the file cannot be written.
+    pub fn host_kubeconfig(&self, index: usize) -> Result<PathBuf, Error> {
+        let user = format!("host-{}-{index}", std::process::id());
+        let path = self.state.kubeconfig(&user);
+        state::write(&path, self.host_kubeconfig_json(index)?.to_string())?;
+        Ok(path)
+    }
+
+    fn host_kubeconfig_json(&self, index: usize) -> Result<serde_json::Value, Error> {
+        let server = format!("https://{}", self.forward(network::apiserver(index))?);
+        let read = |file: &str| {
+            let path = self.state.pki(file);
+            std::fs::read_to_string(&path).context(|| format!("read {}", path.display()))
+        };
+        Ok(pki::kubeconfig(
+            &server,
+            &read("ca.crt")?,
+            &read("admin.crt")?,
+            &read("admin.key")?,
+        ))
+    }
+
+    /// Configuration of clients of the administrator at the kube-apiserver with this
+    /// index, for this process.
+    ///
+    /// # Errors
+    /// When the loopback port cannot be opened.
+    pub async fn config(&self, index: usize) -> Result<Config, Error> {
+        // rustls takes the first provider that is installed; a second one changes nothing.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let kubeconfig = Kubeconfig::from_yaml(&self.host_kubeconfig_json(index)?.to_string())?;
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+    }
+
+    /// A client of the administrator at the first kube-apiserver, for this process.
+    /// It works as long as this value lives, which has the loopback port.
+    ///
+    /// # Errors
+    /// When the loopback port cannot be opened.
+    pub async fn client(&self) -> Result<Client, Error> {
+        self.client_of(0).await
+    }
+
+    /// A client of the administrator at the kube-apiserver with this index.
+    ///
+    /// # Errors
+    /// When the loopback port cannot be opened.
+    pub async fn client_of(&self, index: usize) -> Result<Client, Error> {
+        Ok(Client::try_from(self.config(index).await?)?)
+    }
+
+    /// A command that will run `program` inside of the cluster's network as the
+    /// administrator, with the files of the caller, who waits for it. What shall outlive
+    /// a test's step, or end with the cluster, is for [`Cluster::run`].
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<Path>) -> tokio::process::Command {
+        let mut command = namespace::command(self.record.pid, &self.record.parts, program.as_ref());
+        command.env("KUBECONFIG", self.kubeconfig());
+        let mut command = tokio::process::Command::from(command);
+        command.kill_on_drop(true);
+        command
+    }
+
+    /// A listener of this process at an address inside of the cluster, such as
+    /// [`network::NODE_IP`], which pods reach.
+    ///
+    /// # Errors
+    /// When the address is taken.
+    pub fn listen(&self, address: SocketAddr) -> Result<std::net::TcpListener, Error> {
+        namespace::listen(self.record.pid, address).context(|| format!("listen on {address}"))
+    }
+
+    /// As [`Cluster::command`], in the cluster's mounts, too; the program is to be added.
+    #[must_use]
+    pub fn shell(&self) -> std::process::Command {
+        let mut command = namespace::shell(self.record.pid, &self.record.parts);
+        command.env("KUBECONFIG", self.kubeconfig());
+        command
+    }
+
+    /// Runs kubectl as the administrator; gives its standard output.
+    ///
+    /// # Errors
+    /// When kubectl fails, with what it wrote to standard error.
+    pub async fn kubectl<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+    ) -> Result<String, Error> {
+        self.kubectl_with_input(args, "").await
+    }
+
+    /// As [`Cluster::kubectl`], with this text on standard input (for `-f -`).
+    ///
+    /// # Errors
+    /// As [`Cluster::kubectl`].
+    pub async fn kubectl_with_input<S: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = S>,
+        input: &str,
+    ) -> Result<String, Error> {
+        let mut command = self.command("kubectl");
+        command.args(args);
+        output(command, input).await
+    }
+}
+
+/// Runs a command to its end; gives its standard output.
+async fn output(mut command: tokio::process::Command, input: &str) -> Result<String, Error> {
+    let text = format!("{:?}", command.as_std().get_args().collect::<Vec<_>>());
+    let context = || format!("run {text}");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context(context)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command that does not read all of its input ends with its own message.
+        let _ = stdin.write_all(input.as_bytes()).await;
+    }
+    let output = child.wait_with_output().await.context(context)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Error::Command {
+        command: text,
+        status: output.status.to_string(),
+        stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let Some(mut founder) = self.founder.take() else {
+            return;
+        };
+        // In this order the founder is the last to end, after all of the cluster's
+        // processes. An agent that does not answer is ended by its lifeline or by force.
+        let _ = self.agent.shutdown();
+        drop(founder.stdin.take());
+        let ended = state::poll(state::END_TIMEOUT, || {
+            !matches!(founder.try_wait(), Ok(None))
+        });
+        if !ended {
+            let _ = founder.kill();
+            let _ = founder.wait();
+        }
+        if std::thread::panicking()
+            && let Some(logs) = self.state.keep_logs()
+        {
+            eprintln!(
+                "the logs of the cluster '{}' are in {}",
+                self.name(),
+                logs.display()
+            );
+        }
+        if let Err(error) = self.state.remove() {
+            eprintln!(
+                "the cluster '{}' is not wholly removed: {error}",
+                self.name()
+            );
+        }
+    }
+}
