@@ -6,11 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use pgtest::Postgres;
 
-use super::{
-    bodies::Bodies,
-    book::Book,
-    storage::{Alone, Verb},
-};
+use super::bodies::Bodies;
+use super::book::Book;
+use super::storage::{Alone, Verb};
 
 const SYSTEM: &str = "postgres";
 const WRITERS: usize = 16;

@@ -1,9 +1,7 @@
 //! What is compared with what, and the goals.
 
-use super::{
-    book::Book,
-    figures::{Better, Figure, Goal, Row},
-};
+use super::book::Book;
+use super::figures::{Better, Figure, Goal, Row};
 
 const CRD: &str = "crd";
 const NULL: &str = "null aggregated";

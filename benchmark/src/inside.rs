@@ -1,6 +1,8 @@
 //! Threads inside of a cluster's network: what measures must not go through a tunnel.
 
-use std::{fs::File, os::fd::AsFd, sync::Arc};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};

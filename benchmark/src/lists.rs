@@ -1,12 +1,10 @@
 //! Lists of the whole base set, of a page, and by label.
 
-use super::{
-    bodies::{UNIQUE_LABEL, base_name},
-    book::Book,
-    client::Request,
-    measure,
-    target::Target,
-};
+use super::bodies::{UNIQUE_LABEL, base_name};
+use super::book::Book;
+use super::client::Request;
+use super::measure;
+use super::target::Target;
 
 /// The requests: name of the metric, query, and how often a round repeats it.
 fn requests(target: &Target, reports: usize) -> [(&'static str, Request, u32); 3] {

@@ -1,12 +1,10 @@
 //! One measured run of a load against a target.
 
-use super::{
-    book::Book,
-    client::Request,
-    load::{self, Load, Work},
-    target::Target,
-    usage,
-};
+use super::book::Book;
+use super::client::Request;
+use super::load::{self, Load, Work};
+use super::target::Target;
+use super::usage;
 
 /// Runs `work` against `target` and notes rate, latencies and CPU time under `metric`.
 ///

@@ -5,17 +5,16 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use http::Method;
 use pgtest::Postgres;
-use sqlx::{ConnectOptions as _, Connection as _, sqlite::SqliteConnectOptions};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
-use super::{
-    bodies::{Bodies, base_name},
-    book::Book,
-    client::Request,
-    ground::{Ground, namespace},
-    load::{self, Fixed},
-    target::{Kind, Target, Way},
-    usage, writes,
-};
+use super::bodies::{Bodies, base_name};
+use super::book::Book;
+use super::client::Request;
+use super::ground::{Ground, namespace};
+use super::load::{self, Fixed};
+use super::target::{Kind, Target, Way};
+use super::{usage, writes};
 use testcluster::Component;
 
 const MIB: f64 = 1024.0 * 1024.0;

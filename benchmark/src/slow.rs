@@ -1,21 +1,17 @@
 //! The store and plain SQL on disks that are slower than this machine's: a library before the C
 //! library's makes fsync take longer, in every process of the database alike.
 
-use std::{
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use pgtest::{Postgres, PostgresOptions, Preload};
 
-use super::{
-    bodies::Bodies,
-    book::Book,
-    sql::{self, Writing},
-    storage::{Alone, Verb},
-};
+use super::bodies::Bodies;
+use super::book::Book;
+use super::sql::{self, Writing};
+use super::storage::{Alone, Verb};
 
 const SYSTEM: &str = "postgres";
 const SOURCE: &str = include_str!("slow_fsync.c");

@@ -10,7 +10,8 @@
 //! - `upstream`: the statements of kyverno/reports-server on its `jsonb` table: an upsert for a
 //!   create, a read and an update for an update. Likewise a mimic.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::ensure;
 use bytes::Bytes;
@@ -18,9 +19,12 @@ use hdrhistogram::Histogram;
 use pgtest::Postgres;
 use tokio_postgres::{Client, Statement};
 
-use super::{
-    bodies::Bodies, book::Book, load::histogram, sizes::wal, target::REPORTS, usage::Watched,
-};
+use super::bodies::Bodies;
+use super::book::Book;
+use super::load::histogram;
+use super::sizes::wal;
+use super::target::REPORTS;
+use super::usage::Watched;
 
 const SCHEMA: &str = "
 CREATE SCHEMA IF NOT EXISTS bench;

@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::{
-    book::Book,
-    client::Request,
-    ground::Ground,
-    target::{Kind, Way},
-};
+use super::book::Book;
+use super::client::Request;
+use super::ground::Ground;
+use super::target::{Kind, Way};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(5);

@@ -1,27 +1,24 @@
 //! The store alone, without HTTP: what its ordered, logged and checked writes do on the PostgreSQL
 //! on which plain SQL is measured.
 
-use std::{path::PathBuf, time::Instant};
+use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use crds::control::{GateSpec, GateState};
 use hdrhistogram::Histogram;
 use pgtest::Postgres;
 use serde_json::{Value, json};
-use storage::{
-    model::{GroupResource, ObjectKey, ResourceDef},
-    store::{Database, PostgresOptions, Store, StoreOptions, Write},
-};
+use storage::model::{GroupResource, ObjectKey, ResourceDef};
+use storage::store::{Database, PostgresOptions, Store, StoreOptions, Write};
 
-use super::{
-    bodies::{Bodies, base_name},
-    book::Book,
-    ground::{PLURAL, namespace},
-    load::histogram,
-    sizes::wal,
-    target::REPORTS,
-    usage::Watched,
-};
+use super::bodies::{Bodies, base_name};
+use super::book::Book;
+use super::ground::{PLURAL, namespace};
+use super::load::histogram;
+use super::sizes::wal;
+use super::target::REPORTS;
+use super::usage::Watched;
 use testreports::rescan;
 
 /// Apart from the servers' own cluster: each has its lock.

@@ -1,11 +1,9 @@
 //! The systems that are compared.
 
-use super::{
-    bodies::base_name,
-    client::{Endpoint, Request},
-    ground::{PLURAL, VERSION, namespace},
-    usage::Watched,
-};
+use super::bodies::base_name;
+use super::client::{Endpoint, Request};
+use super::ground::{PLURAL, VERSION, namespace};
+use super::usage::Watched;
 
 /// The group whose reports PostgreSQL keeps, with what is projected of them.
 pub const REPORTS: &str = "wgpolicyk8s.io";

@@ -1,6 +1,7 @@
 //! What processes use: CPU time and memory, from `/proc`.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
+use std::fs;
 
 use anyhow::{Context as _, bail};
 

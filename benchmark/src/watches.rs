@@ -1,27 +1,21 @@
 //! Watches: how long a write takes to reach a watcher, and how many watchers can be served.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::{
-    bodies::Bodies,
-    book::Book,
-    client::{Connection, Request, value_of},
-    load::{Work as _, histogram},
-    target::Target,
-    usage, writes,
-};
+use super::bodies::Bodies;
+use super::book::Book;
+use super::client::{Connection, Request, value_of};
+use super::load::{Work as _, histogram};
+use super::target::Target;
+use super::{usage, writes};
 
 /// Longest wait for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(30);

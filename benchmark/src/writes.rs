@@ -4,15 +4,13 @@ use anyhow::Context as _;
 use futures::future::try_join_all;
 use http::Method;
 
-use super::{
-    bodies::{Bodies, Template, base_name},
-    book::Book,
-    client::{Reply, Request},
-    ground::{CREATED, namespace},
-    load::{Fixed, Work},
-    measure,
-    target::{Kind, Target},
-};
+use super::bodies::{Bodies, Template, base_name};
+use super::book::Book;
+use super::client::{Reply, Request};
+use super::ground::{CREATED, namespace};
+use super::load::{Fixed, Work};
+use super::measure;
+use super::target::{Kind, Target};
 
 /// Most reports that one run of updates touches.
 const TOUCHED: usize = 2048;

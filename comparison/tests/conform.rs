@@ -7,12 +7,9 @@
 )]
 
 use apimachinery::mutation::Mutation;
-use comparison::conform::{
-    self, Selection, case,
-    deviations::{self, Deviation},
-    ground::{Ground, GroundOptions},
-    random,
-};
+use comparison::conform::deviations::{self, Deviation};
+use comparison::conform::ground::{Ground, GroundOptions};
+use comparison::conform::{self, Selection, case, random};
 use comparison::serving::Storage;
 
 /// Of the operations that nobody wrote.

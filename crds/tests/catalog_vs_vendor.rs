@@ -10,10 +10,8 @@
     reason = "clippy takes helpers outside #[test] functions for production code"
 )]
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crds::catalog;
 use serde_json::{Value, json};

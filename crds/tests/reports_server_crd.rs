@@ -4,10 +4,8 @@
     reason = "clippy takes helpers outside #[test] functions for production code"
 )]
 
-use crds::{
-    names,
-    v1alpha1::{ReportsServer, reports_server_crd},
-};
+use crds::names;
+use crds::v1alpha1::{ReportsServer, reports_server_crd};
 use kube::Resource as _;
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! What an error of the database means for the person who set it up.
 
-use std::{error::Error, fmt, io};
+use std::error::Error;
+use std::{fmt, io};
 
 use tokio_postgres::error::SqlState;
 

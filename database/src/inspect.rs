@@ -2,7 +2,8 @@
 
 use tokio_postgres::{Client, Error};
 
-use crate::{Diagnosis, diagnosis::find};
+use crate::Diagnosis;
+use crate::diagnosis::find;
 
 /// Schema of the server's tables.
 pub const SCHEMA: &str = "reports_server";

@@ -1,17 +1,16 @@
 //! An open connection.
 
-use std::{future::poll_fn, pin::pin, task::Poll};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use tokio::task::JoinHandle;
-use tokio_postgres::{
-    AsyncMessage, Client, Error, SimpleQueryMessage, Socket, tls::MakeTlsConnect,
-};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Error, SimpleQueryMessage, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{
-    parameters::{Endpoint, TargetSessionAttrs},
-    version::ServerVersion,
-};
+use crate::parameters::{Endpoint, TargetSessionAttrs};
+use crate::version::ServerVersion;
 
 /// What carries the messages of a client; somebody has to poll it.
 pub type Connection =

@@ -1,15 +1,14 @@
 //! The operator inside of a test's process, with the administrator's rights: for tests on a control
 //! plane without nodes, and with databases that only the test can reach.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use kube::runtime::events::Reporter;
-use reports_server_operator::{
-    controller::{self, ServiceAccountRef},
-    events::Publisher,
-    metrics::Metrics,
-    migration::{Deps, HoldLock, Supervisor},
-};
+use reports_server_operator::controller::{self, ServiceAccountRef};
+use reports_server_operator::events::Publisher;
+use reports_server_operator::metrics::Metrics;
+use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -1,18 +1,15 @@
 //! Server and migration as processes on a control plane with two kube-apiservers, so that a death
 //! costs seconds.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::takeover::{GROUPS, TakeoverError, load};
-use testcluster::{
-    Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal, network::NODE_IP,
-};
+use testcluster::network::NODE_IP;
+use testcluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal};
 use testreports::{Corpus, Input, InputError};
 
 /// Name of the Service, and of its namespace, unless another is given.

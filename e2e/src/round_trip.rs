@@ -1,18 +1,14 @@
 //! The way back of a line that has come to its end: reports go to etcd again, under load, and every
 //! one that nobody writes is compared with what it was before.
 
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::fmt;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{
-    chaos::{self, ChaosError, ChaosOptions, NodeDriver},
-    takeover::Takeover,
-    witness::State,
-};
+use crate::chaos::{self, ChaosError, ChaosOptions, NodeDriver};
+use crate::takeover::Takeover;
+use crate::witness::State;
 
 /// Faults that are named.
 const EXAMPLES: usize = 5;

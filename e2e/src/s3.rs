@@ -1,12 +1,10 @@
 //! An S3 service beside the pods of a cluster, which reach it at the node's address: HTTPS, with
 //! signatures checked. What is in it is lost with it; [`S3::client`] carries it elsewhere.
 
-use std::{
-    fs, io,
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    process::Stdio,
-};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::{fs, io};
 
 use pgtest::Authority;
 use reports_server::backup::{self, Bucket, Credentials, Place};

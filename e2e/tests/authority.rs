@@ -12,16 +12,13 @@ mod common;
 
 use std::time::Duration;
 
-use common::{
-    faults::{self, kubectl, under_load_within},
-    full, options, say,
-};
-use crds::v1alpha1::{ReportsServer, status::TlsPhase};
+use common::faults::{self, kubectl, under_load_within};
+use common::{full, options, say};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::status::TlsPhase;
 use e2e::takeover::{Database, NAME, Takeover, is_ready};
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use testreports::Input;
 

@@ -14,10 +14,8 @@ mod common;
 use std::time::Duration;
 
 use common::{NEVER, full, options, say};
-use e2e::{
-    chaos::{self, ChaosOptions, NodeDriver},
-    takeover::{Database, Takeover},
-};
+use e2e::chaos::{self, ChaosOptions, NodeDriver};
+use e2e::takeover::{Database, Takeover};
 use rstest::rstest;
 use testreports::Input;
 

@@ -13,14 +13,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{
-    faults::{self, kubectl, under_load},
-    full, options, say,
-};
-use e2e::{
-    cnpg::{self, CloudNativePg, Entrance},
-    takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready},
-};
+use common::faults::{self, kubectl, under_load};
+use common::{full, options, say};
+use e2e::cnpg::{self, CloudNativePg, Entrance};
+use e2e::takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready};
 use serde_json::json;
 use testreports::Input;
 

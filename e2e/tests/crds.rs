@@ -9,13 +9,13 @@
 
 use std::time::Duration;
 
-use crds::{catalog, names, v1alpha1::ReportsServer};
+use crds::v1alpha1::ReportsServer;
+use crds::{catalog, names};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    runtime::{conditions, wait::await_condition},
-};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::conditions;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use testcluster::{Cluster, ClusterOptions};

@@ -12,19 +12,14 @@ mod common;
 
 use std::time::Duration;
 
-use common::{
-    faults::{self, kubectl, pods, under_load_within},
-    full, options, say,
-};
-use crds::v1alpha1::{ReportsServer, conditions::DATABASE_MOVED};
-use e2e::{
-    takeover::{self, Database, NAME, Takeover, is_ready},
-    witness::State,
-};
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use common::faults::{self, kubectl, pods, under_load_within};
+use common::{full, options, say};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::conditions::DATABASE_MOVED;
+use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
+use e2e::witness::State;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use testreports::Input;
 
 /// Of each step: a database starts, the kubelet brings a Secret in, pods are replaced.

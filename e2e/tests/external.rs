@@ -12,10 +12,8 @@ mod common;
 use std::time::Duration;
 
 use common::{faults, full, options, say};
-use e2e::{
-    patroni::Patroni,
-    takeover::{Database, TARGET_NAMESPACE, Takeover},
-};
+use e2e::patroni::Patroni;
+use e2e::takeover::{Database, TARGET_NAMESPACE, Takeover};
 use serde_json::json;
 use testreports::Input;
 

@@ -10,13 +10,12 @@
 
 mod common;
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use common::{full, options, say};
-use e2e::{
-    kyverno::{self, KyvernoOptions, Parts},
-    takeover::Database,
-};
+use e2e::kyverno::{self, KyvernoOptions, Parts};
+use e2e::takeover::Database;
 use rstest::rstest;
 use testreports::Input;
 

@@ -12,20 +12,14 @@ mod common;
 
 use std::time::Duration;
 
-use common::{
-    faults::{self, kubectl, pods, under_load},
-    full, options, say,
-};
+use common::faults::{self, kubectl, pods, under_load};
+use common::{full, options, say};
 use crds::v1alpha1::ReportsServer;
-use e2e::{
-    takeover::{self, Database, NAME, Takeover, is_ready},
-    witness::State,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-    runtime::wait::{await_condition, conditions},
-};
+use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
+use e2e::witness::State;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
 use serde_json::json;
 use testreports::Input;
 

@@ -8,13 +8,12 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use e2e::{
-    processes::{Ended, Processes},
-    takeover::{GROUPS, load},
-    witness::{State, strict_client},
-};
+use e2e::processes::{Ended, Processes};
+use e2e::takeover::{GROUPS, load};
+use e2e::witness::{State, strict_client};
 use kube::Client;
 use rstest::rstest;
 use serde_json::Value;

@@ -10,20 +10,17 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use std::{ops::Deref, sync::Arc};
+use std::ops::Deref;
+use std::sync::Arc;
 
-use e2e::{
-    processes::{LIMIT, Processes, stop},
-    steps::BACK,
-    takeover::{GROUPS, load},
-    witness::{Account, Origin, Witness, WitnessOptions, strict_client},
-};
+use e2e::processes::{LIMIT, Processes, stop};
+use e2e::steps::BACK;
+use e2e::takeover::{GROUPS, load};
+use e2e::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::{
-    Api,
-    api::{DeleteParams, DynamicObject, ListParams, WatchEvent, WatchParams},
-    core::{ApiResource, GroupVersionKind},
-};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use rand::seq::SliceRandom as _;
 use serde_json::Value;
 

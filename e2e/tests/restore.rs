@@ -9,23 +9,19 @@
 
 mod common;
 
-use std::{fs, path::Path, time::Duration};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
-use common::{
-    faults::{self, kubectl},
-    options, say,
-};
+use common::faults::{self, kubectl};
+use common::{options, say};
 use crds::v1alpha1::ReportsServer;
-use e2e::{
-    s3::S3,
-    takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready},
-    witness::State,
-};
+use e2e::s3::S3;
+use e2e::takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready};
+use e2e::witness::State;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
 use reports_server::backup::Error;
 use serde_json::{Value, json};
 use testreports::Input;

@@ -12,14 +12,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use e2e::{
-    chaos::{
-        self, ChaosError, ChaosOptions, Direction, Driver, Fault, Harness, Outcome, ProcessDriver,
-        Window, at_cluster,
-    },
-    processes::Processes,
-    takeover::GROUPS,
+use e2e::chaos::{
+    self, ChaosError, ChaosOptions, Direction, Driver, Fault, Harness, Outcome, ProcessDriver,
+    Window, at_cluster,
 };
+use e2e::processes::Processes;
+use e2e::takeover::GROUPS;
 use testcluster::Cluster;
 use testreports::ReportKind;
 

@@ -8,16 +8,18 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use std::{collections::BTreeMap, path::Path, process::Stdio, time::Duration};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use crds::names::FINALIZER;
-use e2e::{
-    processes::{LIMIT, Processes, stop},
-    takeover::GROUPS,
-    witness::State,
-};
+use e2e::processes::{LIMIT, Processes, stop};
+use e2e::takeover::GROUPS;
+use e2e::witness::State;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Api, Client, runtime::wait::await_condition};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use testreports::ReportKind;
 

@@ -11,16 +11,14 @@
 use std::time::{Duration, Instant};
 
 use crds::control::{API_VERSION, ImportBatch, ImportItem, ImportMode, ImportType};
-use e2e::{
-    processes::{LIMIT, Processes},
-    takeover::GROUPS,
-};
+use e2e::processes::{LIMIT, Processes};
+use e2e::takeover::GROUPS;
 use http::Request;
-use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::ConfigMap},
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::PostParams;
+use kube::{Api, Client};
 use regex::Regex;
 use serde_json::{Value, json};
 use testcluster::Process;

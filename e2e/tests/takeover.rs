@@ -13,17 +13,13 @@ use std::time::Duration;
 
 use common::{full, options, say};
 use crds::v1alpha1::ReportsServer;
-use e2e::{
-    round_trip,
-    takeover::{self, GROUPS, NAME, Takeover},
-    witness::State,
-};
+use e2e::round_trip;
+use e2e::takeover::{self, GROUPS, NAME, Takeover};
+use e2e::witness::State;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{
-    Api,
-    api::DeleteParams,
-    runtime::wait::{await_condition, conditions},
-};
+use kube::Api;
+use kube::api::DeleteParams;
+use kube::runtime::wait::{await_condition, conditions};
 use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);

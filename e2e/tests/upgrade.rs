@@ -10,19 +10,17 @@
 
 mod common;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use common::{
-    faults::{self, kubectl, pods, under_load, under_load_within},
-    full, options, say,
-};
+use common::faults::{self, kubectl, pods, under_load, under_load_within};
+use common::{full, options, say};
 use crds::v1alpha1::ReportsServer;
 use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use testreports::Input;
 

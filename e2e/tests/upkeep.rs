@@ -15,24 +15,16 @@ mod common;
 use std::time::Duration;
 
 use common::{options, say};
-use crds::{
-    names,
-    v1alpha1::{ReportsServer, conditions, reasons},
-};
+use crds::names;
+use crds::v1alpha1::{ReportsServer, conditions, reasons};
 use e2e::takeover::{Database, GROUPS, NAME, TARGET_NAMESPACE, Takeover, is_ready};
 use http::Request;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{Namespace, Secret, Service},
-    },
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testreports::{Input, ReportKind};
 

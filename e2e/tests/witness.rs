@@ -7,16 +7,13 @@
     reason = "as in unit tests; helpers too"
 )]
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use e2e::{
-    takeover::{GROUPS, load},
-    witness::{Account, Origin, Witness, WitnessOptions, strict_client},
-};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, ListParams},
-};
+use e2e::takeover::{GROUPS, load};
+use e2e::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
+use kube::{Api, Client};
 use rstest::rstest;
 use testcluster::{Cluster, ClusterOptions};
 use testreports::{Corpus, Input, ReportKind};

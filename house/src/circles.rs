@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use petgraph::{algo::tarjan_scc, graphmap::DiGraphMap};
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
 
-use crate::{
-    modules::Modules,
-    resolve::{self, Uses},
-};
+use crate::modules::Modules;
+use crate::resolve::{self, Uses};
 
 /// A circle: each of its members needs each other one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

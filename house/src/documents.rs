@@ -1,13 +1,12 @@
 //! Names that documents tell of and that exist nowhere.
 
-use std::{
-    collections::HashSet,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use pulldown_cmark::{Event, Parser};
-use walkdir::{DirEntry, WalkDir};
+
+use crate::files::files;
 
 /// The largest file whose words are read, in bytes.
 const LARGEST: u64 = 4 << 20;
@@ -103,18 +102,11 @@ fn read(path: &Path) -> Result<String, DocumentsError> {
 impl Known {
     fn read(root: &Path) -> Result<Self, DocumentsError> {
         let mut known = Self::default();
-        let entries = WalkDir::new(root).sort_by_file_name().into_iter();
-        for entry in entries.filter_entry(|entry| entry.depth() == 0 || is_source(entry)) {
-            let entry = entry?;
-            if !entry.file_type().is_file() {
-                continue;
+        for file in files(root)? {
+            if !is_document(&file.path) && file.bytes <= LARGEST {
+                known.add_words(&read(&root.join(&file.path))?);
             }
-            let path = entry.path();
-            if !is_document(path) && entry.metadata()?.len() <= LARGEST {
-                known.add_words(&read(path)?);
-            }
-            let relative = path.strip_prefix(root).unwrap_or(path);
-            known.files.push(relative.to_owned());
+            known.files.push(file.path);
         }
         Ok(known)
     }
@@ -170,12 +162,6 @@ impl Known {
         let is_it = |place: &Path| place.ends_with(path) || place == from_folder;
         self.files.iter().any(|file| file.ancestors().any(is_it))
     }
-}
-
-fn is_source(entry: &DirEntry) -> bool {
-    let name = entry.file_name().to_string_lossy();
-    let hidden = name.starts_with('.') && name != ".ci" && name != ".github";
-    !hidden && name != "target"
 }
 
 fn is_of_word(c: char) -> bool {

@@ -2,11 +2,14 @@
 //!
 //! [`workspace`] finds the crates, [`modules`] reads their source files, [`resolve`] follows the
 //! names that one module takes from another, [`circles`] looks for modules and files that need each
-//! other, and [`documents`] for names in documents that exist nowhere. [`report`] puts it together.
+//! other, [`documents`] for names in documents that exist nowhere, and [`style`] for files that break
+//! a rule. [`report`] puts it together.
 
 pub mod circles;
 pub mod documents;
+pub mod files;
 pub mod modules;
 pub mod report;
 pub mod resolve;
+pub mod style;
 pub mod workspace;

@@ -1,10 +1,8 @@
 //! Prints the structure of the workspace; exit code 0 only when everything is within its bounds.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode},
-};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{fs, io};
 
 use clap::Parser;
 use house::report::{Report, ReportError};

@@ -1,17 +1,13 @@
 //! The modules of a crate as its source files declare them, without what is compiled for tests alone.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
-use syn::{
-    Attribute, Item, ItemUse, Macro, Meta, UseTree, Visibility,
-    spanned::Spanned,
-    visit::{self, Visit},
-};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemUse, Macro, Meta, UseTree, Visibility};
 
 /// The reason why a source file cannot be read.
 #[derive(Debug, thiserror::Error)]

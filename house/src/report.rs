@@ -1,18 +1,15 @@
 //! Everything that is measured, as text and as JSON.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::{
-    circles::{self, Circle, Circles},
-    documents::{self, Dangling, DocumentsError},
-    modules::{Modules, ModulesError, SourceFile},
-    workspace::{self, WorkspaceError},
-};
+use crate::circles::{self, Circle, Circles};
+use crate::documents::{self, Dangling, DocumentsError};
+use crate::modules::{Modules, ModulesError, SourceFile};
+use crate::style::{Style, StyleError};
+use crate::workspace::{self, WorkspaceError};
 
 /// The most files of a circle that is borne.
 pub const CIRCLE: usize = 4;
@@ -31,6 +28,9 @@ pub enum ReportError {
     /// The documents cannot be read.
     #[error(transparent)]
     Documents(#[from] DocumentsError),
+    /// The source files cannot be read.
+    #[error(transparent)]
+    Style(#[from] StyleError),
 }
 
 /// A crate as it was measured.
@@ -53,6 +53,8 @@ pub struct Report {
     pub unused_dependencies: Vec<String>,
     /// Names in documents that do not exist.
     pub dangling: Vec<Dangling>,
+    /// Files that break a rule of style.
+    pub style: Style,
 }
 
 impl CrateReport {
@@ -82,6 +84,7 @@ impl Report {
             crates,
             unused_dependencies: Vec::new(),
             dangling: documents::dangling(root)?,
+            style: Style::check(root)?,
         })
     }
 
@@ -111,6 +114,7 @@ impl Report {
             && self.largest_file_circle() <= CIRCLE
             && self.unused_dependencies.is_empty()
             && self.dangling.is_empty()
+            && self.style == Style::default()
     }
 
     /// Returns the figures under the names that scripts rely on.
@@ -137,6 +141,8 @@ impl Report {
             "unused_dependency_names": self.unused_dependencies,
             "dangling_names": self.dangling.len(),
             "dangling": dangling.collect::<Vec<_>>(),
+            "nested_imports": self.style.nested_imports,
+            "flat_modules": self.style.flat_modules,
         })
     }
 
@@ -210,6 +216,18 @@ impl fmt::Display for Report {
             "names in documents that do not exist",
             &self.dangling,
             ToString::to_string,
+        )?;
+        list(
+            f,
+            "files with an import of more than one module",
+            &self.style.nested_imports,
+            |path| path.display().to_string(),
+        )?;
+        list(
+            f,
+            "modules beside the folder of those below them",
+            &self.style.flat_modules,
+            |path| path.display().to_string(),
         )
     }
 }

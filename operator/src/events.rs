@@ -1,27 +1,20 @@
 //! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crds::v1alpha1::{
-    conditions::{
-        DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED, READY, STALLED,
-    },
-    reasons,
+use crds::v1alpha1::conditions::{
+    DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED, READY, STALLED,
 };
-use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
-use kube::{
-    Client,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use crds::v1alpha1::reasons;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tracing::warn;
 
-use crate::{
-    certs::{DatabaseLeaf, Rotation},
-    database::metrics::PROBLEMS,
-};
+use crate::certs::{DatabaseLeaf, Rotation};
+use crate::database::metrics::PROBLEMS;
 
 /// Most characters in a note (`events.k8s.io/v1`).
 const MAX_NOTE: usize = 1024;
@@ -230,7 +223,8 @@ pub async fn publish(publisher: &Publisher, about: &ObjectReference, events: Vec
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
 
     use super::*;
     use crate::testing;

@@ -1,15 +1,16 @@
 //! The operator's own endpoints: `/metrics`, `/healthz` and `/readyz`, plain HTTP.
 
-use std::{future::Future, net::SocketAddr};
+use std::future::Future;
+use std::net::SocketAddr;
 
-use axum::{
-    Router,
-    extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
-    response::{IntoResponse, Response},
-    routing::get,
-};
-use tokio::{net::TcpListener, sync::watch};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 

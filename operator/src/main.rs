@@ -1,28 +1,24 @@
 //! The operator's binary: options, start and orderly end.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Parser, Subcommand};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-    runtime::events::Reporter,
-};
-use reports_server_operator::{
-    controller::{self, ServiceAccountRef},
-    database::managed,
-    events::Publisher,
-    http,
-    leader::{self, Candidate},
-    metrics::Metrics,
-    migration::{Deps, HoldLock, Supervisor},
-    names,
-};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::events::Reporter;
+use kube::{Client, Config};
+use reports_server_operator::controller::{self, ServiceAccountRef};
+use reports_server_operator::database::managed;
+use reports_server_operator::events::Publisher;
+use reports_server_operator::leader::{self, Candidate};
+use reports_server_operator::metrics::Metrics;
+use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
+use reports_server_operator::{http, names};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 use tracing_subscriber::EnvFilter;

@@ -3,18 +3,19 @@
 //! Every label has a bounded set of values: categories and condition types are constants, and of
 //! the names of `ReportsServer`s there are a handful.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crds::v1alpha1::conditions::LAST_BACKUP_SUCCEEDED;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
-    registry::{Registry, Unit},
-};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::{database, migration};
 
@@ -247,10 +248,8 @@ fn name_labels(name: &str) -> NameLabels {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::{
-        apimachinery::pkg::apis::meta::v1::{Condition, Time},
-        jiff::Timestamp,
-    };
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use k8s_openapi::jiff::Timestamp;
 
     use super::*;
 

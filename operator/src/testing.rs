@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use http::{Request, Response};
-use kube::{Client, client::Body};
+use kube::Client;
+use kube::client::Body;
 use serde_json::{Value, json};
 use tower_test::mock::{Handle, SendResponse};
 

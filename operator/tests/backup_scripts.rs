@@ -4,12 +4,10 @@
     reason = "clippy takes helpers outside #[test] functions for production code"
 )]
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    process::{Command, Output},
-    time::{Duration, SystemTime},
-};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
 
 use pgtest::{DATABASE, Postgres, PostgresOptions, Shutdown, USER};
 use tempfile::TempDir;

@@ -5,18 +5,14 @@
 //! server has taken writes meanwhile. What is `released` stays held: its way leads to the CRD. So
 //! does what was never open: etcd has it, and the server may lack some.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crds::control::{GateSpec, GateState};
-use storage::{
-    cache::Resource,
-    model::{GateStatus, GroupResource},
-    store::{Store, StoreError},
-};
+use storage::cache::Resource;
+use storage::model::{GateStatus, GroupResource};
+use storage::store::{Store, StoreError};
 use tokio::time::Instant;
 
 /// How long a hold on the way back may last. The operator ends its own after 4 s.

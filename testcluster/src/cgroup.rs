@@ -1,10 +1,8 @@
 //! The cgroups of a cluster's pods: all below one of its own, so that clusters run side
 //! by side and a crashed one's can be removed.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 const PARENT: &str = "reports-server-e2e";

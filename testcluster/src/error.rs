@@ -1,9 +1,7 @@
 //! Why a cluster could not do what was asked of it.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Why a cluster could not do what was asked of it.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! etcd's own account of itself, and its maintenance, through its JSON gateway.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{Cluster, Error, http, network};

@@ -1,21 +1,19 @@
 //! Loopback ports that lead to addresses inside of a cluster, so that any client of the
 //! test process gets there. They live as long as the [`Forwarder`].
 
-use std::{
-    collections::BTreeMap,
-    io,
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    runtime::{Builder, Runtime},
-};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 
-use super::{Error, agent::client, error::IoContext};
+use super::Error;
+use super::agent::client;
+use super::error::IoContext;
 
 /// Forwards loopback ports into one cluster, on a runtime of its own: tests share a
 /// cluster across runtimes.

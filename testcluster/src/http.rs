@@ -1,11 +1,13 @@
 //! Plain HTTP to a cluster's own endpoints: health checks, etcd's JSON gateway.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 
 /// Longest time until the whole answer is there. Who asks for a state asks again, which a server
 /// that accepts a connection and never answers must not prevent.

@@ -1,27 +1,21 @@
 //! The namespaces of a cluster: who founds them, and how a command gets into them.
 
-use std::{
-    env,
-    ffi::OsString,
-    fs::{self, OpenOptions},
-    io,
-    net::{SocketAddr, TcpListener},
-    os::{
-        fd::AsFd,
-        unix::{ffi::OsStrExt, process::CommandExt},
-    },
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{env, io};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{
-    Error,
-    error::IoContext,
-    parts::{cluster_program, search_path},
-    state::{self, StateDir},
-};
+use super::Error;
+use super::error::IoContext;
+use super::parts::{cluster_program, search_path};
+use super::state::{self, StateDir};
 
 const SCRIPT: &str = include_str!("../namespace.sh");
 

@@ -1,15 +1,14 @@
 //! Where the programs and images of a cluster are.
 
-use std::{
-    env,
-    ffi::OsString,
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::{Error, Shape, error::IoContext};
+use super::error::IoContext;
+use super::{Error, Shape};
 
 /// The root of the work tree that this was compiled from.
 #[must_use]

@@ -3,17 +3,16 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
 use serde_json::json;
 
-use super::{
-    Error, network,
-    state::{self, StateDir},
-};
+use super::state::{self, StateDir};
+use super::{Error, network};
 
 /// Users with their groups, as the default RBAC of Kubernetes knows them.
 const USERS: [(&str, &str, Option<&str>); 7] = [

@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use super::{Cluster, Error, ProcessInfo, ProcessSpec, Signal, agent::client::AgentClient};
+use super::agent::client::AgentClient;
+use super::{Cluster, Error, ProcessInfo, ProcessSpec, Signal};
 
 /// A process inside of the cluster. It is killed when this value is dropped, and with
 /// the cluster at the latest.

@@ -3,23 +3,17 @@
 //! `local`, with the owner and mode of a new disk: a pod that is not root needs an
 //! `fsGroup`, as with real disks.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, PostParams, Preconditions},
-    runtime::{
-        controller::{Action, Controller},
-        watcher,
-    },
-};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 /// Name of the provisioner, as in `StorageClass.provisioner`.

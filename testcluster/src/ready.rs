@@ -1,16 +1,12 @@
 //! Waiting for conditions, with a deadline, and with words when they do not come true.
 
-use std::{
-    future::Future,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::future::Future;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use super::{
-    Error,
-    agent::client::AgentClient,
-    state::{StateDir, tail},
-};
+use super::Error;
+use super::agent::client::AgentClient;
+use super::state::{StateDir, tail};
 
 /// Nothing announces these conditions, so they are asked for this often.
 const INTERVAL: Duration = Duration::from_millis(50);

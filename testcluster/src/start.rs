@@ -1,22 +1,23 @@
 //! Starting a cluster: namespaces, certificates, then each component in order, each
 //! awaited until it is ready.
 
-use std::{path::PathBuf, process::Child, sync::atomic::Ordering, time::Duration};
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
-use kube::{
-    Api, Client,
-    api::{DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
-    core::gvk::ParseGroupVersionError,
-    discovery::ApiResource,
-};
+use kube::api::{DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::core::gvk::ParseGroupVersionError;
+use kube::discovery::ApiResource;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use super::error::IoContext;
+use super::state::{self, Record, StateDir};
 use super::{
-    Cluster, ClusterOptions, Component, Error, Shape, cgroup, component,
-    error::IoContext,
-    http, namespace, network, parts, pki, ready,
-    state::{self, Record, StateDir},
+    Cluster, ClusterOptions, Component, Error, Shape, cgroup, component, http, namespace, network,
+    parts, pki, ready,
 };
 
 /// The agent only has to open a socket.

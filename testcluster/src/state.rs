@@ -1,17 +1,16 @@
 //! Where a cluster keeps its files, and how one that crashed is told from a living one:
 //! the agent holds a lock on a file as long as it lives, and the kernel gives it back.
 
-use std::{
-    env,
-    fs::{self, File, TryLockError},
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant, SystemTime},
-};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+use std::{env, thread};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Shape, cgroup, error::IoContext, options::check_name};
+use super::error::IoContext;
+use super::options::check_name;
+use super::{Error, Shape, cgroup};
 
 /// Failed clusters' logs are kept this long.
 const FAILED_LOGS_KEPT: Duration = Duration::from_hours(24);

@@ -6,13 +6,14 @@
     reason = "a test fails by panicking"
 )]
 
-use std::{fs, net::SocketAddr, path::Path, time::Duration};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{ListParams, PostParams},
-};
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use testcluster::{Backend, Cluster, ClusterOptions, Component, Error, ProcessSpec, network};
 

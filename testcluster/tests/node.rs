@@ -6,26 +6,20 @@
     reason = "a test fails by panicking"
 )]
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, LogParams, PostParams},
-    runtime::wait::{await_condition, conditions},
-};
+use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use testcluster::{Cluster, ClusterOptions};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const CONTENT: &str = "written by a pod";

@@ -2,7 +2,8 @@
 
 use crds::catalog;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
 
 use super::{InputError, ReportKind, shape};

@@ -2,10 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    MAGIC,
-    reader::{Field, fields},
-};
+use super::MAGIC;
+use super::reader::{Field, fields};
 
 /// The options as their JSON would be, with the `apiVersion` and `kind` of the envelope; none where
 /// the bytes are no document in protobuf.

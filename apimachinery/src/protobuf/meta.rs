@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{envelope, writer::Writer};
+use super::envelope;
+use super::writer::Writer;
 use crate::encoding;
 
 /// A `PartialObjectMetadata` of this metadata, without its envelope.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{meta::list_meta, writer::Writer};
+use super::meta::list_meta;
+use super::writer::Writer;
 
 /// A `Status`, without its envelope.
 pub(super) fn status(status: &Value) -> Vec<u8> {

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// An object's members in the order of the text, those of the same name too.

@@ -1,9 +1,12 @@
 //! Measures the server beside its peers. See `hack/bench`.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use benchmark::{BenchOptions, Job, System, book::Book, figures, goals, null};
+use benchmark::book::Book;
+use benchmark::{BenchOptions, Job, System, figures, goals, null};
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, json};
 use testreports::Input;

@@ -3,17 +3,16 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use crds::control;
 use http::Method;
 use reports_server::http::SERVER_HEADER;
 use serde_json::{Value, json};
 
 use super::{Ground, PATIENCE, PAUSE, PLURAL, VERSION};
-use crate::{
-    client::Request,
-    target::{Kind, REPORTS, Way},
-};
+use crate::client::Request;
+use crate::target::{Kind, REPORTS, Way};
 
 impl Ground {
     pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<()> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::SERVER_NAME;
-use crate::{client::Credentials, target::Kind};
+use crate::client::Credentials;
+use crate::target::Kind;
 
 /// A client's pair, `pair.crt` and `pair.key`, and the CA that it trusts.
 pub(super) fn credentials(ca: &Path, pair: &Path) -> anyhow::Result<Credentials> {

@@ -1,20 +1,17 @@
 //! `hack/conform`: the same requests to the CRDs and to our server.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use apimachinery::mutation::Mutation;
 use clap::{Parser, ValueEnum};
-use comparison::conform::{
-    self, Selection, case,
-    compare::Difference,
-    deviations::{self, Deviation},
-    docs,
-    ground::{Ground, GroundOptions},
-    random,
-    report::Report,
-    run::Outcome,
-};
+use comparison::conform::compare::Difference;
+use comparison::conform::deviations::{self, Deviation};
+use comparison::conform::ground::{Ground, GroundOptions};
+use comparison::conform::report::Report;
+use comparison::conform::run::Outcome;
+use comparison::conform::{self, Selection, case, docs, random};
 use comparison::serving::Storage;
 
 /// Compares our server with the CRDs that it replaces: the same requests, the same answers.

@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use clap::Parser;
-use reports_server::{config::Config, run, telemetry};
+use reports_server::config::Config;
+use reports_server::{run, telemetry};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

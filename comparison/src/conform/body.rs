@@ -3,12 +3,10 @@
 use apimachinery::encoding;
 use serde_json::{Map, Value};
 
-use super::{
-    case::Encoding,
-    step::{Content, Request},
-    target::Target,
-    variables::{self, Variables},
-};
+use super::case::Encoding;
+use super::step::{Content, Request};
+use super::target::Target;
+use super::variables::{self, Variables};
 use crate::serving::request::Outgoing;
 
 /// The request that is sent, with the values of its side.
@@ -153,7 +151,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::conform::{step::Step, target};
+    use crate::conform::step::Step;
+    use crate::conform::target;
 
     fn made(step: Value, encoding: Encoding) -> Outgoing {
         let targets = target::targets(&target::crds(false).unwrap());

@@ -1,18 +1,14 @@
 //! Case files: what is asked of both sides. `docs/development/conform.md` has their format.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{
-    ConformError,
-    step::Step,
-    variables::{self, Variables},
-};
+use super::ConformError;
+use super::step::Step;
+use super::variables::{self, Variables};
 
 /// One file of cases.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,10 +1,10 @@
 //! How requests of a comparison are sent.
 
-use hyper_util::{
-    client::legacy::{self, connect::HttpConnector},
-    rt::TokioExecutor,
-};
-use kube::{Client, Config, client::ConfigExt as _};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt as _;
+use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
 /// A client that sends each request once and without delay. kube's own asks again after a 429, 503

@@ -7,11 +7,11 @@ use futures::future::try_join_all;
 use kube::Client;
 use serde_json::json;
 
-use super::{ConformError, run::make_namespace, target::Target};
-use crate::serving::{
-    ServingError,
-    request::{self, Answer, Outgoing},
-};
+use super::ConformError;
+use super::run::make_namespace;
+use super::target::Target;
+use crate::serving::ServingError;
+use crate::serving::request::{self, Answer, Outgoing};
 
 const NAMESPACE: &str = "conform-collector";
 /// Many of its rounds: the machine may be busy.

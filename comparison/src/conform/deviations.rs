@@ -1,17 +1,13 @@
 //! Differences that are meant to be, or are known and justified.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{
-    ConformError,
-    case::read_yaml,
-    compare::{Difference, Place},
-};
+use super::ConformError;
+use super::case::read_yaml;
+use super::compare::{Difference, Place};
 
 /// A difference that is known, and why it is there.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,13 +1,11 @@
 //! The page about API compatibility, made of cases and deviations.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
+use std::path::Path;
 
-use super::{
-    ConformError,
-    case::{Case, CaseFile, Groups},
-    deviations::Deviation,
-    random,
-};
+use super::case::{Case, CaseFile, Groups};
+use super::deviations::Deviation;
+use super::{ConformError, random};
 
 /// The page.
 ///

@@ -1,6 +1,7 @@
 //! Why both sides could not be compared.
 
-use std::{io, path::PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use crate::serving::ServingError;
 use testreports::InputError;

@@ -1,12 +1,14 @@
 //! CRDs of others, which are no part of this repository: `hack/foreign-crds` fetches them from their
 //! own module, once.
 
-use std::{path::PathBuf, process::Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use tokio::process::Command;
 
-use super::{ConformError, case::read_yaml};
+use super::ConformError;
+use super::case::read_yaml;
 use testcluster::work_tree;
 
 /// Group of the foreign CRDs: vulnerabilities as Trivy's operator reports them.

@@ -3,12 +3,11 @@
 use apimachinery::mutation::{Mutation, VARIABLE};
 use kube::Client;
 
-use super::{
-    ConformError, client, collector, foreign,
-    run::Sides,
-    target::{self, Target},
-};
-use crate::serving::{Serving, ServingError, ServingOptions, Storage, request::Outgoing};
+use super::run::Sides;
+use super::target::{self, Target};
+use super::{ConformError, client, collector, foreign};
+use crate::serving::request::Outgoing;
+use crate::serving::{Serving, ServingError, ServingOptions, Storage};
 use testcluster::ClusterOptions;
 
 /// What both sides are made of.

@@ -28,20 +28,20 @@ mod texts;
 pub mod timing;
 mod variables;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::collections::BTreeMap;
+use std::time::Instant;
 
-use futures::{StreamExt as _, future::join_all};
+use futures::StreamExt as _;
+use futures::future::join_all;
 use tokio::sync::Semaphore;
 
 pub use error::ConformError;
 
-use self::{
-    case::{CaseFile, Scope},
-    deviations::Deviation,
-    ground::Ground,
-    report::Report,
-    run::{Outcome, Sides, Variant},
-};
+use self::case::{CaseFile, Scope};
+use self::deviations::Deviation;
+use self::ground::Ground;
+use self::report::Report;
+use self::run::{Outcome, Sides, Variant};
 
 /// Cases that run beside each other.
 const BESIDE: usize = 5;

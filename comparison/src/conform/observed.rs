@@ -7,11 +7,9 @@ use flate2::read::GzDecoder;
 use http::{HeaderMap, header};
 use serde_json::Value;
 
-use super::{
-    protobuf,
-    step::Pick,
-    variables::{self, Variables},
-};
+use super::protobuf;
+use super::step::Pick;
+use super::variables::{self, Variables};
 use crate::serving::request::Answer;
 
 /// What came of a request or a watch.

@@ -1,12 +1,10 @@
 //! Which cases are run, on which kinds and how.
 
-use super::{
-    ConformError,
-    case::{Case, CaseFile, Groups, Row},
-    deviations::matches,
-    run::Variant,
-    target::{RICH, RULED, STANDARD, Target},
-};
+use super::ConformError;
+use super::case::{Case, CaseFile, Groups, Row};
+use super::deviations::matches;
+use super::run::Variant;
+use super::target::{RICH, RULED, STANDARD, Target};
 
 /// The rows of all cases that were asked for; of all cases where none was named.
 ///

@@ -1,20 +1,16 @@
 //! What came of a run.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{
-    compare::Difference,
-    deviations::Deviation,
-    random::{Failure, Generated},
-    run::Outcome,
-    timing::Timing,
-};
+use super::compare::Difference;
+use super::deviations::Deviation;
+use super::random::{Failure, Generated};
+use super::run::Outcome;
+use super::timing::Timing;
 
 /// How many slow cases are named.
 const SLOWEST: usize = 8;

@@ -1,11 +1,9 @@
 //! Runs one case on both sides at once.
 
-use std::{
-    collections::BTreeMap,
-    pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -13,17 +11,15 @@ use reports_server::http::SERVER_HEADER;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{
-    ConformError,
-    case::{Encoding, Row, Scope},
-    compare::{Difference, Place, difference, only_form_differs},
-    normalise::{Normaliser, Shown},
-    observed::{Document, Observed},
-    session::{SENTINEL, Session},
-    step::{Request, Step},
-    target::Target,
-    timing::Timing,
-};
+use super::ConformError;
+use super::case::{Encoding, Row, Scope};
+use super::compare::{Difference, Place, difference, only_form_differs};
+use super::normalise::{Normaliser, Shown};
+use super::observed::{Document, Observed};
+use super::session::{SENTINEL, Session};
+use super::step::{Request, Step};
+use super::target::Target;
+use super::timing::Timing;
 use crate::serving::request::{self, Outgoing};
 
 /// How long a watch with a selector has to be silent to have told everything.

@@ -1,28 +1,22 @@
 //! One case on one side: what is sent, and what is seen.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use kube::Client;
 use serde_json::Value;
 
-use super::{
-    body,
-    case::Encoding,
-    observed::{Document, Observed},
-    step::{Content, Request, Until},
-    stream::Stream,
-    target::Target,
-    timing::{EVENT_OF_A_WRITE, INITIAL_EVENTS, Timing, WATCH, informs, verb},
-    variables::Variables,
-};
-use crate::serving::{
-    ServingError,
-    request::{self, Outgoing},
-};
+use super::body;
+use super::case::Encoding;
+use super::observed::{Document, Observed};
+use super::step::{Content, Request, Until};
+use super::stream::Stream;
+use super::target::Target;
+use super::timing::{EVENT_OF_A_WRITE, INITIAL_EVENTS, Timing, WATCH, informs, verb};
+use super::variables::Variables;
+use crate::serving::ServingError;
+use crate::serving::request::{self, Outgoing};
 
 /// Name of the object that tells that everything before it has been seen.
 pub const SENTINEL: &str = "conform-sentinel";

@@ -6,7 +6,9 @@ use crds::catalog;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Map, Value, json};
 
-use super::{ConformError, case::Scope, case::read_yaml, foreign, variables::Variables};
+use super::case::{Scope, read_yaml};
+use super::variables::Variables;
+use super::{ConformError, foreign};
 use testreports::Input;
 
 /// Group on whose kinds most cases run.

@@ -1,6 +1,7 @@
 //! How long requests take, by verb.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::serving::request::Outgoing;
 

@@ -1,15 +1,14 @@
 //! The PostgreSQL of the servers. It listens on the loopback of the host, which processes in a
 //! cluster's network do not reach: a proxy at the node leads them there.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use pgtest::{Postgres, PostgresOptions, Proxy};
 
 use super::ServingError;
-use testcluster::{Cluster, network::NODE_IP};
+use testcluster::Cluster;
+use testcluster::network::NODE_IP;
 
 /// Port at the node.
 const PORT: u16 = 5432;

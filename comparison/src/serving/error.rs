@@ -1,6 +1,8 @@
 //! Why a server could not be put behind a control plane.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use testreports::InputError;
 

@@ -7,11 +7,9 @@ mod error;
 mod install;
 pub mod request;
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -20,10 +18,8 @@ use tempfile::TempDir;
 
 pub use error::ServingError;
 
-use self::{
-    database::Database,
-    request::{Answer, Outgoing},
-};
+use self::database::Database;
+use self::request::{Answer, Outgoing};
 use testcluster::{Cluster, ClusterOptions, Process, ProcessSpec, network};
 
 /// Namespace of the Service in front of the servers.

@@ -1,10 +1,12 @@
 //! `crdgen`: prints what is generated from the types in this crate.
 
-use std::{io::Write as _, process::ExitCode};
+use std::io::Write as _;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use crds::{catalog, publish, v1alpha1::reports_server_crd};
+use crds::v1alpha1::reports_server_crd;
+use crds::{catalog, publish};
 
 /// Prints what is generated from the API types; `hack/gen` writes it to its places.
 #[derive(Parser)]

@@ -1,11 +1,9 @@
 //! `reports.kyverno.io`: what Kyverno's controllers hand to each other before a policy report is
 //! made of it.
 
-use super::{
-    CatalogResource, CatalogVersion, Column, Scope,
-    report::{self, AGE, summary_columns},
-    schema::{self, object},
-};
+use super::report::{self, AGE, summary_columns};
+use super::schema::{self, object};
+use super::{CatalogResource, CatalogVersion, Column, Scope};
 
 const GROUP: &str = "reports.kyverno.io";
 

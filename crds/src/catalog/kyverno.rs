@@ -3,11 +3,9 @@
 //!
 //! The group also has Kyverno's policies, in other versions; only the reports are in the catalog.
 
-use super::{
-    CatalogResource, CatalogVersion, Column, Scope,
-    report::{self, AGE, summary_columns},
-    schema::{self, Field, object},
-};
+use super::report::{self, AGE, summary_columns};
+use super::schema::{self, Field, object};
+use super::{CatalogResource, CatalogVersion, Column, Scope};
 
 const GROUP: &str = "kyverno.io";
 const CATEGORIES: &[&str] = &["kyverno"];

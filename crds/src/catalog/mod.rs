@@ -15,14 +15,12 @@ mod wgpolicy;
 
 use std::sync::LazyLock;
 
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
-        CustomResourceDefinitionSpec, CustomResourceDefinitionVersion, CustomResourceSubresources,
-        CustomResourceValidation,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
+    CustomResourceDefinitionSpec, CustomResourceDefinitionVersion, CustomResourceSubresources,
+    CustomResourceValidation,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use resource::{CatalogResource, CatalogVersion, Column, Scope};
 
 static RESOURCES: LazyLock<Vec<CatalogResource>> = LazyLock::new(|| {

@@ -1,10 +1,8 @@
 //! `openreports.io`: the successor of the working group's report API.
 
-use super::{
-    CatalogResource, CatalogVersion, Scope,
-    report::{self, AGE, SCOPE_KIND, SCOPE_NAME, summary_columns},
-    schema::{self, Field, integer, list, object, one_of, string},
-};
+use super::report::{self, AGE, SCOPE_KIND, SCOPE_NAME, summary_columns};
+use super::schema::{self, Field, integer, list, object, one_of, string};
+use super::{CatalogResource, CatalogVersion, Scope};
 
 const GROUP: &str = "openreports.io";
 

@@ -2,11 +2,9 @@
 
 use serde_json::Value;
 
-use super::{
-    Column,
-    schema::{
-        Field, atomic, boolean, integer, list, object, one_of, sized_integer, string, string_map,
-    },
+use super::Column;
+use super::schema::{
+    Field, atomic, boolean, integer, list, object, one_of, sized_integer, string, string_map,
 };
 
 /// Outcomes of a check.

@@ -1,10 +1,7 @@
 //! `wgpolicyk8s.io`: the report API of the Kubernetes Policy Working Group, as Kyverno ships it.
 
-use super::{
-    CatalogResource, CatalogVersion, Scope,
-    report::{self, AGE, SCOPE_KIND, SCOPE_NAME, summary_columns},
-    schema,
-};
+use super::report::{self, AGE, SCOPE_KIND, SCOPE_NAME, summary_columns};
+use super::{CatalogResource, CatalogVersion, Scope, schema};
 
 const GROUP: &str = "wgpolicyk8s.io";
 

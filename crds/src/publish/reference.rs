@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::{catalog, v1alpha1::support};
+use crate::catalog;
+use crate::v1alpha1::support;
 
 /// Fields whose shape is that of a Pod's field of the same name; the reference does not repeat it.
 const AS_IN_A_POD: &[&str] = &[

@@ -1,19 +1,17 @@
 //! One address.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
+use std::time::Duration;
 
 use tokio::time::timeout;
-use tokio_postgres::{Config, error::SqlState};
+use tokio_postgres::Config;
+use tokio_postgres::error::SqlState;
 
-use super::{
-    ConnectOptions,
-    error::{Reason, Role},
-};
-use crate::{
-    Connection, ServerVersion, Session,
-    parameters::{Endpoint, Host, Parameters, Password, SslMode},
-    session::{self, Unsuitable},
-};
+use super::ConnectOptions;
+use super::error::{Reason, Role};
+use crate::parameters::{Endpoint, Host, Parameters, Password, SslMode};
+use crate::session::{self, Unsuitable};
+use crate::{Connection, ServerVersion, Session};
 
 /// What is connected to.
 pub(super) struct Target<'a> {

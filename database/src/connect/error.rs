@@ -1,14 +1,14 @@
 //! Why no connection could be opened, in words for the person who set it up.
 
-use std::{error::Error, fmt, io, time::Duration};
+use std::error::Error;
+use std::time::Duration;
+use std::{fmt, io};
 
 use rustls::{AlertDescription, CertificateError};
 
-use crate::{
-    Diagnosis, MINIMUM_MAJOR, ServerVersion,
-    diagnosis::find,
-    parameters::{ParametersError, SslMode, key},
-};
+use crate::diagnosis::find;
+use crate::parameters::{ParametersError, SslMode, key};
+use crate::{Diagnosis, MINIMUM_MAJOR, ServerVersion};
 
 /// No host will do. The text names each address that was tried and what was wrong there.
 #[derive(Debug)]

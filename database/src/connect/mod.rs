@@ -9,10 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
-use crate::{
-    ConnectionTask, Session,
-    parameters::{Endpoint, Host, Parameters},
-};
+use crate::parameters::{Endpoint, Host, Parameters};
+use crate::{ConnectionTask, Session};
 
 pub use error::{AttemptError, ConnectError, Reason, Role};
 pub use options::ConnectOptions;

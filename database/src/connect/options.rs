@@ -1,6 +1,8 @@
 //! How a connection is opened.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::version::MINIMUM_MAJOR;
 

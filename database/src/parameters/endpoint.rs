@@ -1,6 +1,8 @@
 //! Hosts and ports.
 
-use std::{fmt, net::IpAddr, path::PathBuf};
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use super::{ParametersError, key};
 

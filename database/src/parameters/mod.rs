@@ -7,7 +7,9 @@ mod reader;
 mod tests;
 mod uri;
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
 
 use tokio_postgres_rustls::MakeRustlsConnect;
 

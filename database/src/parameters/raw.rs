@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{
-    Parameters, ParametersError, Password, SslMode, TargetSessionAttrs, endpoint, key,
-    uri::{self, Uri},
-};
+use super::uri::{self, Uri};
+use super::{Parameters, ParametersError, Password, SslMode, TargetSessionAttrs, endpoint, key};
 use crate::tls::{self, Pem};
 
 /// Everything as it was written, from the URI and the single keys together.

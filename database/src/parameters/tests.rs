@@ -1,6 +1,8 @@
 //! Parameters out of maps and directories.
 
-use std::{fs, os::unix::fs::symlink, time::Duration};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use rstest::rstest;
 

@@ -8,11 +8,10 @@ mod verifier;
 
 use std::sync::Arc;
 
-use rustls::{
-    ClientConfig,
-    crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-};
+use rustls::ClientConfig;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::value::{ParametersError, Password, SslMode, key};
 

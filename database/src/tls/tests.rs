@@ -4,7 +4,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 use rstest::rstest;
-use rustls::{client::danger::ServerCertVerifier, pki_types::UnixTime};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::UnixTime;
 
 use super::*;
 

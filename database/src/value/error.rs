@@ -1,6 +1,7 @@
 //! What is wrong with parameters.
 
-use std::{io, path::PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 /// The parameters cannot be used. No message holds a password or a key.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,5 @@
-use database::{Diagnosis, parameters::SslMode};
+use database::Diagnosis;
+use database::parameters::SslMode;
 use pgtest::{Authority, Postgres, PostgresOptions, Tls};
 
 use super::{ask, open, options, parameters, refused};

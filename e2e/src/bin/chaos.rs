@@ -1,19 +1,15 @@
 //! Switches the report APIs to the server and back, again and again, and says what clients noticed.
 //! See `hack/chaos`.
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
-use e2e::{
-    chaos::{self, ChaosOptions, Driver, NodeDriver, Outcome, ProcessDriver},
-    processes::Processes,
-    takeover::{Database, GROUPS, Takeover, TakeoverOptions},
-};
+use e2e::chaos::{self, ChaosOptions, Driver, NodeDriver, Outcome, ProcessDriver};
+use e2e::processes::Processes;
+use e2e::takeover::{Database, GROUPS, Takeover, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
 use tracing_subscriber::EnvFilter;

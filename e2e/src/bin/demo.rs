@@ -1,13 +1,13 @@
 //! Runs the main job on a cluster of its own and says what clients noticed. See `hack/demo`.
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
-use e2e::{
-    incumbent, round_trip,
-    takeover::{self, Database, TakeoverOptions},
-};
+use e2e::takeover::{self, Database, TakeoverOptions};
+use e2e::{incumbent, round_trip};
 use testcluster::ClusterOptions;
 use testreports::Input;
 use tracing_subscriber::EnvFilter;

@@ -1,18 +1,14 @@
 //! Real Kyverno, while the report groups go to the server and back. See `hack/kyverno`.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
-use e2e::{
-    chaos::Driver as _,
-    kyverno::{self, KyvernoOptions, Outcome, Parts},
-    takeover::{Database, TakeoverOptions},
-};
+use e2e::chaos::Driver as _;
+use e2e::kyverno::{self, KyvernoOptions, Outcome, Parts};
+use e2e::takeover::{Database, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
 use tracing_subscriber::EnvFilter;

@@ -4,34 +4,26 @@
 //! Prints a line for every change of the status and ends with 0 once the goal is reached. It
 //! expects a Service that leads to a running `reports-server`, and the control API's APIService.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
 use crds::v1alpha1::spec::WorkloadKind;
 use e2e::processes::PEAK_MEMORY;
 use futures::StreamExt;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-    runtime::events::Reporter,
-};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
-use reports_server_operator::{
-    apiservice::ServiceRef,
-    migration::{
-        ApiOwner, Deps, GroupStatus, GroupTarget, HoldLock, Metrics, Owner, Phase, Predecessor,
-        PredecessorDatabase, Settings, SourcePolicy, Supervisor, Verification, Workload,
-    },
+use reports_server_operator::apiservice::ServiceRef;
+use reports_server_operator::migration::{
+    ApiOwner, Deps, GroupStatus, GroupTarget, HoldLock, Metrics, Owner, Phase, Predecessor,
+    PredecessorDatabase, Settings, SourcePolicy, Supervisor, Verification, Workload,
 };
 
 /// Name of the Secret that is made of `--from-database`.

@@ -1,20 +1,18 @@
 //! The program of `e2e/cluster/clients/watcher`: client-go's own `RetryWatchers` and informers.
 
-use std::{collections::HashMap, process::Stdio, sync::Arc};
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    process::Child,
-    task::JoinHandle,
-};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Child;
+use tokio::task::JoinHandle;
 
-use super::{
-    ChaosError,
-    ledger::{Key, Stamp},
-    object::{LABEL, PARTS},
-    observer::{EventType, Observer, Seen},
-};
+use super::ChaosError;
+use super::ledger::{Key, Stamp};
+use super::object::{LABEL, PARTS};
+use super::observer::{EventType, Observer, Seen};
 use testcluster::{Cluster, client_go_watcher};
 
 /// How a watcher of client-go works.

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 
-use super::{
-    ledger::{Fate, Key, Stamp, What},
-    object::{self, Subject},
-    request::{Answer, Requester, media},
-    work::{Pace, Worker},
-};
+use super::ledger::{Fate, Key, Stamp, What};
+use super::object::{self, Subject};
+use super::request::{Answer, Requester, media};
+use super::work::{Pace, Worker};
 use testreports::ReportKind;
 
 /// Objects that are deleted at once.

@@ -1,21 +1,16 @@
 //! What a list shows while nobody writes, set against what was acknowledged.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{
-    ChaosError,
-    ledger::{Expected, Key, Ledger, Stamp},
-    object,
-    request::{Answer, Requester},
-    tally::{Flaw, Tally},
-};
+use super::ledger::{Expected, Key, Ledger, Stamp};
+use super::request::{Answer, Requester};
+use super::tally::{Flaw, Tally};
+use super::{ChaosError, object};
 use testreports::ReportKind;
 
 /// Objects of a page.

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 
-use super::{
-    ledger::{Expected, Fate, Ledger, Stamp, What},
-    object::{self, Subject},
-    request::{Answer, Requester, media},
-    tally::{Flaw, Note, Tally},
-    work::{Pace, Worker},
-};
+use super::ledger::{Expected, Fate, Ledger, Stamp, What};
+use super::object::{self, Subject};
+use super::request::{Answer, Requester, media};
+use super::tally::{Flaw, Note, Tally};
+use super::work::{Pace, Worker};
 
 /// One of the clients that increment a counter.
 pub struct Counter {

@@ -1,24 +1,23 @@
 //! Who writes, reads and watches: how many of each, and where.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{
-    ChaosError,
-    clientgo::GoStyle,
-    collection::Collection,
-    counter::{self, Counter},
-    ledger::{Key, Ledger},
-    object::Subject,
-    observer::{Nature, Observer, Source},
-    poller::Poller,
-    request::Requester,
-    tally::Tally,
-    watcher::{Style, Watcher},
-    work::Worker,
-    writer::{Place, Writer},
-};
+use super::ChaosError;
+use super::clientgo::GoStyle;
+use super::collection::Collection;
+use super::counter::{self, Counter};
+use super::ledger::{Key, Ledger};
+use super::object::Subject;
+use super::observer::{Nature, Observer, Source};
+use super::poller::Poller;
+use super::request::Requester;
+use super::tally::Tally;
+use super::watcher::{Style, Watcher};
+use super::work::Worker;
+use super::writer::{Place, Writer};
 use testreports::ReportKind;
 
 /// Time between two increments of one client.

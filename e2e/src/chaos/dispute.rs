@@ -2,14 +2,13 @@
 //! both sides take writes; the operator merges them by a rule (`docs/migration.md`) and names the
 //! writes that it dropped. These, and what clients saw in between, are no flaws.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{
-    ledger::{Key, Ledger},
-    tally::{Flaw, Suspect},
-};
+use super::ledger::{Key, Ledger};
+use super::tally::{Flaw, Suspect};
 
 /// For how long after it is back a client may still be answered by what was there before.
 const UNDER_WAY: Duration = Duration::from_secs(2);

@@ -1,12 +1,18 @@
 //! Who switches the groups over and back, and what may happen meanwhile.
 
-use std::{collections::HashSet, fmt, time::Duration};
+use std::collections::HashSet;
+use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use rand::{Rng, RngExt as _, seq::IndexedRandom as _};
+use rand::seq::IndexedRandom as _;
+use rand::{Rng, RngExt as _};
 use serde::Serialize;
 
-use super::{ChaosError, dispute::Window, ledger::Key, tally::Direction};
+use super::ChaosError;
+use super::dispute::Window;
+use super::ledger::Key;
+use super::tally::Direction;
 use testcluster::Cluster;
 
 /// Something that happens to the cluster.
@@ -144,7 +150,8 @@ pub trait Driver: Send + Sync {
 
 #[cfg(test)]
 mod tests {
-    use rand::{SeedableRng as _, rngs::StdRng};
+    use rand::SeedableRng as _;
+    use rand::rngs::StdRng;
 
     use super::*;
 

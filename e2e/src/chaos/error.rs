@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{processes::ProcessesError, takeover::TakeoverError, witness::WitnessError};
+use crate::processes::ProcessesError;
+use crate::takeover::TakeoverError;
+use crate::witness::WitnessError;
 
 /// Why a run could not be made; what clients noticed is in the outcome instead.
 #[derive(Debug, thiserror::Error)]

@@ -1,30 +1,31 @@
 //! All clients of a run, from their start to the last check.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, api::PostParams};
+use kube::api::PostParams;
+use kube::{Api, Client};
 use serde_json::Value;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    ChaosError, ChaosOptions,
-    clientgo::ClientGo,
-    compare::{self, Comparison},
-    counter,
-    crew::{Namespaces, Watchers, Watching, Work},
-    dispute::Dispute,
-    ledger::{Fate, Key, Ledger, What},
-    noise,
-    object::{self, Subject},
-    observer::Observer,
-    request::{Answer, Requester, media},
-    tally::{Direction, Tally},
-    work::{Gate, Worker},
-};
-use crate::{takeover::load, witness::strict_client};
+use super::clientgo::ClientGo;
+use super::compare::{self, Comparison};
+use super::crew::{Namespaces, Watchers, Watching, Work};
+use super::dispute::Dispute;
+use super::ledger::{Fate, Key, Ledger, What};
+use super::object::{self, Subject};
+use super::observer::Observer;
+use super::request::{Answer, Requester, media};
+use super::tally::{Direction, Tally};
+use super::work::{Gate, Worker};
+use super::{ChaosError, ChaosOptions, counter, noise};
+use crate::takeover::load;
+use crate::witness::strict_client;
 use testcluster::Cluster;
 use testreports::ReportKind;
 

@@ -1,25 +1,24 @@
 //! The driver on a cluster with a node: the operator itself, installed as a user does.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use crds::{
-    control::StoredResource,
-    v1alpha1::{ReportsServer, status::MigrationPhase},
-};
+use crds::control::StoredResource;
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::status::MigrationPhase;
 use http::Request;
-use k8s_openapi::{
-    api::core::v1::Pod, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams},
-    runtime::wait::await_condition,
-};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use kube::runtime::wait::await_condition;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ChaosError, Driver, Fault, Window, ledger::Key, processes::at_cluster};
+use super::ledger::Key;
+use super::processes::at_cluster;
+use super::{ChaosError, Driver, Fault, Window};
 use crate::takeover::{Database, GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready};
 use testcluster::{Cluster, Signal};
 use testreports::ReportKind;

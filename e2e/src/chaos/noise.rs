@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use kube::Client;
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

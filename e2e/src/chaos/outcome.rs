@@ -4,10 +4,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{
-    driver::Struck,
-    tally::{Direction, Flaw, Note, Tally},
-};
+use super::driver::Struck;
+use super::tally::{Direction, Flaw, Note, Tally};
 
 /// Names of the flaws, as in tables and JSON.
 const FLAWS: [(Flaw, &str); 10] = [

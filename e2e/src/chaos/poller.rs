@@ -1,20 +1,16 @@
 //! Lists that must be as new as what was acknowledged before they began.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-use super::{
-    ledger::{Key, Stamp},
-    object,
-    request::{Answer, Requester},
-    tally::{Flaw, Note},
-    work::{Pace, Worker},
-};
+use super::ledger::{Key, Stamp};
+use super::object;
+use super::request::{Answer, Requester};
+use super::tally::{Flaw, Note};
+use super::work::{Pace, Worker};
 use testreports::ReportKind;
 
 /// A list takes no more than this part of the time from one to the next.

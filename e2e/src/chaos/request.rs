@@ -1,14 +1,13 @@
 //! Requests as client-go sends them: what is refused with a time to wait is tried again after it;
 //! everything else is the caller's to judge.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use kube::{Client, client::Body};
+use kube::Client;
+use kube::client::Body;
 use serde_json::Value;
 
 use super::tally::{Note, Tally};

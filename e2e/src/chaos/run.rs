@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 
-use super::{
-    ChaosError, ChaosOptions,
-    dispute::Dispute,
-    driver::{Driver, Fault, Planned, Struck, plan},
-    harness::Harness,
-    outcome::Outcome,
-    tally::{Direction, Moment},
-};
+use super::dispute::Dispute;
+use super::driver::{Driver, Fault, Planned, Struck, plan};
+use super::harness::Harness;
+use super::outcome::Outcome;
+use super::tally::{Direction, Moment};
+use super::{ChaosError, ChaosOptions};
 
 /// Time with the server, and after the way back, in milliseconds.
 const SOAK: std::ops::Range<u64> = 3000..8000;

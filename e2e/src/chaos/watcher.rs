@@ -1,7 +1,8 @@
 //! Watchers on raw HTTP: with bookmarks and without, of whole objects and of metadata, from a list
 //! or with the initial state in the stream.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use http::{Method, StatusCode};
@@ -10,12 +11,10 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    object::{self, LABEL, PARTS},
-    observer::{EventType, Observer, Seen},
-    request::{Answer, Requester, media},
-    tally::Flaw,
-};
+use super::object::{self, LABEL, PARTS};
+use super::observer::{EventType, Observer, Seen};
+use super::request::{Answer, Requester, media};
+use super::tally::Flaw;
 
 /// Metadata alone.
 const PARTIAL: &str =

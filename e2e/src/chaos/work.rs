@@ -1,11 +1,10 @@
 //! What everybody who writes or reads in a loop shares: a pace, a pause for checks, an end.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{
-    sync::{RwLock, RwLockReadGuard, watch},
-    time::{Interval, MissedTickBehavior},
-};
+use tokio::sync::{RwLock, RwLockReadGuard, watch};
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;

@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use super::{
-    ledger::{Expected, Fate, Key, Ledger, Stamp, What},
-    object::{self, MANAGER, Subject},
-    request::{Answer, Requester, media},
-    tally::{Flaw, Note},
-    work::{Pace, Worker},
-};
+use super::ledger::{Expected, Fate, Key, Ledger, Stamp, What};
+use super::object::{self, MANAGER, Subject};
+use super::request::{Answer, Requester, media};
+use super::tally::{Flaw, Note};
+use super::work::{Pace, Worker};
 use testreports::ReportKind;
 
 /// Names of one writer.

@@ -1,18 +1,15 @@
 //! The CRD of `Cluster`.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, PostParams},
-    runtime::{conditions::is_crd_established, wait::await_condition},
-};
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 /// Name of the CRD.

@@ -10,26 +10,21 @@
 mod crds;
 mod objects;
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    time::Duration,
-};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use k8s_openapi::api::{
-    core::v1::{Secret, Service},
-    discovery::v1::EndpointSlice,
-};
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-    core::GroupVersionKind,
-    runtime::wait::await_condition,
-};
+use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
 use pgtest::{Authority, DATABASE, Postgres, PostgresOptions, Proxy, Tls, USER};
 use serde_json::{Value, json};
 
-use testcluster::{Cluster, network::NODE_IP};
+use testcluster::Cluster;
+use testcluster::network::NODE_IP;
 
 pub use crds::{NAME as CRD, install, uninstall};
 

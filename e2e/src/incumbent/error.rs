@@ -1,6 +1,7 @@
 //! Why the incumbent could not be run.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why the incumbent, or what is done with it, did not work.
 #[derive(Debug, thiserror::Error)]

@@ -1,18 +1,19 @@
 //! The incumbent as a process on a control plane, with a PostgreSQL of its own.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Api, Client, runtime::wait::await_condition};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
 use pgtest::{DATABASE, Postgres, PostgresOptions, USER};
 use serde_json::Value;
 
-use super::{IncumbentError, Manifests, NAME, objects::list};
-use testcluster::{Backend, Cluster, Process, ProcessSpec, Signal, network::NODE_IP};
+use super::objects::list;
+use super::{IncumbentError, Manifests, NAME};
+use testcluster::network::NODE_IP;
+use testcluster::{Backend, Cluster, Process, ProcessSpec, Signal};
 use testreports::kinds;
 
 const PORT: u16 = 4443;

@@ -1,19 +1,20 @@
 //! Clients that never repeat a request, each with objects of its own, so that what it was told last
 //! is what has to be stored.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, Request, header};
 use kube::Client;
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, MissedTickBehavior},
-};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::{Key, Ledger, Objects, objects::key};
+use super::objects::key;
+use super::{Key, Ledger, Objects};
 use testreports::{Corpus, Owner, ReportKind, kinds, rescan};
 
 /// Reports of the writers are numbered from here, away from those that were loaded.

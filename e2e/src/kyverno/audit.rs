@@ -1,11 +1,9 @@
 //! The kube-apiserver's audit log of the report groups: who made which reports when, and whose
 //! watches are open.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Deserialize;

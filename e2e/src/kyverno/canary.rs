@@ -1,10 +1,8 @@
 //! Canaries: objects whose report is made at their admission only, and must be there a minute after.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How long the report may take.
 pub const LIMIT: Duration = Duration::from_mins(1);

@@ -2,18 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet},
-    core::v1::{ConfigMap, Pod},
-};
-use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    api::{DynamicObject, ListParams},
-    core::NamespaceResourceScope,
-};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DynamicObject, ListParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use super::{KyvernoError, churn::NAMESPACES};
+use super::KyvernoError;
+use super::churn::NAMESPACES;
 use testreports::ReportKind;
 
 /// The objects that are reported on, by uid.

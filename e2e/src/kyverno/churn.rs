@@ -1,29 +1,24 @@
 //! Churn: what users of a cluster do to objects that Kyverno reports on.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Namespace, Pod},
-};
-use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    core::NamespaceResourceScope,
-};
-use serde::{Serialize, de::DeserializeOwned};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::{task::JoinSet, time::MissedTickBehavior};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::{KyvernoError, canary::Canaries};
+use super::KyvernoError;
+use super::canary::Canaries;
 use testreports::ReportKind;
 
 /// Namespaces of the churn.

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::{chaos::ChaosError, takeover::TakeoverError};
+use crate::chaos::ChaosError;
+use crate::takeover::TakeoverError;
 
 /// Why a run could not be made; what Kyverno noticed is in the [`super::Outcome`] instead.
 #[derive(Debug, thiserror::Error)]

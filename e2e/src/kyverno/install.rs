@@ -1,6 +1,7 @@
 //! Installs Kyverno as its chart does.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
 use testcluster::Cluster;

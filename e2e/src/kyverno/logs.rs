@@ -1,12 +1,10 @@
 //! What Kyverno's controllers log.
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use tokio::process::Child;
 

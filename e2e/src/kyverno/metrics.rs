@@ -1,9 +1,12 @@
 //! Kyverno's own metrics: how often its breakers dropped a report.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 
 use super::NAMESPACE;
 use testcluster::{Cluster, http};

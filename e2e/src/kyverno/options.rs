@@ -1,6 +1,7 @@
 //! How a run is made.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use super::install::Parts;
 

@@ -1,6 +1,7 @@
 //! What a run gives: a table for people, JSON for machines.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,28 +1,22 @@
 //! The whole run: baseline, switches, and what there is in the end.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::ListParams};
+use kube::api::ListParams;
+use kube::{Api, Client};
 
-use super::{
-    CONTROLLERS, KyvernoError, KyvernoOptions, NAMESPACE, Outcome, Silent,
-    audit::{self, Audit, EPHEMERAL},
-    check::{self, Found},
-    churn::Churn,
-    install,
-    logs::Logs,
-    metrics::{self, Drops},
-    outcome::{Counter, Gaps, Switch},
-};
-use crate::{
-    chaos::{Driver as _, NodeDriver},
-    takeover::{Takeover, TakeoverOptions},
-};
+use super::audit::{self, Audit, EPHEMERAL};
+use super::check::{self, Found};
+use super::churn::Churn;
+use super::logs::Logs;
+use super::metrics::{self, Drops};
+use super::outcome::{Counter, Gaps, Switch};
+use super::{CONTROLLERS, KyvernoError, KyvernoOptions, NAMESPACE, Outcome, Silent, install};
+use crate::chaos::{Driver as _, NodeDriver};
+use crate::takeover::{Takeover, TakeoverOptions};
 
 /// Churn before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(45);

@@ -1,6 +1,7 @@
 //! What Patroni and its PostgreSQL read.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 

@@ -4,13 +4,11 @@
 
 mod config;
 
-use std::{
-    fs, io,
-    net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::{PermissionsExt as _, chown},
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use pgtest::Authority;
 use serde_json::{Value, json};

@@ -1,9 +1,7 @@
 //! Where the servers of a run store their reports.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,10 @@
 //! Why a line ends early.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::{incumbent::IncumbentError, witness::WitnessError};
+use crate::incumbent::IncumbentError;
+use crate::witness::WitnessError;
 use testreports::InputError;
 
 /// Why the line could not be run; what clients noticed is in the witness's account instead.

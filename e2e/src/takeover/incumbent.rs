@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{
-    TakeoverError,
-    database::{POSTGRES_ARCHIVE, postgres_image},
-};
+use super::TakeoverError;
+use super::database::{POSTGRES_ARCHIVE, postgres_image};
 use crate::incumbent::{Manifests, NAME, serving};
 use testcluster::Cluster;
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{
-    Api,
-    runtime::{conditions::is_deployment_completed, wait::await_condition},
-};
+use kube::Api;
+use kube::runtime::conditions::is_deployment_completed;
+use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
 use super::{GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, TakeoverError, incumbent};

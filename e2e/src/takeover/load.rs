@@ -1,20 +1,15 @@
 //! Puts CRDs, namespaces and reports into etcd, through the kube-apiserver.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::{
-    api::core::v1::Namespace,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Client,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
-    runtime::{conditions::is_crd_established, wait::await_condition},
-};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
 use serde_json::Value;
 
 use super::TakeoverError;

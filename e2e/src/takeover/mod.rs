@@ -9,23 +9,18 @@ pub mod load;
 mod measure;
 mod outcome;
 
-use std::{
-    collections::HashSet,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::status::MigrationPhase;
 use futures::StreamExt as _;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-    runtime::{WatchStreamExt as _, watcher},
-};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 pub use database::Database;

@@ -1,18 +1,14 @@
 //! Sets what was acknowledged against what was seen and what is stored.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{
-    Origin,
-    ledger::{Ack, Did, Ledger},
-    state::{ObjectState, State},
-    watchers::{Log, Watcher, ack_key, seen_key},
-};
+use super::Origin;
+use super::ledger::{Ack, Did, Ledger};
+use super::state::{ObjectState, State};
+use super::watchers::{Log, Watcher, ack_key, seen_key};
 use testreports::ReportKind;
 
 /// Most examples of each kind of fault that are kept.

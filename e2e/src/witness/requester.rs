@@ -1,13 +1,16 @@
 //! Requests that are sent once: what fails is written down, not tried again.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use kube::{Client, Config, client::Body};
+use kube::client::Body;
+use kube::{Client, Config};
 use serde_json::Value;
 
-use super::{WitnessError, ledger::Ledger};
+use super::WitnessError;
+use super::ledger::Ledger;
 
 /// A client without the retries that kube turns on by default.
 ///

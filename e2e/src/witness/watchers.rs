@@ -1,10 +1,8 @@
 //! Watchers that write down every event, in the three styles that clients of the API use.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use http::{Method, StatusCode};
@@ -13,12 +11,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Origin,
-    ledger::{Ack, Did},
-    requester::Requester,
-    state::version,
-};
+use super::Origin;
+use super::ledger::{Ack, Did};
+use super::requester::Requester;
+use super::state::version;
 use testreports::ReportKind;
 
 /// How a watcher gets its state and what it does when a watch ends.

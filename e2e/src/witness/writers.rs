@@ -1,20 +1,21 @@
 //! Writers in the pattern of Kyverno's controllers: permanent reports are read and put back, often
 //! unchanged; ephemeral ones are posted with `generateName`, looked up by label, adopted, deleted.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, StatusCode};
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use tokio::{task::JoinSet, time::MissedTickBehavior};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Origin, WitnessOptions,
-    ledger::{Ack, Did},
-    requester::Requester,
-    state::{ObjectState, key, version},
-};
+use super::ledger::{Ack, Did};
+use super::requester::Requester;
+use super::state::{ObjectState, key, version};
+use super::{Origin, WitnessOptions};
 use testreports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
 
 /// Made-up reports of the witness are numbered from here, away from those that were loaded.

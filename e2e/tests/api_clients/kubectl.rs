@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::api_support::*;
-use crate::{applies::given, create, kubectl, timed};
+use crate::applies::given;
+use crate::{create, kubectl, timed};
 
 const NAME: &str = "policyreport.wgpolicyk8s.io/printed";
 

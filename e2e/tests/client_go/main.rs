@@ -10,7 +10,8 @@
 mod reflectors;
 mod soak;
 
-use std::{process::Stdio, time::Duration};
+use std::process::Stdio;
+use std::time::Duration;
 
 use comparison::serving::{Serving, ServingOptions, Storage};
 use crds::catalog;

@@ -1,24 +1,20 @@
 //! Reflectors of kube-rs, and a writer whose reports they follow.
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
-    core::{GroupVersionKind, PartialObjectMeta},
-    runtime::{
-        WatchStreamExt as _,
-        reflector::store::{Store, Writer},
-        watcher::{self, Event, watcher},
-    },
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::core::{GroupVersionKind, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::store::{Store, Writer};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde_json::json;
-use tokio::{
-    sync::watch,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::GROUP;

@@ -2,17 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use comparison::serving::{Serving, request::Outgoing};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-};
+use comparison::serving::Serving;
+use comparison::serving::request::Outgoing;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
-use crate::{
-    LIMIT,
-    reflectors::{NAMESPACE, Reflectors},
-    tests,
-};
+use crate::reflectors::{NAMESPACE, Reflectors};
+use crate::{LIMIT, tests};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How many writes have to be answered between one kill and the next.

@@ -1,11 +1,10 @@
 //! What may happen to the servers and their database, while the witness writes and watches.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
+use std::time::Duration;
 
-use e2e::{
-    takeover::{TARGET_NAMESPACE, Takeover},
-    witness::{Account, Witness},
-};
+use e2e::takeover::{TARGET_NAMESPACE, Takeover};
+use e2e::witness::{Account, Witness};
 use jiff::{SignedDuration, Timestamp};
 use testcluster::Component;
 

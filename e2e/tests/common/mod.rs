@@ -5,10 +5,8 @@ pub mod faults;
 
 use std::path::PathBuf;
 
-use e2e::{
-    chaos::Flaw,
-    takeover::{COUNT_PERIOD, Database, TakeoverOptions},
-};
+use e2e::chaos::Flaw;
+use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
 

@@ -2,10 +2,8 @@
 //! from a cluster without `CloudNativePG` to a database in use, through failover and rotation.
 use std::collections::BTreeMap;
 
-use e2e::{
-    cnpg::{self, CloudNativePg, Entrance},
-    operator::Operator,
-};
+use e2e::cnpg::{self, CloudNativePg, Entrance};
+use e2e::operator::Operator;
 use kube::ResourceExt as _;
 use serde_json::json;
 use testcluster::{Cluster, ClusterOptions};

@@ -2,21 +2,18 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::{ReportsServer, conditions::DATABASE_READY, status::DatabaseStatus};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::conditions::DATABASE_READY;
+use crds::v1alpha1::status::DatabaseStatus;
 use e2e::operator::Operator;
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{Namespace, Secret},
-        events::v1::Event,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams, PostParams},
-    runtime::{conditions, wait::await_condition},
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::conditions;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, ResourceExt as _};
 use pgtest::Params;
 use serde_json::{Value, json};
 use testcluster::Cluster;

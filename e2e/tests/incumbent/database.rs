@@ -3,13 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use e2e::{
-    incumbent::{Key, NAME, Objects, api_services, key, leads_to, list},
-    takeover::GROUPS,
-};
+use e2e::incumbent::{Key, NAME, Objects, api_services, key, leads_to, list};
+use e2e::takeover::GROUPS;
 use http::{Method, Request, header};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Api, api::DeleteParams};
+use kube::Api;
+use kube::api::DeleteParams;
 use rstest::rstest;
 use serde_json::{Value, json};
 use testcluster::Signal;

@@ -11,21 +11,20 @@
 
 mod database;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-use e2e::{
-    incumbent::{self, Account, Incumbent, NAME, Objects, Writers, api_services, leads_to, list},
-    processes::{Ended, Processes, ProcessesOptions},
-    takeover::{GROUPS, load},
-    witness::strict_client,
+use e2e::incumbent::{
+    self, Account, Incumbent, NAME, Objects, Writers, api_services, leads_to, list,
 };
+use e2e::processes::{Ended, Processes, ProcessesOptions};
+use e2e::takeover::{GROUPS, load};
+use e2e::witness::strict_client;
 use futures::StreamExt as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams},
-    runtime::{WatchStreamExt as _, reflector, watcher},
-};
+use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::runtime::{WatchStreamExt as _, reflector, watcher};
+use kube::{Api, Client};
 use rstest::rstest;
 use serde_json::{Value, json};
 use testreports::{Owner, ReportKind, kinds};

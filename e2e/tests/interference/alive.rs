@@ -2,10 +2,8 @@
 
 use kube::core::TypeMeta;
 
-use crate::{
-    ground::{Ground, KIND, ended},
-    meddle::{DOOMED, created, delete_namespace, namespace_goes},
-};
+use crate::ground::{Ground, KIND, ended};
+use crate::meddle::{DOOMED, created, delete_namespace, namespace_goes};
 
 /// Late writes are looked for all the time, and a CRD that is deleted and installed again has none of
 /// the copies.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use e2e::{processes::LIMIT, takeover::GROUPS, witness::State};
+use e2e::processes::LIMIT;
+use e2e::takeover::GROUPS;
+use e2e::witness::State;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 

@@ -1,33 +1,28 @@
 //! A control plane on which one case runs after the other: each begins and ends with the group at its
 //! CRDs.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use e2e::{
-    processes::{Ended, LIMIT, Migration, Processes},
-    takeover::{GROUPS, load},
-    witness::{State, strict_client},
+use e2e::processes::{Ended, LIMIT, Migration, Processes};
+use e2e::takeover::{GROUPS, load};
+use e2e::witness::{State, strict_client};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionSpec,
 };
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Namespace},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceDefinition, CustomResourceDefinitionSpec,
-    },
-};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    runtime::{
-        conditions::is_crd_established,
-        wait::{await_condition, conditions::is_deleted},
-    },
-};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_deleted;
+use kube::{Api, Client};
 use serde_json::json;
 use testcluster::{Process, Signal};
 use testreports::{Owner, ReportKind};
 
-use crate::{GITOPS, PAUSE, rights, writer::NAMESPACE};
+use crate::writer::NAMESPACE;
+use crate::{GITOPS, PAUSE, rights};
 
 /// Reports that are there all the time.
 const REPORTS: usize = 60;

@@ -21,7 +21,8 @@ mod writer;
 
 use std::time::Duration;
 
-use e2e::{processes::Processes, takeover::GROUPS};
+use e2e::processes::Processes;
+use e2e::takeover::GROUPS;
 
 const REPORTS: usize = 100;
 /// Field manager of whoever applies the CRDs.

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 use e2e::processes::Migration;
-use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
 use testreports::ReportKind;
 
-use crate::{
-    case::{Case, Interference, Stall},
-    ground::{Contents, Ground, SOON, ended, reports},
-    meddle::{DOOMED, Meddling},
-    rights,
-    writer::Writer,
-};
+use crate::case::{Case, Interference, Stall};
+use crate::ground::{Contents, Ground, SOON, ended, reports};
+use crate::meddle::{DOOMED, Meddling};
+use crate::rights;
+use crate::writer::Writer;
 
 /// Chooses the cases of a usual run: the same in each.
 const SEED: u64 = 11;

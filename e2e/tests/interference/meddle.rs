@@ -3,30 +3,25 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use e2e::{processes::Migration, witness::ObjectState};
-use k8s_openapi::{
-    api::core::v1::Namespace,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceColumnDefinition, CustomResourceDefinitionSpec, JSONSchemaProps,
-    },
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+use e2e::processes::Migration;
+use e2e::witness::ObjectState;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinitionSpec, JSONSchemaProps,
 };
-use kube::{
-    Api,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
-    core::{ApiResource, GroupVersionKind, TypeMeta},
-    runtime::wait::{await_condition, conditions::is_deleted},
-};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_deleted;
 use serde_json::json;
 use testcluster::Signal;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{
-    API_SERVICE, PAUSE, applied,
-    case::{Case, Interference},
-    ground::{Contents, Ground, KIND, SOON, reports},
-    rights,
-};
+use crate::case::{Case, Interference};
+use crate::ground::{Contents, Ground, KIND, SOON, reports};
+use crate::{API_SERVICE, PAUSE, applied, rights};
 
 /// How long a server or its database is away.
 const AWAY: Duration = Duration::from_secs(6);

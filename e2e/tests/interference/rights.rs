@@ -2,10 +2,8 @@
 
 use anyhow::Context as _;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule};
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 

@@ -1,20 +1,14 @@
 //! Somebody deletes the APIService of a served group.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use e2e::{
-    processes::{LIMIT, Processes},
-    witness::State,
-};
+use e2e::processes::{LIMIT, Processes};
+use e2e::witness::State;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, PostParams},
-    runtime::wait::await_condition,
-};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
 use rstest::rstest;
 use serde_json::{Value, json};
 use testreports::{Owner, ReportKind};

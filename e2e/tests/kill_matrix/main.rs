@@ -15,18 +15,14 @@ mod matrix;
 mod point;
 
 use common::{NEVER, full};
-use e2e::{
-    chaos::{Direction, Outcome},
-    steps,
-    takeover::Database,
-};
+use e2e::chaos::{Direction, Outcome};
+use e2e::steps;
+use e2e::takeover::Database;
 use rand::seq::SliceRandom as _;
 use rstest::rstest;
 
-use self::{
-    matrix::Matrix,
-    point::{BACK, Deed, FORWARD, Point, STEPS_FORWARD},
-};
+use self::matrix::Matrix;
+use self::point::{BACK, Deed, FORWARD, Point, STEPS_FORWARD};
 
 /// Rounds of a run that is not full.
 const DRAWN: usize = 2;

@@ -2,28 +2,22 @@
 
 use std::time::Duration;
 
-use crds::{
-    control::{GateState, StoredResource, stored_resource_name},
-    v1alpha1::{ReportsServer, status::MigrationPhase},
-};
-use e2e::{
-    chaos::{ChaosOptions, Direction, Driver as _, Harness, Moment, NodeDriver, Outcome},
-    takeover::{Database, NAME, OPERATOR_NAMESPACE, Takeover},
-};
+use crds::control::{GateState, StoredResource, stored_resource_name};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::status::MigrationPhase;
+use e2e::chaos::{ChaosOptions, Direction, Driver as _, Harness, Moment, NodeDriver, Outcome};
+use e2e::takeover::{Database, NAME, OPERATOR_NAMESPACE, Takeover};
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams},
-    runtime::wait::{await_condition, conditions::is_deleted},
-};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_deleted;
 use serde_json::json;
 use testreports::Input;
 
-use crate::{
-    common::{full, options, say},
-    point::{Deed, Point},
-};
+use crate::common::{full, options, say};
+use crate::point::{Deed, Point};
 
 const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;

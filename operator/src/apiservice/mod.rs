@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 
 use crds::names::{ANNOTATION_CLAIMED_BY, LABEL_AUTOMANAGED};
 use json_patch::Patch;
-use k8s_openapi::{
-    ByteString,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    kube_aggregator::pkg::apis::apiregistration::v1::{
-        APIService, APIServiceSpec, ServiceReference,
-    },
+use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
+    APIService, APIServiceSpec, ServiceReference,
 };
 use serde_json::{Value, json};
 

@@ -8,10 +8,8 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use super::{
-    material::Pair,
-    plan::{minus, plus},
-};
+use super::material::Pair;
+use super::plan::{minus, plus};
 
 /// How long before its issue a certificate begins to be valid, for clocks that run behind.
 pub const BACKDATE: Duration = Duration::from_mins(5);

@@ -1,19 +1,22 @@
 //! Certificates and keys as they lie in the Secrets, and what the plan has to know about them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use rustls::{
-    RootCertStore,
-    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
-    server::WebPkiClientVerifier,
-    sign::CertifiedKey,
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
-use x509_parser::{extensions::GeneralName, prelude::*};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::*;
 
 use super::plan::{CaInfo, Fingerprint, LeafInfo, Observed};
 

@@ -2,26 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use crds::{
-    control,
-    names::ANNOTATION_ABANDON_APIS,
-    v1alpha1::{
-        ReportsServer,
-        defaults::Effective,
-        spec::{ApiDeletionPolicy, ApiOwner},
-    },
-};
+use crds::control;
+use crds::names::ANNOTATION_ABANDON_APIS;
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::defaults::Effective;
+use crds::v1alpha1::spec::{ApiDeletionPolicy, ApiOwner};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, ResourceExt};
 
-use super::{
-    dereference::{Registered, service_ref},
-    workload,
-};
-use crate::{
-    migration::{self, GroupStatus, GroupTarget, Phase, Settings},
-    names::Names,
-};
+use super::dereference::{Registered, service_ref};
+use super::workload;
+use crate::migration::{self, GroupStatus, GroupTarget, Phase, Settings};
+use crate::names::Names;
 
 /// What a deletion has to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,26 +1,27 @@
 //! What reconciliations share.
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
 
-use crds::v1alpha1::{ReportsServer, status::BackupResult};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::status::BackupResult;
 use jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Client, Resource, ResourceExt, core::DeserializeGuard, runtime::reflector::Store};
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::Store;
+use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{OnceCell, watch};
 
-use super::{
-    Error, ServiceAccountRef, control_api_name,
-    dereference::{self, Registered},
-    status::{self, State, Written},
-    validate::Claim,
-    watches::Watches,
-};
-use crate::{
-    database::check::Checks,
-    events,
-    metrics::Metrics,
-    migration::{Owner, Supervisor},
-};
+use super::dereference::{self, Registered};
+use super::status::{self, State, Written};
+use super::validate::Claim;
+use super::watches::Watches;
+use super::{Error, ServiceAccountRef, control_api_name};
+use crate::database::check::Checks;
+use crate::events;
+use crate::metrics::Metrics;
+use crate::migration::{Owner, Supervisor};
 
 /// A complete look even when nothing seems to have changed.
 pub(super) const RESYNC: Duration = Duration::from_mins(5);

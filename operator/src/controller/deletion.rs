@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
+use kube::runtime::controller::Action;
 use tracing::info;
 
+use super::context::{is_control_available, owner, registered, report};
+use super::moving::{self, Reconciled};
+use super::status::State;
+use super::validate::{self, Facts, Refusal, Validated};
 use super::{
-    Context, Error, apply, build, cleanup,
-    context::{is_control_available, owner, registered, report},
-    dereference, finalizer, forward,
-    moving::{self, Reconciled},
-    postgres,
-    status::State,
-    targets, upgrade,
-    validate::{self, Facts, Refusal, Validated},
+    Context, Error, apply, build, cleanup, dereference, finalizer, forward, postgres, targets,
+    upgrade,
 };
 
 /// How often it is looked whether the groups are back.

@@ -1,31 +1,22 @@
 //! Step 1 of a reconciliation: read what the other steps decide on.
 
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        batch::v1::Job,
-        core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret},
-    },
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
-use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt};
 
-use super::{
-    ownership::is_child,
-    upgrade,
-    validate::{NamespaceState, Validated},
-};
-use crate::{
-    apiservice::{Holder, ServiceRef, holder},
-    certs::Material,
-    database::{
-        files::{Values, secret_values},
-        managed::{Known, Managed, PASSWORD_KEY, backup},
-    },
-    names::{ACCEPTED_KEY, KUBE_SYSTEM, Names, SERVICE_PORT},
-    said::said,
-};
+use super::ownership::is_child;
+use super::upgrade;
+use super::validate::{NamespaceState, Validated};
+use crate::apiservice::{Holder, ServiceRef, holder};
+use crate::certs::Material;
+use crate::database::files::{Values, secret_values};
+use crate::database::managed::{Known, Managed, PASSWORD_KEY, backup};
+use crate::names::{ACCEPTED_KEY, KUBE_SYSTEM, Names, SERVICE_PORT};
+use crate::said::said;
 
 /// What could not be read.
 #[derive(Debug, thiserror::Error)]

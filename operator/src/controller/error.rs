@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::{apply, dereference, finalizer, status, upgrade, validate::Refusal};
-use crate::{
-    certs,
-    database::{cloudnativepg, files},
-};
+use super::validate::Refusal;
+use super::{apply, dereference, finalizer, status, upgrade};
+use crate::certs;
+use crate::database::{cloudnativepg, files};
 
 /// An error of a step.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,9 @@
 //! The finalizer that keeps a `ReportsServer` while API groups depend on its server.
 
-use crds::{names::FINALIZER, v1alpha1::ReportsServer};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use crds::names::FINALIZER;
+use crds::v1alpha1::ReportsServer;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
 use crate::said::said;

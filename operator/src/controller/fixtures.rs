@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use crds::v1alpha1::ReportsServer;
 use serde_json::{Value, json};
 
-use super::{
-    build::ServiceAccountRef,
-    validate::{Facts, NamespaceState, Refusal, Validated, validate},
-};
+use super::build::ServiceAccountRef;
+use super::validate::{Facts, NamespaceState, Refusal, Validated, validate};
 use crate::certs::{Material, Pair};
 
 /// Image of the tests.

@@ -1,32 +1,24 @@
 //! Carries a valid specification out.
 
-use std::{sync::PoisonError, time::Duration};
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
 use jiff::Timestamp;
 use kube::{Client, Resource};
 use tracing::info;
 
-use super::{
-    Context, Error,
-    apply::{self, Applied},
-    build::{self, Children, Kept},
-    context::{RESYNC, owner, registered, report},
-    dereference, finalizer,
-    moving::{self, Reconciled},
-    postgres,
-    status::State,
-    targets::{self, Serving},
-    upgrade,
-    validate::{Refusal, Validated},
-    workload,
-};
-use crate::{
-    certs,
-    database::managed::Managed,
-    events,
-    migration::{self, Phase},
-};
+use super::apply::{self, Applied};
+use super::build::{self, Children, Kept};
+use super::context::{RESYNC, owner, registered, report};
+use super::moving::{self, Reconciled};
+use super::status::State;
+use super::targets::{self, Serving};
+use super::validate::{Refusal, Validated};
+use super::{Context, Error, dereference, finalizer, postgres, upgrade, workload};
+use crate::database::managed::Managed;
+use crate::migration::{self, Phase};
+use crate::{certs, events};
 
 /// How often pods are looked at while they start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);

@@ -1,12 +1,8 @@
 //! The children as they stand in the cluster.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        core::v1::Pod,
-    },
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use crate::certs;
 

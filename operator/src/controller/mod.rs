@@ -33,14 +33,16 @@ mod workload;
 use std::sync::Arc;
 
 use crds::v1alpha1::{ReportsServer, reasons};
-use kube::{
-    Resource, ResourceExt,
-    core::DeserializeGuard,
-    runtime::{controller::Action, events::EventType},
-};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
+use kube::runtime::events::EventType;
+use kube::{Resource, ResourceExt};
 use tracing::warn;
 
-use self::{context::report, forward::Outcome, resolve::resolve, status::State};
+use self::context::report;
+use self::forward::Outcome;
+use self::resolve::resolve;
+use self::status::State;
 use crate::events;
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! The PostgreSQL database of a `ReportsServer`, in a reconciliation: how it is reached, and what
 //! is known about it. Nothing here waits for a database.
 
-use crds::v1alpha1::{ReportsServer, spec::DatabaseMode};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::spec::DatabaseMode;
 use kube::Client;
 
-use super::{Context, Error, build::data_metadata, validate::Validated, watches::Watched};
-use crate::{
-    database::{
-        check::Target,
-        cloudnativepg::{self, Plan},
-        files::{self, Problem},
-        known::Known,
-        place::{Connection, Database, Source},
-    },
-    names::Names,
-};
+use super::build::data_metadata;
+use super::validate::Validated;
+use super::watches::Watched;
+use super::{Context, Error};
+use crate::database::check::Target;
+use crate::database::cloudnativepg::{self, Plan};
+use crate::database::files::{self, Problem};
+use crate::database::known::Known;
+use crate::database::place::{Connection, Database, Source};
+use crate::names::Names;
 
 /// How the database is reached, and what who runs it says about it.
 #[derive(Default)]

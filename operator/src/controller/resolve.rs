@@ -3,12 +3,9 @@
 use crds::v1alpha1::ReportsServer;
 use kube::ResourceExt;
 
-use super::{
-    Context, Error,
-    context::{claims, registered},
-    dereference, targets,
-    validate::{self, Facts, Refusal, Validated},
-};
+use super::context::{claims, registered};
+use super::validate::{self, Facts, Refusal, Validated};
+use super::{Context, Error, dereference, targets};
 
 /// Reads what decides whether the specification is possible, and decides.
 pub(super) async fn resolve(

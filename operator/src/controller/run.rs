@@ -1,38 +1,31 @@
 //! Wires the controller to its triggers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
 use futures::{Stream, StreamExt};
-use k8s_openapi::{
-    api::core::v1::Namespace, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{
+    Controller, Predicate, PredicateConfig, WatchStreamExt, controller, predicates, watcher,
 };
-use kube::{
-    Api, Client, ResourceExt,
-    core::{DeserializeGuard, PartialObjectMeta},
-    runtime::{
-        Controller, Predicate, PredicateConfig, WatchStreamExt, controller, predicates,
-        reflector::{self, ObjectRef, Store},
-        watcher,
-    },
-};
-use tokio::{
-    sync::{mpsc, watch},
-    time::MissedTickBehavior,
-};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
-use super::{
-    Context, ServiceAccountRef, error_policy, reconcile,
-    watches::{Trigger, Watches},
-};
-use crate::{database::check::Checks, events::Publisher, metrics::Metrics, migration::Supervisor};
+use super::watches::{Trigger, Watches};
+use super::{Context, ServiceAccountRef, error_policy, reconcile};
+use crate::database::check::Checks;
+use crate::events::Publisher;
+use crate::metrics::Metrics;
+use crate::migration::Supervisor;
 
 /// Changes of children that may wait for a reconciliation.
 const TRIGGERS: usize = 64;

@@ -2,19 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crds::{
-    control,
-    v1alpha1::{
-        ReportsServer,
-        spec::{ApiOwner, ApiSpec},
-        status::MigrationPhase,
-    },
-};
+use crds::control;
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
+use crds::v1alpha1::status::MigrationPhase;
 
-use super::{
-    dereference::{self, Registered},
-    validate::Validated,
-};
+use super::dereference::{self, Registered};
+use super::validate::Validated;
 use crate::migration::{self, GroupStatus, GroupTarget, Phase};
 
 /// The server as the migrations find it; by default there is none.

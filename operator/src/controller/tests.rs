@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    apply, build, finalizer, fixtures,
-    status::{self, Written},
-};
+use super::status::{self, Written};
+use super::{apply, build, finalizer, fixtures};
 use crate::testing::pair;
 
 fn stored(finalizers: &[&str]) -> crds::v1alpha1::ReportsServer {

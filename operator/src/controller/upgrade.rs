@@ -1,29 +1,22 @@
 //! Major upgrades of a managed database: what is read for them, and what is done that no child's
 //! definition says. What follows from what is decided in [`crate::database::managed::upgrade`].
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    batch::v1::Job,
-    core::v1::{PersistentVolumeClaim, Pod},
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
-};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tracing::info;
 
-use super::{validate::Validated, workload};
-use crate::{
-    database::managed::{
-        CONTAINER, STOPPED_ANNOTATION,
-        upgrade::{
-            self, Database, Outcome, RETIRED_ANNOTATION, Seen, Stage, UPGRADE_ANNOTATION, Volume,
-        },
-    },
-    names::Names,
-    said::said,
+use super::validate::Validated;
+use super::workload;
+use crate::database::managed::upgrade::{
+    self, Database, Outcome, RETIRED_ANNOTATION, Seen, Stage, UPGRADE_ANNOTATION, Volume,
 };
+use crate::database::managed::{CONTAINER, STOPPED_ANNOTATION};
+use crate::names::Names;
+use crate::said::said;
 
 /// What could not be read or done.
 #[derive(Debug, thiserror::Error)]

@@ -4,27 +4,23 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::{ReportsServer, status::MigrationPhase};
+use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Resource, ResourceExt, runtime::controller::Action};
+use kube::runtime::controller::Action;
+use kube::{Resource, ResourceExt};
 
-use super::{
-    Context, Error, apply, build,
-    context::{RESYNC, owner, registered, report},
-    dereference,
-    forward::{self, Outcome},
-    found::Found,
-    resolve::resolve,
-    status::State,
-    targets::{self, Serving},
-    validate::{Refusal, Validated},
-    workload,
-};
-use crate::{
-    certs, events,
-    migration::{GroupStatus, Phase},
-};
+use super::context::{RESYNC, owner, registered, report};
+use super::forward::{self, Outcome};
+use super::found::Found;
+use super::resolve::resolve;
+use super::status::State;
+use super::targets::{self, Serving};
+use super::validate::{Refusal, Validated};
+use super::{Context, Error, apply, build, dereference, workload};
+use crate::migration::{GroupStatus, Phase};
+use crate::{certs, events};
 
 /// How often a suspended switch is looked at until it has come to its end.
 const FINISHING: Duration = Duration::from_secs(5);

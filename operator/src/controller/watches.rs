@@ -3,38 +3,35 @@
 //! They are opened namespace by namespace, because the operator has rights on Secrets and the like
 //! only in the namespaces concerned; one watch over the whole cluster would need them everywhere.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    fmt::Debug,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
 
 use crds::v1alpha1::ReportsServer;
-use futures::{Stream, StreamExt, stream::BoxStream};
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        autoscaling::v2::HorizontalPodAutoscaler,
-        batch::v1::{CronJob, Job},
-        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        policy::v1::PodDisruptionBudget,
-        rbac::v1::{Role, RoleBinding},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
 };
-use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject},
-    core::{DeserializeGuard, PartialObjectMeta},
-    runtime::{WatchStreamExt, reflector::ObjectRef, watcher},
-};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
-use crate::{database::cloudnativepg, names::Names};
+use crate::database::cloudnativepg;
+use crate::names::Names;
 
 /// What a watch asks to be reconciled.
 pub type Trigger = ObjectRef<DeserializeGuard<ReportsServer>>;

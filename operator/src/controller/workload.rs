@@ -1,10 +1,8 @@
 //! Whether the pods of server and database serve, and if not, why: in the words of whoever knows best.
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    batch::v1::{Job, JobCondition},
-    core::v1::{ContainerStatus, Pod},
-};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 
 /// Label of a pod with the template that it is of.

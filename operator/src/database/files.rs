@@ -1,7 +1,8 @@
 //! The files that the kubelet makes of a [`Connection`], made by the operator itself, so that it
 //! connects with exactly what the servers connect with.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crds::v1alpha1::reasons;
 use database::{Parameters, ParametersError};

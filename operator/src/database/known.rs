@@ -3,10 +3,8 @@
 use crds::v1alpha1::reasons;
 use database::Parameters;
 
-use super::{
-    check::{Usable, Verdict},
-    files::Problem,
-};
+use super::check::{Usable, Verdict};
+use super::files::Problem;
 
 /// Most bytes of `status.database.host` and `status.database.primary`.
 const MAX_NAME: usize = 253;

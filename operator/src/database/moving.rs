@@ -6,22 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crds::{
-    control::{self, DatabaseEngine, DatabaseMove, MovePhase, move_file},
-    v1alpha1::{ReportsServerStatus, spec::DatabaseMode},
-};
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{PodTemplateSpec, SecretVolumeSource, Volume},
-    },
-    apimachinery::pkg::api::resource::Quantity,
-};
+use crds::control::{self, DatabaseEngine, DatabaseMove, MovePhase, move_file};
+use crds::v1alpha1::ReportsServerStatus;
+use crds::v1alpha1::spec::DatabaseMode;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{PodTemplateSpec, SecretVolumeSource, Volume};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{
-    files::Values,
-    place::{Postgres, Source, Storage},
-};
+use super::files::Values;
+use super::place::{Postgres, Source, Storage};
 
 /// Where the embedded server finds where to move to.
 pub const DIRECTORY: &str = "/etc/reports-server/move";

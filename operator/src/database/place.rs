@@ -9,19 +9,15 @@ use std::collections::BTreeMap;
 
 use crds::v1alpha1::spec::DatabaseMode;
 use database::parameters::key;
-use k8s_openapi::{
-    api::core::v1::{
-        ConfigMapProjection, KeyToPath, ProjectedVolumeSource, SecretProjection, Volume,
-        VolumeProjection,
-    },
-    apimachinery::pkg::api::resource::Quantity,
+use k8s_openapi::api::core::v1::{
+    ConfigMapProjection, KeyToPath, ProjectedVolumeSource, SecretProjection, Volume,
+    VolumeProjection,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::managed::{self, Managed};
-use crate::{
-    certs::{CA_CRT, TLS_CRT, TLS_KEY},
-    names::Names,
-};
+use crate::certs::{CA_CRT, TLS_CRT, TLS_KEY};
+use crate::names::Names;
 
 /// Where the server finds the parameters.
 pub const DIRECTORY: &str = "/etc/reports-server/database";

@@ -3,32 +3,24 @@
 use std::collections::BTreeMap;
 
 use crds::names as crd_names;
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec},
-        core::v1::{
-            Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, Namespace,
-            ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-            ServiceAccount,
-        },
-    },
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, Namespace, ObjectFieldSelector,
+    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, ServiceAccount,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use super::{render::Document, rules::Reasoned};
-use crate::{
-    database::managed,
-    names::{
-        OPERATOR, OPERATOR_NAMESPACE, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image,
-        server_image,
-    },
-    security,
+use super::render::Document;
+use super::rules::Reasoned;
+use crate::database::managed;
+use crate::names::{
+    OPERATOR, OPERATOR_NAMESPACE, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image,
+    server_image,
 };
+use crate::security;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const METRICS_PORT: i32 = 8080;

@@ -3,7 +3,8 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Map, Value};
 
-use super::{Error, rules::Reasoned};
+use super::Error;
+use super::rules::Reasoned;
 
 /// Columns of a comment.
 const WIDTH: usize = 96;

@@ -1,11 +1,13 @@
 //! The rendered text, read back: what a cluster would get.
 
-use k8s_openapi::api::{apps::v1::Deployment, rbac::v1::PolicyRule};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::install;
-use crate::{controller::schema_reader_rules, security};
+use crate::controller::schema_reader_rules;
+use crate::security;
 
 fn objects() -> Vec<Value> {
     let text = install().unwrap();

@@ -1,6 +1,7 @@
 //! What can go wrong with a backup in a bucket.
 
-use std::{io, path::PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 /// Why a backup was not carried.
 #[derive(Debug, thiserror::Error)]

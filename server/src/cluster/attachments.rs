@@ -4,21 +4,16 @@
 //! kube-apiservers and we do at others, until the operator has put it back. Whatever is written here
 //! in between may be written there as well, so requests wait meanwhile.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{
-    Api, Client,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
-};
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout_at},
-};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 /// Namespace and name of a Service; none for an API that the kube-apiserver serves itself.
 type Service = Option<(String, String)>;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Event, LogError, Resource, resource::Look};
+use super::resource::Look;
+use super::{Event, LogError, Resource};
 use crate::model::ResourceId;
 
 /// Why a cursor gives no more events.

@@ -1,6 +1,7 @@
 //! The newest events of a resource in memory.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::Event;
 
@@ -103,10 +104,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        cache::{EventType, Previous},
-        model::{Encoded, ObjectKey},
-    };
+    use crate::cache::{EventType, Previous};
+    use crate::model::{Encoded, ObjectKey};
 
     fn event(rv: u64) -> Arc<Event> {
         let object = Encoded::from_value(&json!({"metadata": {"name": "n"}})).unwrap();

@@ -1,13 +1,12 @@
 //! A resource's objects at one resourceVersion.
 
-use std::{
-    ops::Bound::{Excluded, Included, Unbounded},
-    sync::Arc,
-};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::{Event, EventType, Previous, index::Index};
+use super::index::Index;
+use super::{Event, EventType, Previous};
 use crate::model::{ObjectKey, StoredObject};
 
 /// The objects and what is derived from them. A clone shares its memory.

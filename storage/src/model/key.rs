@@ -1,6 +1,9 @@
 //! Names of resources and objects.
 
-use std::{borrow::Borrow, cmp::Ordering, fmt, hash, sync::Arc};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::{fmt, hash};
 
 /// A resource without its version: what is stored once, whichever versions serve it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

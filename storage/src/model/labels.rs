@@ -1,6 +1,7 @@
 //! Labels of an object, kept beside its compressed body.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

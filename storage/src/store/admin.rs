@@ -5,16 +5,12 @@ use std::sync::Arc;
 use crds::control::{GateSpec, ImportBatch, ImportMode, ImportResult};
 use futures::FutureExt;
 
-use super::{
-    Store, StoreError,
-    committer::unavailable,
-    engine::{ImportChunk, ImportOutcome},
-    import_batch::read_batch,
-};
-use crate::{
-    cache::Resource,
-    model::{GateStatus, GroupResource, ResourceDef},
-};
+use super::committer::unavailable;
+use super::engine::{ImportChunk, ImportOutcome};
+use super::import_batch::read_batch;
+use super::{Store, StoreError};
+use crate::cache::Resource;
+use crate::model::{GateStatus, GroupResource, ResourceDef};
 
 /// Items of an import in one transaction: few enough that other writes do not wait for long.
 const CHUNK_ITEMS: usize = 100;

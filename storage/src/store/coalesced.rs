@@ -1,9 +1,7 @@
 //! One question to the database for everybody who waits for the answer.
 
-use std::{
-    fmt::Display,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Mutex;
 

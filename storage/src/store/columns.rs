@@ -3,10 +3,8 @@
 use crds::control::GateState;
 
 use super::engine::{EngineError, corrupt};
-use crate::{
-    cache::{Effect, PreviousRef},
-    model::{Encoded, Labels, ObjectKey, StoredObject},
-};
+use crate::cache::{Effect, PreviousRef};
+use crate::model::{Encoded, Labels, ObjectKey, StoredObject};
 
 /// A version or seq as the database keeps it.
 pub(super) fn db(number: u64) -> i64 {

@@ -1,25 +1,19 @@
 //! The one task that writes.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 
-use super::{
-    Observer, StoreError, WriteError, Written,
-    engine::{Commit, Engine, EngineError, Op, OpOutcome},
-    follow::Versions,
-    queue::{Command, Pending, Queue, Work},
-    registry::Registry,
-    stats::Counters,
-};
-use crate::{
-    cache::{Event, Shared},
-    model::Position,
-};
+use super::engine::{Commit, Engine, EngineError, Op, OpOutcome};
+use super::follow::Versions;
+use super::queue::{Command, Pending, Queue, Work};
+use super::registry::Registry;
+use super::stats::Counters;
+use super::{Observer, StoreError, WriteError, Written};
+use crate::cache::{Event, Shared};
+use crate::model::Position;
 
 const DOES_NOT_ANSWER: &str = "it does not answer";
 

@@ -1,15 +1,15 @@
 //! What becomes of writes, decided from what is stored. Pure: every engine that can read the
 //! stored state inside its transaction decides like this.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use crds::control::GateState;
 
 use super::engine::{Op, OpKind, OpOutcome};
-use crate::{
-    cache::{Change, Effect, EventType, PreviousRef},
-    model::{Encoded, Labels, ObjectKey, Position, ResourceId, projection::Projection},
-};
+use crate::cache::{Change, Effect, EventType, PreviousRef};
+use crate::model::projection::Projection;
+use crate::model::{Encoded, Labels, ObjectKey, Position, ResourceId};
 
 /// What a transaction needs to know of a stored object.
 #[derive(Clone, Debug, PartialEq, Eq)]

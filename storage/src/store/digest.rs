@@ -1,15 +1,15 @@
 //! What is stored, in pages, to compare with etcd.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crds::control::{API_VERSION, Digest, DigestItem, DigestSet, MAX_DIGEST_ITEMS, checksum};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, committer::unavailable};
-use crate::{
-    cache::{Snapshot, SnapshotError},
-    model::{BodyError, GroupResource, ObjectKey, StoredObject},
-};
+use super::committer::unavailable;
+use super::{Store, StoreError};
+use crate::cache::{Snapshot, SnapshotError};
+use crate::model::{BodyError, GroupResource, ObjectKey, StoredObject};
 
 /// Why a page of a digest cannot be given.
 #[derive(Debug, thiserror::Error)]

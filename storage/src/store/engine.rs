@@ -6,10 +6,11 @@ use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
 use tokio::sync::watch;
 
-use super::{DatabaseInfo, postgres::PostgresError};
-use crate::{
-    cache::{Change, Log},
-    model::{Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject},
+use super::DatabaseInfo;
+use super::postgres::PostgresError;
+use crate::cache::{Change, Log};
+use crate::model::{
+    Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
 };
 
 /// A transaction that did not (verifiably) commit.

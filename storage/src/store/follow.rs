@@ -1,18 +1,13 @@
 //! How the cache follows the database: at the start, behind other servers, and after a failure.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, atomic::Ordering},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::{
-    committer::Committer,
-    engine::{Commit, EngineError, corrupt},
-};
-use crate::{
-    cache::{Change, Event, Log, Resource},
-    model::{Position, ResourceId, ResourceRecord, StoredObject},
-};
+use super::committer::Committer;
+use super::engine::{Commit, EngineError, corrupt};
+use crate::cache::{Change, Event, Log, Resource};
+use crate::model::{Position, ResourceId, ResourceRecord, StoredObject};
 
 /// Changes that are read at a time to catch up.
 const TAIL_PAGE: usize = 500;

@@ -4,19 +4,19 @@
 //! clock) only wakes this task; it looks what is there and has the committer apply it. So a lost
 //! notification costs time and nothing else.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::FutureExt as _;
-use tokio::{
-    sync::{Notify, watch},
-    time::{Instant, sleep_until, timeout},
-};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Store, committer::unavailable, engine::EngineError, handle::WeakStore};
+use super::Store;
+use super::committer::unavailable;
+use super::engine::EngineError;
+use super::handle::WeakStore;
 
 /// Pause between looks while other servers write, and its bound while they do not.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));

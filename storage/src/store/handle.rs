@@ -1,33 +1,25 @@
 //! The handle through which everything else uses the store.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crds::control::{DatabaseEngine, DatabaseStatus};
 use futures::future::BoxFuture;
-use tokio::{
-    sync::{oneshot, watch},
-    task::JoinHandle,
-};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    StoreError, StoreStats, Write, WriteError, Written,
-    coalesced::Coalesced,
-    committer::{Committer, unavailable},
-    engine::{Engine, Op, OpKind},
-    follower::Follower,
-    moving::Progress,
-    queue::{Pending, Queue},
-    registry::Registry,
-    stats::Counters,
-};
-use crate::{
-    cache::{Resource, Shared},
-    model::{Encoded, GroupResource, Position},
-};
+use super::coalesced::Coalesced;
+use super::committer::{Committer, unavailable};
+use super::engine::{Engine, Op, OpKind};
+use super::follower::Follower;
+use super::moving::Progress;
+use super::queue::{Pending, Queue};
+use super::registry::Registry;
+use super::stats::Counters;
+use super::{StoreError, StoreStats, Write, WriteError, Written};
+use crate::cache::{Resource, Shared};
+use crate::model::{Encoded, GroupResource, Position};
 
 /// How long a read waits for a version that has not been reached, as the kube-apiserver does.
 const WAIT_FOR_RV: Duration = Duration::from_secs(3);

@@ -3,11 +3,9 @@
 use crds::control::{ImportBatch, ImportItem, ImportMode, ImportType};
 use serde_json::Value;
 
-use super::{
-    StoreError,
-    engine::{ImportChunk, ImportEntry},
-    write::NUL,
-};
+use super::StoreError;
+use super::engine::{ImportChunk, ImportEntry};
+use super::write::NUL;
 use crate::model::{Encoded, ObjectKey, ResourceId};
 
 /// A batch whose items are all usable.

@@ -1,14 +1,14 @@
 //! Dropping what is older than the history.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{Store, StoreError, committer::unavailable, handle::WeakStore};
+use super::committer::unavailable;
+use super::handle::WeakStore;
+use super::{Store, StoreError};
 
 /// Changes whose horizons are raised in one transaction.
 const CHUNK: usize = 1000;

@@ -1,27 +1,25 @@
 //! Opening a store: its database, its cache, and the tasks that go on beside it.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Database, OpenError, Store, StoreOptions,
-    coalesced::Coalesced,
-    committer::Committer,
-    engine::Engine,
-    follow::Versions,
-    follower,
-    handle::Inner,
-    maintenance::{self, History},
-    moving,
-    postgres::Postgres,
-    queue::Queue,
-    registry::Registry,
-    sqlite::Sqlite,
-    stats::Counters,
-};
-use crate::{cache::Shared, model::Position};
+use super::coalesced::Coalesced;
+use super::committer::Committer;
+use super::engine::Engine;
+use super::follow::Versions;
+use super::handle::Inner;
+use super::maintenance::{self, History};
+use super::postgres::Postgres;
+use super::queue::Queue;
+use super::registry::Registry;
+use super::sqlite::Sqlite;
+use super::stats::Counters;
+use super::{Database, OpenError, Store, StoreOptions, follower, moving};
+use crate::cache::Shared;
+use crate::model::Position;
 
 impl Store {
     /// Opens the database that `options` name and fills the cache from it.

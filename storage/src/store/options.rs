@@ -1,6 +1,9 @@
 //! How a store is opened.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::MoveOptions;
 use crate::cache::RingLimits;

@@ -1,14 +1,10 @@
 //! The resources of a store.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::{
-    cache::Resource,
-    model::{GroupResource, ResourceId},
-};
+use crate::cache::Resource;
+use crate::model::{GroupResource, ResourceId};
 
 /// All resources, by name and by number.
 #[derive(Default)]

@@ -1,11 +1,10 @@
 //! Figures of a store, for metrics.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::{cache::ResourceStats, model::Position};
+use crate::cache::ResourceStats;
+use crate::model::Position;
 
 /// Figures of a store at one moment. Cheap to take: nothing is counted for it.
 #[derive(Clone, Debug)]

@@ -5,14 +5,10 @@ use std::sync::Arc;
 use crds::control::GateState;
 use serde_json::Value;
 
-use super::{
-    StoreError,
-    engine::{Op, OpKind},
-};
-use crate::{
-    cache::Event,
-    model::{BodyError, ObjectKey},
-};
+use super::StoreError;
+use super::engine::{Op, OpKind};
+use crate::cache::Event;
+use crate::model::{BodyError, ObjectKey};
 
 /// A write of one object. Objects carry their uid in `metadata.uid`; a resourceVersion in them is
 /// ignored.

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use crds::control::{GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType};
 use pgtest::{Postgres, PostgresOptions};
 use serde_json::{Value, json};
-use storage::{
-    model::{GroupResource, ObjectKey, ResourceDef},
-    store::{Database, Store, StoreOptions, Write},
-};
+use storage::model::{GroupResource, ObjectKey, ResourceDef};
+use storage::store::{Database, Store, StoreOptions, Write};
 
 /// Kinds of reports: group, version, plural, kind, namespaced.
 pub const KINDS: [(&str, &str, &str, &str, bool); 4] = [

@@ -1,25 +1,17 @@
 //! Whatever happens to reports, the projections say what a full computation from their bodies says.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crds::control::{ImportMode, ImportType};
 use pgtest::{Postgres, PostgresOptions};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use super::{
-    bed::{Bed, KINDS},
-    generated::report,
-};
+use super::bed::{Bed, KINDS};
+use super::generated::report;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -1,12 +1,17 @@
 //! The queries and the figures of `docs/sql.md`.
 
-use std::{fmt::Write as _, fs, path::Path, time::Instant};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
 
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::{bed::Bed, generated::report, readers::reader};
+use super::bed::Bed;
+use super::generated::report;
+use super::readers::reader;
 
 /// The page, as it is in the repository.
 pub struct Manual(String);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use pgtest::{Postgres, PostgresOptions};
-use tokio_postgres::{Client, NoTls, error::SqlState};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, NoTls};
 
-use super::{
-    bed::{Bed, store},
-    manual::Manual,
-};
+use super::bed::{Bed, store};
+use super::manual::Manual;
 
 /// Gives the group role a login, and connects as it.
 pub async fn reader(server: &Postgres) -> Client {

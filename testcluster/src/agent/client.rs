@@ -1,18 +1,17 @@
 //! Asks the agent. Control requests block for microseconds and use a blocking socket, so
 //! that they work on any runtime and in `Drop`; the others are asynchronous.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    net::SocketAddr,
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use super::protocol::{ProcessInfo, ProcessSpec, Request, Response, Signal};
-use crate::{Error, error::IoContext};
+use crate::Error;
+use crate::error::IoContext;
 
 /// Longest time for a control request: they only start or signal processes.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,15 +1,14 @@
 //! The processes that the agent runs.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File, OpenOptions},
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, kill_process};
-use tokio::{process::Command, sync::watch};
+use tokio::process::Command;
+use tokio::sync::watch;
 
 use super::protocol::{ProcessInfo, ProcessSpec, Signal};
 

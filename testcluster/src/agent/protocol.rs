@@ -1,7 +1,8 @@
 //! What is said over the agent's socket: one JSON line each way. After the answer to
 //! `Connect` the socket carries the connection's bytes.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,27 +2,21 @@
 //! connects the outside to addresses inside. Unix sockets are not bound to a network
 //! namespace, which is what makes that possible without any change outside.
 
-use std::{
-    io::{self, Read},
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional},
-    net::{TcpStream, UnixListener, UnixStream},
-    sync::Notify,
-};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::Notify;
 
-use super::{
-    processes::Processes,
-    protocol::{Request, Response},
-};
-use crate::{Error, error::IoContext, state::StateDir};
+use super::processes::Processes;
+use super::protocol::{Request, Response};
+use crate::Error;
+use crate::error::IoContext;
+use crate::state::StateDir;
 
 /// What ends the cluster.
 #[derive(Default)]

@@ -1,12 +1,10 @@
 //! `hack/cluster`: a real Kubernetes on this machine, for tests and for a look.
 
-use std::{
-    fs,
-    io::{self, IsTerminal},
-    os::unix::process::CommandExt,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};

@@ -143,7 +143,8 @@ pub(super) fn kube_proxy_files(state: &StateDir) -> Vec<(&'static str, String)> 
 
 #[cfg(test)]
 mod tests {
-    use std::{path::PathBuf, time::Duration};
+    use std::path::PathBuf;
+    use std::time::Duration;
 
     use super::*;
 

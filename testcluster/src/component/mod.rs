@@ -3,14 +3,13 @@
 mod control_plane;
 mod node;
 
-use std::{fmt, net::SocketAddr, str::FromStr};
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
 
-use super::{
-    Error, Shape,
-    agent::ProcessSpec,
-    network,
-    state::{Record, StateDir},
-};
+use super::agent::ProcessSpec;
+use super::state::{Record, StateDir};
+use super::{Error, Shape, network};
 
 pub(super) use node::{containerd_socket, manifests};
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{ProcessSpec, StateDir, control_plane::flag, network};
+use super::control_plane::flag;
+use super::{ProcessSpec, StateDir, network};
 use crate::{cgroup, provisioner};
 
 /// Pinned in `hack/lib/cluster.sh` too, which writes the image.

@@ -6,31 +6,25 @@ mod operations;
 mod patches;
 mod raw;
 
-use std::{
-    cell::Cell,
-    fmt, iter,
-    time::{Duration, Instant},
-};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+use std::{fmt, iter};
 
 use futures::{StreamExt as _, stream};
-use proptest::{
-    strategy::{Strategy, ValueTree},
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
-};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use super::{
-    ConformError,
-    case::{Encoding, Row},
-    compare::Difference,
-    deviations::Deviation,
-    ground::Ground,
-    run::{Outcome, Sides, Variant},
-    step::Step,
-    target::Target,
-    timing::Timing,
-    variables::Variables,
-};
+use super::ConformError;
+use super::case::{Encoding, Row};
+use super::compare::Difference;
+use super::deviations::Deviation;
+use super::ground::Ground;
+use super::run::{Outcome, Sides, Variant};
+use super::step::Step;
+use super::target::Target;
+use super::timing::Timing;
+use super::variables::Variables;
 
 /// Name of generated cases, for deviations.
 pub const NAME: &str = "generated";

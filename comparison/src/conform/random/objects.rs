@@ -1,12 +1,10 @@
 //! Objects drawn from a structural schema: valid ones, ones with a mistake, and hostile ones.
 
-use proptest::{
-    collection::vec,
-    option,
-    prelude::*,
-    sample::{Index, select},
-    strategy::Union,
-};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::strategy::Union;
 use serde_json::{Map, Value, json};
 
 /// A strategy for values.
@@ -192,7 +190,8 @@ pub fn odd() -> Values {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
 

@@ -1,12 +1,13 @@
 //! Sequences of operations, as steps of a case.
 
-use proptest::{collection::vec, option, prelude::*, sample::Index, sample::select};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use super::{
-    objects::{Values, contents, name, odd},
-    patches, raw,
-};
+use super::objects::{Values, contents, name, odd};
+use super::{patches, raw};
 use crate::conform::target::Target;
 
 /// Names of the objects in a sequence: few, so that operations meet.
@@ -371,10 +372,12 @@ fn watch() -> BoxedStrategy<Value> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
 
     use super::*;
-    use crate::conform::{step::Step, target};
+    use crate::conform::step::Step;
+    use crate::conform::target;
 
     #[test]
     fn nothing_is_applied_as_nothing() {

@@ -1,13 +1,13 @@
 //! Patches: merge patches, JSON patches, and ones that are not as they should be.
 
-use proptest::{collection::vec, prelude::*, sample::Index, sample::select};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use super::{
-    objects::{self, Values, odd as odd_value},
-    operations::{item, metadata, options},
-    raw,
-};
+use super::objects::{self, Values, odd as odd_value};
+use super::operations::{item, metadata, options};
+use super::raw;
 use crate::conform::target::Target;
 
 const MERGE: &str = "application/merge-patch+json";

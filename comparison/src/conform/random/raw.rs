@@ -1,6 +1,7 @@
 //! Bodies that no client library writes: duplicate keys, odd numbers and escapes, what is no JSON.
 
-use proptest::{prelude::*, sample::Index, sample::select};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
 use serde_json::Value;
 
 use super::objects::pointers;

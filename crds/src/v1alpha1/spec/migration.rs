@@ -1,6 +1,7 @@
 //! `spec.migration`: how reports move between etcd and the server's database.
 
-use kube::{KubeSchema, core::Duration};
+use kube::KubeSchema;
+use kube::core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
 //! `spec.tls`: certificates between the kube-apiserver, the server and the database.
 
-use kube::{KubeSchema, core::Duration};
+use kube::KubeSchema;
+use kube::core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

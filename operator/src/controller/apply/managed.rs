@@ -1,25 +1,17 @@
 //! Applies a PostgreSQL that the operator runs.
 
 use crds::names::FIELD_MANAGER;
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    batch::v1::{CronJob, Job},
-    core::v1::Pod,
-};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams, Preconditions},
-};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt};
 use tracing::info;
 
 use super::{Error, Volume, inside, one, pods, volume};
-use crate::{
-    controller::workload,
-    database::managed::{
-        Children,
-        upgrade::{self, Run},
-    },
-};
+use crate::controller::workload;
+use crate::database::managed::Children;
+use crate::database::managed::upgrade::{self, Run};
 
 /// What the status is computed from.
 #[derive(Clone, Debug)]

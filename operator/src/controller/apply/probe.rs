@@ -3,7 +3,8 @@
 
 use crds::names::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Client, ResourceExt, api::PatchParams};
+use kube::api::PatchParams;
+use kube::{Client, ResourceExt};
 
 use super::{Error, NamespacedChild, inside, patch, refuse_foreign};
 use crate::controller::build::Children;

@@ -1,14 +1,13 @@
 //! Which field of a `ReportsServer` a child was refused for.
 
 use crds::v1alpha1::reasons;
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    autoscaling::v2::HorizontalPodAutoscaler,
-    batch::v1::{CronJob, Job},
-    core::v1::{PersistentVolumeClaim, ServiceAccount},
-    policy::v1::PodDisruptionBudget,
-};
-use kube::{Resource, core::Status};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Resource;
+use kube::core::Status;
 
 use super::Error;
 use crate::controller::validate::Refusal;

@@ -4,12 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crds::v1alpha1::spec::PredecessorSpec;
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Service, ServicePort, ServiceSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Validated, metadata::namespaced};
+use super::Validated;
+use super::metadata::namespaced;
 use crate::names::{ACCEPTED_KEY, GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
 
 /// Every group named by the user, those owned by CRDs and those that are named no more too: a group

@@ -2,15 +2,15 @@
 //! server. It is there as soon as the server is, while report APIs are registered by the migration.
 
 use crds::control;
-use k8s_openapi::{
-    ByteString,
-    kube_aggregator::pkg::apis::apiregistration::v1::{
-        APIService, APIServiceSpec, ServiceReference,
-    },
+use k8s_openapi::ByteString;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
+    APIService, APIServiceSpec, ServiceReference,
 };
 
-use super::{Validated, metadata::cluster};
-use crate::{certs::Material, names::SERVICE_PORT};
+use super::Validated;
+use super::metadata::cluster;
+use crate::certs::Material;
+use crate::names::SERVICE_PORT;
 
 /// Name of the APIService.
 #[must_use]

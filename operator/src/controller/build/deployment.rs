@@ -2,29 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{
-            Container, ContainerPort, EnvVar, HTTPGetAction, LocalObjectReference,
-            PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-            SecretVolumeSource, Volume, VolumeMount,
-        },
-    },
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
 };
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvVar, HTTPGetAction, LocalObjectReference, PodSecurityContext,
+    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Validated, metadata::namespaced, scale, storage, template};
-use crate::{
-    controller::validate::Backend,
-    database::{moving, place},
-    names::{CONTAINER_PORT, PORT_NAME},
-    security,
-};
+use super::metadata::namespaced;
+use super::{Validated, scale, storage, template};
+use crate::controller::validate::Backend;
+use crate::database::{moving, place};
+use crate::names::{CONTAINER_PORT, PORT_NAME};
+use crate::security;
 
 /// Name of the server's container.
 pub const CONTAINER: &str = "server";

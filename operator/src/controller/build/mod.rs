@@ -13,21 +13,20 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        policy::v1::PodDisruptionBudget,
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
-    },
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use kube::ResourceExt;
 
 use super::validate::Validated;
-use crate::{certs::Material, database::managed};
+use crate::certs::Material;
+use crate::database::managed;
 
 pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};

@@ -1,19 +1,13 @@
 //! Identity and rights of the server, and the operator's own rights in the target namespace.
 
-use k8s_openapi::{
-    api::{
-        core::v1::ServiceAccount,
-        rbac::v1::{
-            ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
-        },
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{
-    Validated,
-    metadata::{cluster, namespaced},
-};
+use super::Validated;
+use super::metadata::{cluster, namespaced};
 use crate::names::{AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE};
 
 /// A `ServiceAccount`.

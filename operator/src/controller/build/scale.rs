@@ -1,22 +1,18 @@
 //! How many pods the server has, how they spread, and how many may be away.
 
-use k8s_openapi::{
-    api::{
-        autoscaling::v2::{
-            CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
-            MetricSpec, MetricTarget, ResourceMetricSource,
-        },
-        core::v1::TopologySpreadConstraint,
-        policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
-    },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::LabelSelector},
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
+    MetricTarget, ResourceMetricSource,
 };
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{Validated, metadata::namespaced};
-use crate::{
-    controller::validate::{Backend, Replicas},
-    database::managed::Managed,
-};
+use super::Validated;
+use super::metadata::namespaced;
+use crate::controller::validate::{Backend, Replicas};
+use crate::database::managed::Managed;
 
 /// What pods are spread over: a node is lost more often than a zone.
 const TOPOLOGIES: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];

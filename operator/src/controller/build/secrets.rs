@@ -2,8 +2,10 @@
 
 use k8s_openapi::api::core::v1::Secret;
 
-use super::{Validated, metadata::namespaced};
-use crate::{certs::Material, database::moving};
+use super::Validated;
+use super::metadata::namespaced;
+use crate::certs::Material;
+use crate::database::moving;
 
 /// Type of a Secret with `tls.crt` and `tls.key`.
 const TLS: &str = "kubernetes.io/tls";

@@ -5,12 +5,12 @@
 //! replaced without a gap. So whatever changes the pod waits for that.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodTemplateSpec};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-use crate::{
-    controller::{build::CONTAINER, validate::Validated},
-    database::moving::FLAG,
-};
+use crate::controller::build::CONTAINER;
+use crate::controller::validate::Validated;
+use crate::database::moving::FLAG;
 
 /// How long the server may be away before its pod is changed all the same: a change may be what it
 /// needs to start. Opening a large database takes two minutes at most.

@@ -1,17 +1,14 @@
 //! What is told of backups, and of the restore of one.
 
-use crds::v1alpha1::{
-    reasons,
-    status::{BackupResult, LastBackup},
-};
-use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
+use crds::v1alpha1::reasons;
+use crds::v1alpha1::status::{BackupResult, LastBackup};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::conditions::Finding;
-use crate::controller::{
-    apply::{Managed, Recovery},
-    workload,
-};
+use crate::controller::apply::{Managed, Recovery};
+use crate::controller::workload;
 
 /// The backup that ended last, and what was said about it if it failed.
 #[must_use]

@@ -1,45 +1,28 @@
 //! What each condition of a part says: certificates, database, server, APIServices, migration.
 
-use crds::{
-    control::MovePhase,
-    v1alpha1::{
-        reasons,
-        spec::{ApiOwner, ApiSpec},
-        status::{DatabaseMoveStatus, MigrationPhase},
-    },
-};
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{PersistentVolumeClaim, Pod},
-    },
-    apimachinery::pkg::apis::meta::v1::Condition,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
+use crds::control::MovePhase;
+use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
+use crds::v1alpha1::status::{DatabaseMoveStatus, MigrationPhase};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt;
 
-use super::{
-    backup,
-    conditions::{Finding, Is},
-    migration::{count, phase},
-    upgrade,
-};
-use crate::{
-    apiservice::is_available,
-    certs::Outcome,
-    controller::{
-        apply::{Applied, Managed, Volume},
-        found::Found,
-        validate::{Backend, Validated},
-        workload,
-    },
-    database::{
-        known::{Known, State},
-        moving::{self, Moving},
-    },
-    images,
-    migration::{ApiServiceStatus, GroupStatus, ServedBy},
-};
+use super::conditions::{Finding, Is};
+use super::migration::{count, phase};
+use super::{backup, upgrade};
+use crate::apiservice::is_available;
+use crate::certs::Outcome;
+use crate::controller::apply::{Applied, Managed, Volume};
+use crate::controller::found::Found;
+use crate::controller::validate::{Backend, Validated};
+use crate::controller::workload;
+use crate::database::known::{Known, State};
+use crate::database::moving::{self, Moving};
+use crate::images;
+use crate::migration::{ApiServiceStatus, GroupStatus, ServedBy};
 
 /// Certificates exist whenever this is reached: without them nothing is applied.
 pub fn certificates(certs: &Outcome) -> Finding {

@@ -1,9 +1,7 @@
 //! The list of conditions: order, transition times, and which may be absent.
 
-use crds::v1alpha1::{
-    conditions::{ALWAYS_PRESENT, PRESENT_ONLY_WHEN_TRUE},
-    reasons,
-};
+use crds::v1alpha1::conditions::{ALWAYS_PRESENT, PRESENT_ONLY_WHEN_TRUE};
+use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

@@ -1,21 +1,17 @@
 //! What the status says of the database.
 
-use crds::v1alpha1::{conditions as types, status::DatabaseStatus};
+use crds::v1alpha1::conditions as types;
+use crds::v1alpha1::status::DatabaseStatus;
 use kube::ResourceExt;
 
-use super::{backup, components, conditions::Conditions};
-use crate::{
-    controller::{
-        apply::Applied,
-        validate::{Backend, Validated},
-        workload,
-    },
-    database::{
-        known::Known,
-        managed::{self, Managed},
-        place::Storage,
-    },
-};
+use super::conditions::Conditions;
+use super::{backup, components};
+use crate::controller::apply::Applied;
+use crate::controller::validate::{Backend, Validated};
+use crate::controller::workload;
+use crate::database::known::Known;
+use crate::database::managed::{self, Managed};
+use crate::database::place::Storage;
 
 /// The database that serves, which while the reports are moved is the embedded one. `before` is
 /// what was said last; `known` was found out about the database that the specification asks for.

@@ -1,12 +1,10 @@
 //! `status.migration`, `status.apis` and `status.served` from what the migrations report.
 
-use crds::v1alpha1::{
-    reasons,
-    spec::{ApiOwner, ApiSpec},
-    status::{
-        ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
-        PlanStatus, ResourceMigrationStatus, RestartStatus, RollbackStatus, ServedBy, SideDoor,
-    },
+use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
+use crds::v1alpha1::status::{
+    ApiStatus, GroupMigrationStatus, MigrationPhase, MigrationReportStatus, MigrationStatus,
+    PlanStatus, ResourceMigrationStatus, RestartStatus, RollbackStatus, ServedBy, SideDoor,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -388,7 +386,8 @@ fn latest(times: impl Iterator<Item = Time>) -> Option<Time> {
 
 #[cfg(test)]
 mod tests {
-    use crds::v1alpha1::{spec::WorkloadKind, status::RestartResult};
+    use crds::v1alpha1::spec::WorkloadKind;
+    use crds::v1alpha1::status::RestartResult;
     use serde_json::{Map, json};
 
     use super::*;

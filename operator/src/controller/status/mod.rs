@@ -10,39 +10,28 @@ mod migration;
 mod tests;
 mod upgrade;
 
-use crds::{
-    names::{ANNOTATION_REQUEST, STATUS_FIELD_MANAGER},
-    v1alpha1::{
-        ReportsServer, ReportsServerStatus, conditions as types,
-        defaults::Effective,
-        reasons,
-        spec::{ApiSpec, TlsMode},
-        status::{MigrationPhase, ServerStatus, TlsPhase, TlsStatus, VersionsStatus},
-    },
-};
+use crds::names::{ANNOTATION_REQUEST, STATUS_FIELD_MANAGER};
+use crds::v1alpha1::defaults::Effective;
+use crds::v1alpha1::spec::{ApiSpec, TlsMode};
+use crds::v1alpha1::status::{MigrationPhase, ServerStatus, TlsPhase, TlsStatus, VersionsStatus};
+use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    core::Selector,
-};
+use kube::api::{Patch, PatchParams};
+use kube::core::Selector;
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
 use self::conditions::{Conditions, Finding, Is};
-use super::{
-    apply::Applied,
-    found::Found,
-    validate::{Refusal, Validated},
-    workload,
-};
-use crate::{
-    certs,
-    database::{known::Known, managed::Managed},
-    images,
-    migration::{GroupStatus, Phase},
-    said::said,
-};
+use super::apply::Applied;
+use super::found::Found;
+use super::validate::{Refusal, Validated};
+use super::workload;
+use crate::database::known::Known;
+use crate::database::managed::Managed;
+use crate::migration::{GroupStatus, Phase};
+use crate::said::said;
+use crate::{certs, images};
 
 /// How far the reconciliation came.
 pub enum State<'a> {

@@ -4,13 +4,11 @@ use crds::v1alpha1::reasons;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::conditions::Finding;
-use crate::{
-    controller::{apply::Applied, validate::Validated, workload},
-    database::managed::{
-        Managed,
-        upgrade::{Stage, Upgrade},
-    },
-};
+use crate::controller::apply::Applied;
+use crate::controller::validate::Validated;
+use crate::controller::workload;
+use crate::database::managed::Managed;
+use crate::database::managed::upgrade::{Stage, Upgrade};
 
 /// Whether the database has the wanted major version; none where it was never brought to another.
 #[must_use]

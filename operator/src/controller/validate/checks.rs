@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
-use crds::{
-    control, names as crd_names,
-    v1alpha1::{
-        ReportsServer, ReportsServerSpec,
-        defaults::Effective,
-        reasons,
-        spec::{DatabaseMode, LogFormat},
-        support::{NOT_SUPPORTED, unsupported_fields},
-    },
-};
+use crds::v1alpha1::defaults::Effective;
+use crds::v1alpha1::spec::{DatabaseMode, LogFormat};
+use crds::v1alpha1::support::{NOT_SUPPORTED, unsupported_fields};
+use crds::v1alpha1::{ReportsServer, ReportsServerSpec, reasons};
+use crds::{control, names as crd_names};
 
 use super::{Claim, NamespaceState, Refusal, refuse, template};
-use crate::{database::place::Database, names::Names};
+use crate::database::place::Database;
+use crate::names::Names;
 
 /// Longest time for which late writes are looked for.
 const MAX_DRAIN_WINDOW: Duration = Duration::from_hours(1);

@@ -1,15 +1,11 @@
 //! How many pods the server has, where they run, and how many may be away.
 
-use crds::v1alpha1::{
-    ReportsServerSpec,
-    defaults::{Effective, REPLICAS},
-    reasons,
-    spec::{AutoscalingSpec, PodDisruptionBudgetSpec},
-};
-use k8s_openapi::{
-    api::{autoscaling::v2::MetricSpec, core::v1::TopologySpreadConstraint},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use crds::v1alpha1::defaults::{Effective, REPLICAS};
+use crds::v1alpha1::spec::{AutoscalingSpec, PodDisruptionBudgetSpec};
+use crds::v1alpha1::{ReportsServerSpec, reasons};
+use k8s_openapi::api::autoscaling::v2::MetricSpec;
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
 use super::{Refusal, refuse};

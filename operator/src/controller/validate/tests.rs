@@ -5,10 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    controller::fixtures::{IMAGE, facts, object, try_validate, validated},
-    database::managed::upgrade::{self, Outcome, Seen, Stage, Volume},
-};
+use crate::controller::fixtures::{IMAGE, facts, object, try_validate, validated};
+use crate::database::managed::upgrade::{self, Outcome, Seen, Stage, Volume};
 
 fn claim(name: &str, created: &str, groups: &[&str]) -> Claim {
     Claim {

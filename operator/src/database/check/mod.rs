@@ -6,18 +6,14 @@
 
 mod verdict;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use database::{ConnectOptions, Parameters, establish, inspect};
-use tokio::{
-    sync::{mpsc, watch},
-    time::timeout,
-};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use crds::v1alpha1::reasons;
-use database::{
-    ConnectError, Diagnosis, Parameters,
-    inspect::{Contents, Unfit},
-};
+use database::inspect::{Contents, Unfit};
+use database::{ConnectError, Diagnosis, Parameters};
 
 use crate::database::files::Problem;
 

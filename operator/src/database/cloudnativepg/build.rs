@@ -1,6 +1,7 @@
 //! The `Cluster` that is made.
 
-use crds::v1alpha1::{defaults::STORAGE_SIZE, spec::CloudNativePgCreate};
+use crds::v1alpha1::defaults::STORAGE_SIZE;
+use crds::v1alpha1::spec::CloudNativePgCreate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 

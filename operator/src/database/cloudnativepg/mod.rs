@@ -8,21 +8,16 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
-use crds::{
-    names::FIELD_MANAGER,
-    v1alpha1::spec::{CloudNativePgCreate, CloudNativePgSpec},
-};
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-    core::GroupVersionKind,
-};
+use crds::names::FIELD_MANAGER;
+use crds::v1alpha1::spec::{CloudNativePgCreate, CloudNativePgSpec};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
 
-use super::{files::Problem, place::Connection};
+use super::files::Problem;
+use super::place::Connection;
 use crate::said::said;
 
 pub use build::{DATABASE, OWNER};

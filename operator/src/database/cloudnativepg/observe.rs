@@ -2,14 +2,13 @@
 
 use crds::v1alpha1::reasons;
 use database::parameters::key;
-use kube::{Resource, api::DynamicObject};
+use kube::Resource;
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::{CRD, DATABASE, Plan, Reconciled};
-use crate::database::{
-    files::Problem,
-    place::{Connection, Source},
-};
+use crate::database::files::Problem;
+use crate::database::place::{Connection, Source};
 
 /// `CloudNativePG`'s own name for a database nobody named.
 const UNNAMED: &str = "app";

@@ -4,10 +4,8 @@ use crds::v1alpha1::reasons;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    controller::{Validated, data_metadata, fixtures},
-    database::place::Source,
-};
+use crate::controller::{Validated, data_metadata, fixtures};
+use crate::database::place::Source;
 
 fn plan(spec: Value) -> Plan {
     let spec: CloudNativePgSpec = serde_json::from_value(spec).unwrap();

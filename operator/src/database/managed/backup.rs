@@ -6,26 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::{
-        batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec},
-        core::v1::{
-            Container, EnvVar, EnvVarSource, ObjectFieldSelector, PersistentVolumeClaim,
-            PersistentVolumeClaimSpec, PodSpec, Volume, VolumeResourceRequirements,
-        },
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec};
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, EnvVarSource, ObjectFieldSelector, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PodSpec, Volume, VolumeResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest, Sha256};
 
-use super::{
-    DATABASE, PORT, ROLE, conf,
-    parts::{self, empty, files, mount, on_claim, resources, secret, variable},
-    pod::container,
-    s3::{self, Transfer},
-    scope::Scope,
-    wanted::{Backup, Destination, Managed, Recovery, Source},
-};
+use super::parts::{self, empty, files, mount, on_claim, resources, secret, variable};
+use super::pod::container;
+use super::s3::{self, Transfer};
+use super::scope::Scope;
+use super::wanted::{Backup, Destination, Managed, Recovery, Source};
+use super::{DATABASE, PORT, ROLE, conf};
 use crate::names::Names;
 
 /// Variable with the name of the backup.

@@ -2,32 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    ByteString,
-    api::{
-        apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy},
-        batch::v1::{CronJob, Job},
-        core::v1::{
-            ConfigMap, PersistentVolumeClaim, PodTemplateSpec, Secret, Service, ServicePort,
-            ServiceSpec,
-        },
-    },
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, PodTemplateSpec, Secret, Service, ServicePort, ServiceSpec,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sha2::{Digest, Sha256};
 
-use super::{
-    PASSWORD_KEY, PORT, backup,
-    claim::claim,
-    conf,
-    pod::{PORT_NAME, pod},
-    scope::Scope,
-    upgrade,
-    wanted::Managed,
-};
+use super::claim::claim;
+use super::pod::{PORT_NAME, pod};
+use super::scope::Scope;
+use super::wanted::Managed;
+use super::{PASSWORD_KEY, PORT, backup, conf, upgrade};
 use crate::certs::Material;
 
 /// Annotation of the `StatefulSet` while an upgrade has stopped the database. It tells the

@@ -6,12 +6,10 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
 };
 
-use super::{
-    constants::{RECOVERY_ANNOTATION, VERSION_ANNOTATION},
-    scope::Scope,
-    upgrade::IMAGE_ANNOTATION,
-    wanted::Managed,
-};
+use super::constants::{RECOVERY_ANNOTATION, VERSION_ANNOTATION};
+use super::scope::Scope;
+use super::upgrade::IMAGE_ANNOTATION;
+use super::wanted::Managed;
 
 /// One claim with a name of ours, not one by template: a template's size cannot be changed, and a
 /// volume has to be able to grow.

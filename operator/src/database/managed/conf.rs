@@ -1,12 +1,11 @@
 //! `postgresql.conf` and what else PostgreSQL reads.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
+use super::PORT;
+use super::tuning::{Tuning, tuning};
 use super::wanted::Managed;
-use super::{
-    PORT,
-    tuning::{Tuning, tuning},
-};
 
 /// Where the files of [`files`] are mounted.
 pub const DIRECTORY: &str = "/etc/reports-postgres";

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::{
-        batch::v1::JobSpec,
-        core::v1::{
-            ConfigMapVolumeSource, EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference,
-            PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
-            ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
-        },
-    },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+use k8s_openapi::api::batch::v1::JobSpec;
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference,
+    PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
+    ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::wanted::Managed;
 use crate::security;

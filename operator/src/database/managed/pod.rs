@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{
-        Container, ContainerPort, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
-        ResourceRequirements, Volume, VolumeMount,
-    },
-    apimachinery::pkg::api::resource::Quantity,
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvVar, ExecAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
+    ResourceRequirements, Volume, VolumeMount,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{
-    DATABASE, PASSWORD_KEY, PORT, SUPERUSER, conf,
-    parts::{self, empty, files, mount, on_claim, secret, variable},
-    wanted::Managed,
-};
-use crate::{names::Names, security};
+use super::parts::{self, empty, files, mount, on_claim, secret, variable};
+use super::wanted::Managed;
+use super::{DATABASE, PASSWORD_KEY, PORT, SUPERUSER, conf};
+use crate::names::Names;
+use crate::security;
 
 /// The data directory is below the mount point: the root of a volume may hold `lost+found`.
 pub(super) const VOLUME_DIRECTORY: &str = "/pgdata";

@@ -2,11 +2,9 @@
 
 use crds::v1alpha1::reasons;
 
-use super::{
-    settings::SettingsError,
-    upgrade::{self, Database, Seen, Upgrade, Volume, Volumes},
-    wanted::{Managed, Present, Recovery},
-};
+use super::settings::SettingsError;
+use super::upgrade::{self, Database, Seen, Upgrade, Volume, Volumes};
+use super::wanted::{Managed, Present, Recovery};
 
 /// Note on a volume whose backup is not restored yet.
 const PENDING: &str = "pending";

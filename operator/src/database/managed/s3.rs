@@ -7,10 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{
-    parts::{mount, resources, secret},
-    wanted::TransferImage,
-};
+use super::parts::{mount, resources, secret};
+use super::wanted::TransferImage;
 use crate::security;
 
 /// Where the CAs of the service's certificate are mounted.

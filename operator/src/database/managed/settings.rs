@@ -1,20 +1,15 @@
 //! What is wanted of a managed database, and what of that can be done with what there is.
 
-use crds::v1alpha1::{
-    ReportsServerSpec,
-    defaults::{BACKUP_RETENTION, BACKUP_SCHEDULE, Effective, STORAGE_SIZE},
-    reasons,
-    spec::{BackupSpec, ImageSpec, RecoverySpec},
-};
-use k8s_openapi::{
-    api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity,
-};
+use crds::v1alpha1::defaults::{BACKUP_RETENTION, BACKUP_SCHEDULE, Effective, STORAGE_SIZE};
+use crds::v1alpha1::spec::{BackupSpec, ImageSpec, RecoverySpec};
+use crds::v1alpha1::{ReportsServerSpec, reasons};
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{
-    version::{self, SUPPORTED, major},
-    wanted::{Backup, Destination, Managed, Present, Recovery, Source, TransferImage},
-};
-use crate::{images, names::Names};
+use super::version::{self, SUPPORTED, major};
+use super::wanted::{Backup, Destination, Managed, Present, Recovery, Source, TransferImage};
+use crate::images;
+use crate::names::Names;
 
 /// Memory where the user gives none.
 const MEMORY: (&str, &str) = ("512Mi", "1Gi");

@@ -1,20 +1,18 @@
 //! The database as it is wanted.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crds::v1alpha1::spec::{ImageSpec, PullPolicy, S3Destination};
-use k8s_openapi::{
-    api::core::v1::{ResourceRequirements, Toleration},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{
-    quantity,
-    tuning::Room,
-    upgrade::{Upgrade, Volume, Volumes},
-    version::{self, major},
-};
-use crate::{images, names::Names};
+use super::quantity;
+use super::tuning::Room;
+use super::upgrade::{Upgrade, Volume, Volumes};
+use super::version::{self, major};
+use crate::images;
+use crate::names::Names;
 
 /// What the settings reckon with where a quantity cannot be read.
 const GIB: u64 = 1 << 30;

@@ -1,10 +1,8 @@
 //! Client of the control API: the operator's hand on the server.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crds::control::{
     self, Digest, DigestItem, DigestSet, Fence, FenceStatus, Floor, FloorSpec, Gate, GateSpec,
@@ -12,7 +10,8 @@ use crds::control::{
 };
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::wire::{Wire, WireError, query};
 

@@ -4,18 +4,17 @@
 //! version than etcd's. Nothing tells that version; but a list of one name at an exact version
 //! tells whether the object was there, so the version can be searched for.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    control::retry,
-    door::objects::VERSION,
-    pages::{Identity, identity},
-    wire::{Wire, WireError, collection_of, query},
-};
+use super::control::retry;
+use super::door::objects::VERSION;
+use super::pages::{Identity, identity};
+use super::wire::{Wire, WireError, collection_of, query};
 
 /// Most deletions that are searched for, each in a dozen requests or two while clients wait. Whoever
 /// has more to make up for has lost a database, and its clients begin anew.

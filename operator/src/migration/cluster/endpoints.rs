@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use http::Uri;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::{Api, api::ListParams};
+use kube::Api;
+use kube::api::ListParams;
 
 use super::wire::{Wire, WireError};
 

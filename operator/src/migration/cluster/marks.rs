@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crds::control::{DigestItem, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
 
-use super::{
-    control::retry,
-    operations,
-    pages::{Identity, Key},
-    wire::WireError,
-};
-use crate::migration::{context::Cx, observe::state::Resource, steps::recover::batch};
+use super::control::retry;
+use super::operations;
+use super::pages::{Identity, Key};
+use super::wire::WireError;
+use crate::migration::context::Cx;
+use crate::migration::observe::state::Resource;
+use crate::migration::steps::recover::batch;
 
 /// How long one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -1,28 +1,25 @@
 //! Single acts on the cluster and the server that several steps share.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crds::{
-    control::{GateSpec, GateState},
-    names::{ANNOTATION_CLAIMED_BY, FIELD_MANAGER},
-};
-use futures::{FutureExt, future::select_all};
+use crds::control::{GateSpec, GateState};
+use crds::names::{ANNOTATION_CLAIMED_BY, FIELD_MANAGER};
+use futures::FutureExt;
+use futures::future::select_all;
 use http::Method;
 use json_patch::Patch;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::{Api, runtime::wait::await_condition};
+use kube::Api;
+use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
-use super::{
-    control::retry,
-    pages::Identity,
-    wire::{Wire, WireError, query},
-};
+use super::control::retry;
+use super::pages::Identity;
+use super::wire::{Wire, WireError, query};
 use crate::apiservice::{self, Holder, TAKEN_SPEC};
-use crate::migration::{
-    context::Cx,
-    observe::state::{Observed, Resource, Version},
-};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::{Observed, Resource, Version};
 
 /// How long a write is tried while the kube-apiserver or the server is away.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -392,10 +389,8 @@ pub async fn take_fences(cx: &Cx, o: &Observed) -> Result<(), WireError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    };
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use http::{Request, Response};
     use kube::client::Body;

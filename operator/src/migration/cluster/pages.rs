@@ -1,15 +1,15 @@
 //! Paged lists, and what identifies an object in them.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
-use super::{
-    control::retry,
-    wire::{Wire, WireError, query},
-};
+use super::control::retry;
+use super::wire::{Wire, WireError, query};
 use crate::migration::context::hold_lock::HoldLock;
 
 /// How long one page is tried: a CRD that is re-initializing its storage answers 429 for up to

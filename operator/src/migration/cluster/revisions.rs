@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use futures::{FutureExt, future::try_join_all};
+use futures::FutureExt;
+use futures::future::try_join_all;
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{
-    control::retry,
-    endpoints::Endpoints,
-    wire::{Wire, WireError, query},
-};
+use super::control::retry;
+use super::endpoints::Endpoints;
+use super::wire::{Wire, WireError, query};
 
 /// Writers at the same time.
 const BURNERS: u64 = 8;

@@ -4,7 +4,8 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use kube::{Api, api::PostParams};
+use kube::Api;
+use kube::api::PostParams;
 
 use crate::migration::plan::target::Workload;
 
@@ -204,7 +205,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Workload, missing, of_restarts, required};
-    use crate::{manifests::rules, testing::pair};
+    use crate::manifests::rules;
+    use crate::testing::pair;
 
     #[tokio::test]
     async fn a_right_to_restart_is_asked_for_by_the_name_of_the_workload() {

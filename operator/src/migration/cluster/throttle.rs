@@ -1,12 +1,11 @@
 //! How many requests are under way at once: fewer when the kube-apiserver refuses them or slows
 //! down, more again while it answers well.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::wire::WireError;
 

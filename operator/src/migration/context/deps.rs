@@ -1,6 +1,8 @@
 //! What every task needs.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use kube::runtime::events::Reporter;
 

@@ -10,7 +10,8 @@
 //! written to the notes' `ConfigMap` (key `fault.<point>`, `:` written as `_`) before the abort, so
 //! the restarted process, whose environment is the same, goes on.
 
-use crate::migration::{observe::notes::NoteBook, plan::step::StepName};
+use crate::migration::observe::notes::NoteBook;
+use crate::migration::plan::step::StepName;
 
 /// The environment variable.
 pub const VARIABLE: &str = "REPORTS_SERVER_OPERATOR_FAULT";

@@ -4,30 +4,28 @@ pub mod deps;
 pub mod fault;
 pub mod hold_lock;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
 use tokio::time::Instant;
 
-use self::{
-    deps::Deps,
-    fault::{Faults, Side},
-    hold_lock::HoldTurn,
-};
+use self::deps::Deps;
+use self::fault::{Faults, Side};
+use self::hold_lock::HoldTurn;
 use crate::events::Publisher;
-use crate::migration::{
-    cluster::{control::Control, pages::Pacer, wire::Wire},
-    observe::notes::NoteBook,
-    plan::{
-        phase::Phase,
-        step::StepName,
-        target::{GroupTarget, Owner},
-    },
-    report::{journal::Journal, publisher::StatusPublisher},
-    steps::restart::Restarts,
-};
+use crate::migration::cluster::control::Control;
+use crate::migration::cluster::pages::Pacer;
+use crate::migration::cluster::wire::Wire;
+use crate::migration::observe::notes::NoteBook;
+use crate::migration::plan::phase::Phase;
+use crate::migration::plan::step::StepName;
+use crate::migration::plan::target::{GroupTarget, Owner};
+use crate::migration::report::journal::Journal;
+use crate::migration::report::publisher::StatusPublisher;
+use crate::migration::steps::restart::Restarts;
 
 /// The context of one group's task.
 pub struct Cx {

@@ -5,16 +5,13 @@
 mod cluster;
 mod operator;
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-use self::{
-    cluster::{APISERVERS, Cluster, Flaw, Key, Op},
-    operator::{Omission, Operator},
-};
-use crate::migration::plan::{phase::Phase, target::ApiOwner};
+use self::cluster::{APISERVERS, Cluster, Flaw, Key, Op};
+use self::operator::{Omission, Operator};
+use crate::migration::plan::phase::Phase;
+use crate::migration::plan::target::ApiOwner;
 
 /// Names that clients write to.
 const KEYS: Key = 3;

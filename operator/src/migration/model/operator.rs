@@ -1,29 +1,20 @@
 //! The operator of the model: the real decisions, and every action as the small steps between which
 //! anything may happen.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use crds::control::GateState;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{Cluster, Event, Key, Object, State};
-use crate::{
-    apiservice::Holder,
-    migration::{
-        observe::state::{MirrorStage, Notes, Observed},
-        plan::{
-            self,
-            action::{Action, Decision, SwitchFrom},
-            phase::Phase,
-            target::{ApiOwner, GroupTarget, Settings},
-            tests as states,
-        },
-        steps,
-    },
-};
+use crate::apiservice::Holder;
+use crate::migration::observe::state::{MirrorStage, Notes, Observed};
+use crate::migration::plan::action::{Action, Decision, SwitchFrom};
+use crate::migration::plan::phase::Phase;
+use crate::migration::plan::target::{ApiOwner, GroupTarget, Settings};
+use crate::migration::plan::{self, tests as states};
+use crate::migration::steps;
 
 /// As the constants of the way back, for few objects.
 const ROOM: u64 = 20;

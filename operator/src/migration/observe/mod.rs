@@ -4,31 +4,23 @@ pub mod notes;
 pub mod origin;
 pub mod state;
 
-use crds::{control::StoredResource, v1alpha1::reasons};
+use crds::control::StoredResource;
+use crds::v1alpha1::reasons;
 use jiff::Timestamp;
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
-use kube::{Api, api::ListParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Api;
+use kube::api::ListParams;
 
-use self::{
-    notes::{NoteBook, reverted},
-    state::{Crd, Notes, Observed, Resource, Version},
-};
-use crate::migration::{
-    cluster::{
-        control::Control,
-        wire::{self, WireError},
-    },
-    plan::target::{GroupTarget, Predecessor},
-    report::status::Problem,
-    steps::import,
-};
-use crate::{
-    apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC},
-    said::said,
-};
+use self::notes::{NoteBook, reverted};
+use self::state::{Crd, Notes, Observed, Resource, Version};
+use crate::apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC};
+use crate::migration::cluster::control::Control;
+use crate::migration::cluster::wire::{self, WireError};
+use crate::migration::plan::target::{GroupTarget, Predecessor};
+use crate::migration::report::status::Problem;
+use crate::migration::steps::import;
+use crate::said::said;
 
 /// Why the state of a group cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -3,10 +3,8 @@
 //! and which fault points have fired.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
-};
+use kube::Api;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 /// Name of the `ConfigMap`.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::state::Observed;
-use crate::migration::{
-    cluster::{control::retry, door::crd_path, wire::WireError},
-    context::Cx,
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::door::crd_path;
+use crate::migration::cluster::wire::WireError;
+use crate::migration::context::Cx;
 use crate::said::said;
 
 /// How long a question is tried.

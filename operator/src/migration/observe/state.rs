@@ -4,21 +4,15 @@ use std::collections::BTreeSet;
 
 use crds::control::{GateState, StoredResource};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use sha2::{Digest as _, Sha256};
 
 use crate::apiservice::Holder;
-use crate::migration::{
-    cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION},
-    plan::{
-        estimate::Plan,
-        target::{GroupTarget, SourcePolicy},
-    },
-    steps::import::note::Note,
-};
+use crate::migration::cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION};
+use crate::migration::plan::estimate::Plan;
+use crate::migration::plan::target::{GroupTarget, SourcePolicy};
+use crate::migration::steps::import::note::Note;
 
 /// By how much clocks may differ.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{phase::Phase, step::StepName};
+use super::phase::Phase;
+use super::step::StepName;
 use crate::migration::report::status::Problem;
 
 /// A decision.

@@ -10,21 +10,18 @@ pub mod suspension;
 pub mod target;
 pub mod verified;
 
-use crds::{control::GateState, v1alpha1::reasons};
+use crds::control::GateState;
+use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 
-use self::{
-    action::{Action, Decision, SwitchFrom},
-    estimate::Plan,
-    phase::Phase,
-    step::StepName,
-    target::{ApiOwner, Approval, GroupTarget, SourcePolicy},
-};
+use self::action::{Action, Decision, SwitchFrom};
+use self::estimate::Plan;
+use self::phase::Phase;
+use self::step::StepName;
+use self::target::{ApiOwner, Approval, GroupTarget, SourcePolicy};
 use crate::apiservice::Holder;
-use crate::migration::{
-    observe::state::{MirrorStage, Observed},
-    report::status::Problem,
-};
+use crate::migration::observe::state::{MirrorStage, Observed};
+use crate::migration::report::status::Problem;
 
 /// The server has lost what etcd no longer has.
 pub const DATABASE_LOST: &str = "DatabaseLost";

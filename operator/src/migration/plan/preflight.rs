@@ -4,7 +4,8 @@ use crds::v1alpha1::reasons;
 
 use super::target::GroupTarget;
 use crate::apiservice::{Holder, name};
-use crate::migration::{observe::state::Observed, report::status::Problem};
+use crate::migration::observe::state::Observed;
+use crate::migration::report::status::Problem;
 
 /// The first thing that keeps the group from being taken, if any; what a user has to change
 /// first, then what only has to be waited for.

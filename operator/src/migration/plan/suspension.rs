@@ -1,10 +1,8 @@
 //! What goes on while the `ReportsServer` is suspended. Pure.
 
-use super::{
-    action::{Action, Decision, SwitchFrom},
-    phase::Phase,
-    step::StepName,
-};
+use super::action::{Action, Decision, SwitchFrom};
+use super::phase::Phase;
+use super::step::StepName;
 use crate::migration::observe::state::Observed;
 
 /// What is decided in place of `action` while nothing new may be begun; nothing where the action

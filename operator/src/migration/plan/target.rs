@@ -7,13 +7,9 @@ use database::parameters::key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    apiservice::ServiceRef,
-    database::{
-        external,
-        place::{Connection, Source},
-    },
-};
+use crate::apiservice::ServiceRef;
+use crate::database::external;
+use crate::database::place::{Connection, Source};
 
 /// The `ReportsServer` on whose behalf a group is moved; events are published about it.
 #[derive(Clone, Debug, PartialEq, Eq)]

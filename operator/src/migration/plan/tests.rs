@@ -4,23 +4,17 @@ use std::time::Duration;
 
 use crds::control::{StoredResource, StoredResourceStatus};
 use jiff::SignedDuration;
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{
-    apiservice::{Holder, ServiceRef},
-    migration::{
-        cluster::door::objects,
-        observe::state::{Crd, Notes, Resource, Version},
-        plan::target::{OnFailure, Predecessor, PredecessorDatabase, Settings},
-        steps::import,
-    },
-};
+use crate::apiservice::{Holder, ServiceRef};
+use crate::migration::cluster::door::objects;
+use crate::migration::observe::state::{Crd, Notes, Resource, Version};
+use crate::migration::plan::target::{OnFailure, Predecessor, PredecessorDatabase, Settings};
+use crate::migration::steps::import;
 
 const GROUP: &str = "wgpolicyk8s.io";
 

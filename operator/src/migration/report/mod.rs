@@ -14,11 +14,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::migration::{
-    plan::step::StepName,
-    report::status::{GroupStatus, Restart},
-    steps::{diff::NAMED, import::note::Account},
-};
+use crate::migration::plan::step::StepName;
+use crate::migration::report::status::{GroupStatus, Restart};
+use crate::migration::steps::diff::NAMED;
+use crate::migration::steps::import::note::Account;
 
 /// Retries that are kept, the newest.
 const RETRIES: usize = 20;

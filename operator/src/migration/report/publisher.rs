@@ -3,7 +3,8 @@
 use tokio::sync::watch;
 
 use super::status::GroupStatus;
-use crate::migration::{plan::target::Owner, task::changes::Changes};
+use crate::migration::plan::target::Owner;
+use crate::migration::task::changes::Changes;
 
 /// Where a task publishes its state.
 pub struct StatusPublisher {

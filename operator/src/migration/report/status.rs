@@ -1,14 +1,17 @@
 //! What the migration of one API group has reached, for the `ReportsServer`'s status.
 
-use crds::v1alpha1::{reasons, status::RestartResult};
+use crds::v1alpha1::reasons;
+use crds::v1alpha1::status::RestartResult;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::migration::plan::{
-    action::Action, estimate::Plan, phase::Phase, step::StepName, target::Workload,
-    verified::Verified,
-};
+use crate::migration::plan::action::Action;
+use crate::migration::plan::estimate::Plan;
+use crate::migration::plan::phase::Phase;
+use crate::migration::plan::step::StepName;
+use crate::migration::plan::target::Workload;
+use crate::migration::plan::verified::Verified;
 
 /// Who answers for one version of a group now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,7 @@
 //! What a report counts, and its bounds.
 
-use crds::v1alpha1::{spec::WorkloadKind, status::RestartResult};
+use crds::v1alpha1::spec::WorkloadKind;
+use crds::v1alpha1::status::RestartResult;
 
 use super::*;
 use crate::migration::{Phase, ResourceProgress, Workload};

@@ -13,35 +13,26 @@
 //!
 //! Most is written while the server serves, so the hold is as long as the little that is left.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::{Duration, Instant as Clock},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant as Clock};
 
-use crds::{
-    control::{GateSpec, GateState},
-    v1alpha1::reasons,
-};
-use futures::{FutureExt, future::try_join_all};
+use crds::control::{GateSpec, GateState};
+use crds::v1alpha1::reasons;
+use futures::FutureExt;
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use tokio::time::Instant;
 
-use super::{
-    feed::FeedError,
-    writeback::{Account, WriteBackError, Writer},
-};
-use crate::migration::{
-    cluster::{
-        door::{self, FROM_CACHE, Opened},
-        endpoints::{self, Endpoint, Endpoints, EndpointsError},
-        operations, revisions,
-        wire::{WireError, collection, query},
-    },
-    context::Cx,
-    observe::state::{Observed, Resource},
-    plan::step::StepName,
-};
+use super::feed::FeedError;
+use super::writeback::{Account, WriteBackError, Writer};
+use crate::migration::cluster::door::{self, FROM_CACHE, Opened};
+use crate::migration::cluster::endpoints::{self, Endpoint, Endpoints, EndpointsError};
+use crate::migration::cluster::wire::{WireError, collection, query};
+use crate::migration::cluster::{operations, revisions};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::{Observed, Resource};
+use crate::migration::plan::step::StepName;
 
 /// How far etcd's revision is above our counter when the CRD's caches begin anew, at first: what
 /// clients write until the jump has to fit in between.

@@ -1,21 +1,17 @@
 //! What the server writes while the way back is under way: its own log of changes, followed by a
 //! watch. So a deletion is known as one, and a pass looks only at what has changed since the last.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::migration::cluster::{
-    control::retry,
-    pages::{self, Key, identity},
-    wire::{RawEvent, WatchStream, Wire, WireError, query},
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::pages::{self, Key, identity};
+use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, query};
 
 /// How long the watch is tried to be resumed.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -19,35 +19,34 @@ pub mod writeback;
 
 use std::collections::BTreeMap;
 
-use crds::{control::GateState, v1alpha1::reasons};
+use crds::control::GateState;
+use crds::v1alpha1::reasons;
 use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 
-use self::{
-    back::BackError, feed::FeedError, import::ImportError, prune::PruneError,
-    recover::RecoverError, settle::SettleError, soak::Breach, switch::SwitchError,
-    verify::VerifyError,
-};
+use self::back::BackError;
+use self::feed::FeedError;
+use self::import::ImportError;
+use self::prune::PruneError;
+use self::recover::RecoverError;
+use self::settle::SettleError;
+use self::soak::Breach;
+use self::switch::SwitchError;
+use self::verify::VerifyError;
 use crate::apiservice::SWITCHED_AT;
-use crate::migration::{
-    cluster::{
-        door,
-        endpoints::{self, EndpointsError},
-        operations, revisions,
-        wire::{self, WireError},
-    },
-    context::Cx,
-    observe::{notes, state::Observed},
-    plan::{
-        action::{Action, SwitchFrom},
-        due,
-        step::StepName,
-        target::OnFailure,
-    },
-    report::status::Problem,
-    task::live::{Live, LiveError},
-};
+use crate::migration::cluster::endpoints::{self, EndpointsError};
+use crate::migration::cluster::wire::{self, WireError};
+use crate::migration::cluster::{door, operations, revisions};
+use crate::migration::context::Cx;
+use crate::migration::observe::notes;
+use crate::migration::observe::state::Observed;
+use crate::migration::plan::action::{Action, SwitchFrom};
+use crate::migration::plan::due;
+use crate::migration::plan::step::StepName;
+use crate::migration::plan::target::OnFailure;
+use crate::migration::report::status::Problem;
+use crate::migration::task::live::{Live, LiveError};
 use crate::said::said;
 
 /// How far our versions go on above etcd's revision when the APIServices are taken back: clients

@@ -11,15 +11,11 @@ use futures::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::migration::{
-    cluster::{
-        control::retry,
-        door, operations,
-        pages::Key,
-        wire::{Wire, WireError},
-    },
-    context::Cx,
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::pages::Key;
+use crate::migration::cluster::wire::{Wire, WireError};
+use crate::migration::cluster::{door, operations};
+use crate::migration::context::Cx;
 
 /// How long the kube-apiservers are given to hear of the changed guard.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);

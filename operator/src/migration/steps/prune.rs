@@ -11,26 +11,22 @@ use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    diff::NAMED,
-    orphans::{self, Orphan, is_namespace_gone},
-    settle, soak,
-};
+use super::diff::NAMED;
+use super::orphans::{self, Orphan, is_namespace_gone};
+use super::{settle, soak};
 use crate::apiservice::PRUNED_AT;
-use crate::migration::{
-    cluster::{
-        control::retry,
-        door::{self, objects::VERSION},
-        endpoints::{self, EndpointsError},
-        marks, operations,
-        pages::{Identity, Key, Pages, identity},
-        throttle::Throttle,
-        wire::{Wire, WireError, collection, object},
-    },
-    context::Cx,
-    observe::state::{Observed, Resource},
-    report::{Left, journal, status::Pruned},
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::door;
+use crate::migration::cluster::door::objects::VERSION;
+use crate::migration::cluster::endpoints::{self, EndpointsError};
+use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::throttle::Throttle;
+use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::cluster::{marks, operations};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::{Observed, Resource};
+use crate::migration::report::status::Pruned;
+use crate::migration::report::{Left, journal};
 
 /// How long one request is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);

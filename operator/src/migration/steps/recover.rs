@@ -10,26 +10,18 @@ use crds::control::{
 };
 use serde_json::Value;
 
-use super::{
-    diff::{self, Side, Snapshot},
-    mirror::batch::{Batcher, Entry},
-};
-use crate::migration::{
-    cluster::{
-        control::retry,
-        deletion,
-        door::{self, objects::VERSION},
-        endpoints::Endpoints,
-        operations,
-        pages::{Identity, Key, Pages, identity},
-        wire::{Wire, WireError, collection, object},
-    },
-    context::Cx,
-    observe::{
-        origin::{self, OriginError},
-        state::{Crd, Observed, Resource},
-    },
-};
+use super::diff::{self, Side, Snapshot};
+use super::mirror::batch::{Batcher, Entry};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::door;
+use crate::migration::cluster::door::objects::VERSION;
+use crate::migration::cluster::endpoints::Endpoints;
+use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::cluster::{deletion, operations};
+use crate::migration::context::Cx;
+use crate::migration::observe::origin::{self, OriginError};
+use crate::migration::observe::state::{Crd, Observed, Resource};
 
 /// How long a batch is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);

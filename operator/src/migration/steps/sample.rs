@@ -11,15 +11,11 @@ use crds::control::checksum;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    diff::{Difference, Snapshot},
-    mirror::Source,
-};
-use crate::migration::cluster::{
-    control::retry,
-    pages::{Key, identity},
-    wire::{WireError, object},
-};
+use super::diff::{Difference, Snapshot};
+use super::mirror::Source;
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::pages::{Key, identity};
+use crate::migration::cluster::wire::{WireError, object};
 
 /// Least number of objects of a resource whose content is compared.
 const LEAST: usize = 100;
@@ -106,20 +102,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        migration::{
-            cluster::{
-                control::Control,
-                endpoints::{Endpoint, Endpoints},
-                pages::Pacer,
-                wire::Wire,
-            },
-            context::hold_lock::HoldLock,
-            report::metrics::Metrics,
-            steps::diff::{Side, compare},
-        },
-        testing::{Server, pair},
-    };
+    use crate::migration::cluster::control::Control;
+    use crate::migration::cluster::endpoints::{Endpoint, Endpoints};
+    use crate::migration::cluster::pages::Pacer;
+    use crate::migration::cluster::wire::Wire;
+    use crate::migration::context::hold_lock::HoldLock;
+    use crate::migration::report::metrics::Metrics;
+    use crate::migration::steps::diff::{Side, compare};
+    use crate::testing::{Server, pair};
 
     fn key(name: &str) -> Key {
         Key {

@@ -3,41 +3,32 @@
 //! They are looked for once, or with `drainWindow` again and again until so much time is over since
 //! the switch. Where the group is to go back, one look is enough: the way back compares both sides.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use crds::{
-    control::{DigestSet, GateState, ImportItem, ImportMode, ImportType},
-    v1alpha1::reasons,
-};
+use crds::control::{DigestSet, GateState, ImportItem, ImportMode, ImportType};
+use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{
-    diff::{self, Missed, NAMED},
-    import,
-    recover::batch,
-};
-use crate::migration::{
-    cluster::{
-        control::retry,
-        door::{self, objects::VERSION},
-        endpoints::{self, EndpointsError},
-        operations,
-        pages::{Identity, Key, Pages, identity},
-        wire::{Wire, WireError, collection, object},
-    },
-    context::Cx,
-    observe::{
-        origin::{self, OriginError},
-        state::{Observed, Resource},
-    },
-    plan::{due, phase::Phase, step::StepName},
-};
+use super::diff::{self, Missed, NAMED};
+use super::import;
+use super::recover::batch;
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::door;
+use crate::migration::cluster::door::objects::VERSION;
+use crate::migration::cluster::endpoints::{self, EndpointsError};
+use crate::migration::cluster::operations;
+use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::context::Cx;
+use crate::migration::observe::origin::{self, OriginError};
+use crate::migration::observe::state::{Observed, Resource};
+use crate::migration::plan::due;
+use crate::migration::plan::phase::Phase;
+use crate::migration::plan::step::StepName;
 
 /// How long a batch is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -315,10 +306,8 @@ fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migration::plan::{
-        target::{ApiOwner, GroupTarget},
-        tests as states,
-    };
+    use crate::migration::plan::target::{ApiOwner, GroupTarget};
+    use crate::migration::plan::tests as states;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()

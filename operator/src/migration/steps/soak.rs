@@ -6,14 +6,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::apiservice;
-use crate::migration::{
-    cluster::{
-        operations,
-        wire::{Wire, collection, query},
-    },
-    context::Cx,
-    observe::state::Observed,
-};
+use crate::migration::cluster::operations;
+use crate::migration::cluster::wire::{Wire, collection, query};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::Observed;
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);

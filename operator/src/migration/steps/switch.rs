@@ -3,39 +3,31 @@
 //! Everything that can be prepared is prepared before: the guard of the side door is in force,
 //! connections to each kube-apiserver are open, and a probe watch is open at each for every CRD.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crds::control::GateState;
-use futures::{
-    FutureExt,
-    future::{join_all, try_join_all},
-};
+use futures::FutureExt;
+use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use super::{
-    mirror::{self, WatchState},
-    predecessor::{self, CopyError, guard},
-    recover::{self, RecoverError},
-    restart::{self, Side},
-};
+use super::mirror::{self, WatchState};
+use super::predecessor::{self, CopyError, guard};
+use super::recover::{self, RecoverError};
+use super::restart::{self, Side};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
-use crate::migration::{
-    cluster::{
-        door,
-        endpoints::{self, Endpoint, Endpoints, EndpointsError},
-        operations, revisions,
-        wire::{Wire, WireError},
-    },
-    context::Cx,
-    observe::{
-        origin::{self, OriginError},
-        state::Observed,
-    },
-    plan::{action::SwitchFrom, step::StepName},
-    report::status::Dropped,
-    task::live::Live,
-};
+use crate::migration::cluster::endpoints::{self, Endpoint, Endpoints, EndpointsError};
+use crate::migration::cluster::wire::{Wire, WireError};
+use crate::migration::cluster::{door, operations, revisions};
+use crate::migration::context::Cx;
+use crate::migration::observe::origin::{self, OriginError};
+use crate::migration::observe::state::Observed;
+use crate::migration::plan::action::SwitchFrom;
+use crate::migration::plan::step::StepName;
+use crate::migration::report::status::Dropped;
+use crate::migration::task::live::Live;
 
 /// How long the drain may take at least before the gate opens without waiting on.
 const DRAIN: Duration = Duration::from_secs(10);

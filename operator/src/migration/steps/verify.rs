@@ -6,24 +6,20 @@
 //! so it is looked at again in further rounds; once the stream has passed the version of the
 //! round that first saw it, and it is still the same, nothing explains it any more.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crds::control::{DigestSet, checksum};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::{
-    diff::{self, Difference, Side, Snapshot, Suspects, Verdict},
-    mirror::{Mirror, Source},
-    sample,
-};
-use crate::migration::{
-    cluster::{
-        pages::{Key, Pages, identity},
-        wire::WireError,
-    },
-    plan::{target::Verification, verified::Verified},
-};
+use super::diff::{self, Difference, Side, Snapshot, Suspects, Verdict};
+use super::mirror::{Mirror, Source};
+use super::sample;
+use crate::migration::cluster::pages::{Key, Pages, identity};
+use crate::migration::cluster::wire::WireError;
+use crate::migration::plan::target::Verification;
+use crate::migration::plan::verified::Verified;
 
 /// How long the mirror may be behind before the sides are compared all the same.
 const LAG: Duration = Duration::from_secs(5);

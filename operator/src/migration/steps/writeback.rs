@@ -4,36 +4,26 @@
 //! pass is as long as what has happened since the one before. Before a copy is made in etcd, the
 //! server is told of it: whoever comes after a process that died knows what it wrote.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
-use crds::{
-    control::{DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS, checksum},
-    names::FIELD_MANAGER,
-};
+use crds::control::{DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS, checksum};
+use crds::names::FIELD_MANAGER;
 use futures::{FutureExt, StreamExt, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{
-    diff::{self, NAMED},
-    feed::{Change, Feed, FeedError},
-    orphans::{self, Orphan, is_namespace_gone},
-    recover::batch,
-};
-use crate::migration::{
-    cluster::{
-        control::retry,
-        door::objects::VERSION,
-        operations,
-        pages::{Identity, Key, Pages, identity},
-        wire::{Wire, WireError, collection, object, query},
-    },
-    context::Cx,
-    observe::state::{Crd, Resource},
-};
+use super::diff::{self, NAMED};
+use super::feed::{Change, Feed, FeedError};
+use super::orphans::{self, Orphan, is_namespace_gone};
+use super::recover::batch;
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::door::objects::VERSION;
+use crate::migration::cluster::operations;
+use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::wire::{Wire, WireError, collection, object, query};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::{Crd, Resource};
 
 /// How long one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -5,13 +5,9 @@ use std::collections::HashMap;
 
 use futures::StreamExt;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
-use kube::{
-    Api, Client,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
-};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
 
 /// The part of an APIService that decides who answers, and whether that can be verified.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! Owners of which something has changed.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 

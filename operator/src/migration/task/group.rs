@@ -1,44 +1,35 @@
 //! The task of one API group: observe, decide, carry out, report.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::{Map, Value};
-use tokio::{
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::live::Live;
 use crate::apiservice::{self, Holder};
-use crate::migration::{
-    cluster::{
-        door, endpoints, operations, revisions,
-        rights::{self, Right},
-        wire::WireError,
-    },
-    context::{Cx, deps::Deps},
-    observe::{
-        self, notes,
-        state::{Crd, Observed, Resource, Version},
-    },
-    plan::{
-        self,
-        action::{Action, Decision},
-        due,
-        estimate::Plan,
-        phase::Phase,
-        target::{ApiOwner, GroupTarget, Owner, SourcePolicy},
-    },
-    report::{
-        MigrationReport, journal,
-        publisher::StatusPublisher,
-        status::{ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress, ServedBy},
-    },
-    steps::{self, import, restart},
+use crate::migration::cluster::rights::{self, Right};
+use crate::migration::cluster::wire::WireError;
+use crate::migration::cluster::{door, endpoints, operations, revisions};
+use crate::migration::context::Cx;
+use crate::migration::context::deps::Deps;
+use crate::migration::observe::state::{Crd, Observed, Resource, Version};
+use crate::migration::observe::{self, notes};
+use crate::migration::plan::action::{Action, Decision};
+use crate::migration::plan::estimate::Plan;
+use crate::migration::plan::phase::Phase;
+use crate::migration::plan::target::{ApiOwner, GroupTarget, Owner, SourcePolicy};
+use crate::migration::plan::{self, due};
+use crate::migration::report::publisher::StatusPublisher;
+use crate::migration::report::status::{
+    ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress, ServedBy,
 };
+use crate::migration::report::{MigrationReport, journal};
+use crate::migration::steps::{self, import, restart};
 
 /// Pause before something that others have to do first is looked at again.
 const WAIT: Duration = Duration::from_secs(1);

@@ -1,28 +1,25 @@
 //! What only this process has: the running mirrors and what they have been verified for.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crds::control::GateState;
-use futures::{FutureExt, future::select_all};
+use futures::FutureExt;
+use futures::future::select_all;
 use tokio::time::Instant;
 
-use crate::migration::{
-    cluster::{
-        endpoints::{self, EndpointsError},
-        rights::Right,
-        wire::WireError,
-    },
-    context::Cx,
-    observe::state::{Crd, MirrorStage, Observed, Resource},
-    plan::{target::Verification, verified::Verified},
-    report::status::ResourceProgress,
-    steps::{
-        mirror::{self, Mirror, Progress, Source},
-        predecessor::{self, Copier},
-        settle::Reported,
-        verify::{self, VerifyError},
-    },
-};
+use crate::migration::cluster::endpoints::{self, EndpointsError};
+use crate::migration::cluster::rights::Right;
+use crate::migration::cluster::wire::WireError;
+use crate::migration::context::Cx;
+use crate::migration::observe::state::{Crd, MirrorStage, Observed, Resource};
+use crate::migration::plan::target::Verification;
+use crate::migration::plan::verified::Verified;
+use crate::migration::report::status::ResourceProgress;
+use crate::migration::steps::mirror::{self, Mirror, Progress, Source};
+use crate::migration::steps::predecessor::{self, Copier};
+use crate::migration::steps::settle::Reported;
+use crate::migration::steps::verify::{self, VerifyError};
 
 /// How often progress is published while a list is copied.
 const SHOW: Duration = Duration::from_millis(500);

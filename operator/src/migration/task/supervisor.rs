@@ -4,21 +4,19 @@
 //! and goes on through the switch. The controller tells what is wanted ([`Supervisor::ensure`]),
 //! reads what is ([`Supervisor::status`]) and is woken by [`Supervisor::changes`].
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::Stream;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{attention, changes::Changes, group};
-use crate::migration::{
-    context::deps::Deps,
-    plan::target::{GroupTarget, Owner},
-    report::{publisher::StatusPublisher, status::GroupStatus},
-};
+use super::changes::Changes;
+use super::{attention, group};
+use crate::migration::context::deps::Deps;
+use crate::migration::plan::target::{GroupTarget, Owner};
+use crate::migration::report::publisher::StatusPublisher;
+use crate::migration::report::status::GroupStatus;
 
 /// One per operator process.
 #[derive(Clone)]

@@ -8,8 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::target::{named, refused};
 use super::{body, output};
+use crate::api::Api;
+use crate::api::control::body::invalid;
 use crate::api::options::parse_uint;
-use crate::api::{Api, control::body::invalid};
 use crate::http::RequestContext;
 
 const KIND: &str = "Floor";

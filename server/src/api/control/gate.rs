@@ -9,8 +9,9 @@ use storage::model::GateStatus;
 
 use super::target::{named, refused};
 use super::{body, output};
+use crate::api::Api;
+use crate::api::control::body::invalid;
 use crate::api::options::parse_uint;
-use crate::api::{Api, control::body::invalid};
 use crate::http::RequestContext;
 
 const KIND: &str = "Gate";

@@ -6,8 +6,9 @@ use apimachinery::schema::{self, Encoding, FieldError};
 use fieldmanager::go::{Flavour, json, quote};
 use serde_json::{Map, Value};
 
+use super::check::check;
+use super::param;
 use super::write::{dry_run_error, dry_run_values};
-use super::{check::check, param};
 use crate::http::RequestContext;
 use crate::http::negotiation::{BodyType, body_type};
 use crate::registry::DeleteOptions;

@@ -8,7 +8,8 @@ use apimachinery::request_info::RequestInfo;
 use apimachinery::schema::FieldError;
 use apimachinery::selector::{FieldSelector, LabelSelector};
 
-use super::{check::check, param};
+use super::check::check;
+use super::param;
 
 /// How `resourceVersion` is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use apimachinery::error::ApiError;
 use apimachinery::request_info::Query;
 use apimachinery::schema::FieldError;
 
-use super::{check::check, param};
+use super::check::check;
+use super::param;
 use crate::registry::strategy::validate;
 use crate::registry::{FieldValidation, WriteOptions};
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::Resource;
-use crate::{
-    cache::{Event, LogError, Snapshot, snapshot::Contents},
-    model::ResourceId,
-};
+use crate::cache::snapshot::Contents;
+use crate::cache::{Event, LogError, Snapshot};
+use crate::model::ResourceId;
 
 /// Why a state of the past cannot be had.
 #[derive(Debug, thiserror::Error)]

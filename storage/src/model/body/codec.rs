@@ -1,12 +1,12 @@
 //! Compression of object texts in memory. Nothing compressed here is ever stored, so level and
 //! dictionary may change with every release.
 
-use std::{cell::RefCell, io, sync::LazyLock};
+use std::cell::RefCell;
+use std::io;
+use std::sync::LazyLock;
 
-use zstd::{
-    bulk::{Compressor, Decompressor},
-    dict::{DecoderDictionary, EncoderDictionary},
-};
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 /// On Kyverno's reports level 3 is as quick as level 1 (some 40 µs for 12 kB) and smaller; level 6
 /// takes three times as long for 18 % less.

@@ -1,6 +1,8 @@
 //! Where things are in the canonical text of an object.
 
-use std::{borrow::Cow, collections::BTreeMap, ops::Range};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -14,11 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use self::{hash::hash, report::Outcome};
-use self::{
-    hash::json,
-    report::{Item, Report, Subject},
-};
+pub(crate) use self::hash::hash;
+use self::hash::json;
+pub(crate) use self::report::Outcome;
+use self::report::{Item, Report, Subject};
 
 /// Longest message that is kept with a finding, in bytes; the whole one is in the report.
 pub(crate) const MAX_MESSAGE: usize = 4096;

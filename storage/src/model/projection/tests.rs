@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{MAX_MESSAGE, Projection, hash::hash};
+use super::hash::hash;
+use super::{MAX_MESSAGE, Projection};
 
 fn result(policy: &str, outcome: &str, seconds: i64) -> Value {
     json!({"policy": policy, "rule": "r", "source": "kyverno", "category": "c",

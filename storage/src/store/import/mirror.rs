@@ -3,11 +3,9 @@
 use crds::control::ImportType;
 
 use super::{LastEvent, Mark, Planner, event_type};
-use crate::{
-    cache::{Effect, EventType, PreviousRef},
-    model::{Labels, ObjectKey},
-    store::engine::ImportEntry,
-};
+use crate::cache::{Effect, EventType, PreviousRef};
+use crate::model::{Labels, ObjectKey};
+use crate::store::engine::ImportEntry;
 
 impl Planner {
     pub(super) fn mirror(&mut self, entry: ImportEntry) {

@@ -3,10 +3,9 @@
 use crds::control::{DigestItem, ImportType};
 
 use super::{Mark, Planner, event_type};
-use crate::{
-    cache::{Effect, EventType, PreviousRef},
-    store::{decide::Existing, engine::ImportEntry},
-};
+use crate::cache::{Effect, EventType, PreviousRef};
+use crate::store::decide::Existing;
+use crate::store::engine::ImportEntry;
 
 impl Planner {
     /// Applies an unseen write with a version of our own, unless a write of ours is newer.

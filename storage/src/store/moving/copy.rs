@@ -4,27 +4,19 @@
 //! other database. So after [`Copier::follow`] it is exactly what the snapshot shows, and
 //! [`Copier::compare`] may take its time while the server goes on.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use super::{
-    MoveError, MoveState, Progress,
-    engine::{Movable, Watched},
-    rows::{ObjectRow, RowKey},
-};
-use crate::{
-    model::{ObjectKey, Position, ResourceId, ResourceRecord},
-    store::{
-        engine::corrupt,
-        postgres::moving::{Filling, Fingerprint},
-        sqlite::moving::Snapshot,
-    },
-};
+use super::engine::{Movable, Watched};
+use super::rows::{ObjectRow, RowKey};
+use super::{MoveError, MoveState, Progress};
+use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
+use crate::store::engine::corrupt;
+use crate::store::postgres::moving::{Filling, Fingerprint};
+use crate::store::sqlite::moving::Snapshot;
 
 /// Objects that are copied or compared at a time.
 const OBJECTS: usize = 250;

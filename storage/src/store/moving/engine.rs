@@ -1,33 +1,25 @@
 //! The engine of a server whose embedded database can be moved: SQLite until the move is done,
 //! PostgreSQL from then on. Nobody above it notices which.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use crds::control::{DigestItem, GateSpec, GateState};
 use tokio::sync::{OnceCell, watch};
 
-use super::{
-    renumbered::{Numbers, Renumbered},
-    rows::RowKey,
+use super::renumbered::{Numbers, Renumbered};
+use super::rows::RowKey;
+use crate::cache::{Log, LogError, LogPage};
+use crate::model::{Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::store::DatabaseInfo;
+use crate::store::engine::{
+    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpKind,
+    OpOutcome, Refusal, Tail,
 };
-use crate::{
-    cache::{Log, LogError, LogPage},
-    model::{Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-    store::{
-        DatabaseInfo,
-        engine::{
-            Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
-            OpKind, OpOutcome, Refusal, Tail,
-        },
-        postgres::moving::Filling,
-        sqlite::Sqlite,
-    },
-};
+use crate::store::postgres::moving::Filling;
+use crate::store::sqlite::Sqlite;
 
 /// See the module's documentation.
 pub(crate) struct Movable {

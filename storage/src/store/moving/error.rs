@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::store::{OpenError, engine::EngineError};
+use crate::store::OpenError;
+use crate::store::engine::EngineError;
 
 /// Why an attempt came to nothing. SQLite goes on in each case.
 #[derive(Debug, thiserror::Error)]

@@ -1,20 +1,21 @@
 //! The last step: in the committer, so that nothing is written meanwhile.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crds::control::{GateState, MovePhase};
 use futures::FutureExt as _;
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::{MoveError, Progress, copy::Copier};
-use crate::{
-    model::ResourceId,
-    store::{Store, committer::Committer, engine::corrupt, registry::Registry},
-};
+use super::copy::Copier;
+use super::{MoveError, Progress};
+use crate::model::ResourceId;
+use crate::store::Store;
+use crate::store::committer::Committer;
+use crate::store::engine::corrupt;
+use crate::store::registry::Registry;
 
 /// Has the committer hold, finish the copy and go over. An error leaves everything as it was.
 pub(super) async fn hand_over(

@@ -26,15 +26,16 @@ use std::sync::Arc;
 use crds::control::MovePhase;
 use tokio::sync::watch;
 
+pub(super) use self::engine::Movable;
+pub(super) use self::error::MoveError;
+pub(super) use self::mover::Mover;
 pub use self::options::MoveOptions;
 use self::request::MoveRequest;
-pub(super) use self::{
-    engine::Movable,
-    error::MoveError,
-    mover::Mover,
-    state::{MoveState, Progress},
-};
-use super::{OpenError, engine::Engine, postgres::Postgres, sqlite::Sqlite};
+pub(super) use self::state::{MoveState, Progress};
+use super::OpenError;
+use super::engine::Engine;
+use super::postgres::Postgres;
+use super::sqlite::Sqlite;
 
 /// Opens the database that is in force: SQLite, or PostgreSQL where it was moved. Gives who moves
 /// it, if it is still to be moved.

@@ -1,19 +1,18 @@
 //! The task that moves: looks whether it is asked to, and tries until it is done.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crds::control::MovePhase;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    MoveError, MoveOptions, MoveState, Progress, copy::Copier, engine::Movable, hand_over,
-    request::MoveRequest,
-};
-use crate::store::{handle::WeakStore, postgres::Postgres};
+use super::copy::Copier;
+use super::engine::Movable;
+use super::request::MoveRequest;
+use super::{MoveError, MoveOptions, MoveState, Progress, hand_over};
+use crate::store::handle::WeakStore;
+use crate::store::postgres::Postgres;
 
 /// Bounds of the pause before the next attempt.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

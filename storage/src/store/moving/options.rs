@@ -1,6 +1,7 @@
 //! How a move is made.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// An embedded database that can be moved.
 #[derive(Clone, Debug)]

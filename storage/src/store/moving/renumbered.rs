@@ -4,19 +4,19 @@
 //! that was moved. They stay in force for as long as the process lives; resources that come later
 //! are known by the negative of their number in the new database, so that no number means two.
 
-use std::{collections::HashMap, sync::Arc, time::SystemTime};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
 use tokio::sync::watch;
 
-use crate::{
-    cache::{Change, Log, LogError, LogPage},
-    model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-    store::DatabaseInfo,
-    store::engine::{
-        Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-        Refusal, Tail,
-    },
+use crate::cache::{Change, Log, LogError, LogPage};
+use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::store::DatabaseInfo;
+use crate::store::engine::{
+    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
+    Refusal, Tail,
 };
 
 /// Two numbers for each resource.

@@ -1,6 +1,7 @@
 //! What the directory says: whether to move, and where to.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
+use std::{fs, io};
 
 use crds::control::move_file;
 

@@ -1,23 +1,22 @@
 //! Plain writes: one statement a batch.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crds::control::GateState;
 use tokio::time::{Instant, sleep, timeout_at};
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
-use super::{
-    Postgres,
-    error::PostgresError,
-    lineage,
-    projection::{KnownChecks, Projections},
-    rows::{column, labels_text, previous, previous_labels, un_db},
-};
-use crate::{
-    cache::{Change, Effect, EventType},
-    model::{Position, ResourceId, frame::Framed},
-    store::engine::{Commit, EngineError, Op, OpKind, OpOutcome, corrupt},
-};
+use super::error::PostgresError;
+use super::projection::{KnownChecks, Projections};
+use super::rows::{column, labels_text, previous, previous_labels, un_db};
+use super::{Postgres, lineage};
+use crate::cache::{Change, Effect, EventType};
+use crate::model::frame::Framed;
+use crate::model::{Position, ResourceId};
+use crate::store::engine::{Commit, EngineError, Op, OpKind, OpOutcome, corrupt};
 
 const COMMIT: &str = "SELECT * FROM reports_server.commit_v2(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";

@@ -4,18 +4,14 @@ use std::time::SystemTime;
 
 use tokio_postgres::types::Type;
 
-use super::{
-    Postgres,
-    connection::PgConnection,
-    rejoin::note_origin,
-    resources::{find, save},
-    rows::{column, db, limit, number, un_db},
-    tx::Tx,
-};
-use crate::{
-    model::ResourceId,
-    store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL},
-};
+use super::Postgres;
+use super::connection::PgConnection;
+use super::rejoin::note_origin;
+use super::resources::{find, save};
+use super::rows::{column, db, limit, number, un_db};
+use super::tx::Tx;
+use crate::model::ResourceId;
+use crate::store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL};
 
 /// Texts of projections that are looked at at a time, behind the lock of all writers: a few
 /// milliseconds, and so only once nothing else is left to drop.

@@ -1,26 +1,18 @@
 //! Imports.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::SystemTime,
-};
+use std::collections::{HashMap, HashSet};
+use std::time::SystemTime;
 
 use crds::control::ImportMode;
 use tokio_postgres::types::Type;
 
-use super::{
-    resources::{needed, save},
-    rows::{Keys, column, db, key, labels_of, labels_text, number},
-    tx::Tx,
-    write::{delete, existing_objects, write},
-};
-use crate::{
-    model::{ObjectKey, ResourceId},
-    store::{
-        engine::{Commit, EngineError, ImportChunk, ImportOutcome, Refusal},
-        import::{LastEvent, Mark, View, plan},
-    },
-};
+use super::resources::{needed, save};
+use super::rows::{Keys, column, db, key, labels_of, labels_text, number};
+use super::tx::Tx;
+use super::write::{delete, existing_objects, write};
+use crate::model::{ObjectKey, ResourceId};
+use crate::store::engine::{Commit, EngineError, ImportChunk, ImportOutcome, Refusal};
+use crate::store::import::{LastEvent, Mark, View, plan};
 
 /// Imports a chunk.
 pub(super) async fn import(

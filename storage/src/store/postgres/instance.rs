@@ -4,12 +4,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use database::ServerVersion;
 
-use super::{
-    connection::{Connector, Readers, Writer},
-    lineage::Lineage,
-    notifier::{Notifier, Task},
-    projection::KnownChecks,
-};
+use super::connection::{Connector, Readers, Writer};
+use super::lineage::Lineage;
+use super::notifier::{Notifier, Task};
+use super::projection::KnownChecks;
 use crate::store::{DatabaseInfo, PostgresOptions};
 
 /// Connections beside those that read objects and events: one writes, one follows other servers,

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration};
 use tokio_postgres::types::Type;
 
-use super::{
-    connection::{LONG_STATEMENT, PgConnection},
-    error::PostgresError,
-};
-use crate::store::{OpenError, engine::EngineError};
+use super::connection::{LONG_STATEMENT, PgConnection};
+use super::error::PostgresError;
+use crate::store::OpenError;
+use crate::store::engine::EngineError;
 
 /// Number of the advisory lock that is held while the schema is changed. It ends with its
 /// transaction, so it works through a pooler.

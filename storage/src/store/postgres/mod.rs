@@ -26,7 +26,8 @@ mod rows;
 mod tx;
 mod write;
 
-use std::{sync::PoisonError, time::SystemTime};
+use std::sync::PoisonError;
+use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
 use tokio::sync::watch;
@@ -35,17 +36,13 @@ use tokio_postgres::types::Type;
 pub use self::error::PostgresError;
 pub(crate) use self::instance::Postgres;
 use self::tx::Tx;
-use super::{
-    DatabaseInfo,
-    engine::{
-        Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-        Refusal, Tail,
-    },
+use super::DatabaseInfo;
+use super::engine::{
+    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
+    Refusal, Tail,
 };
-use crate::{
-    cache::{Log, LogError, LogPage},
-    model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-};
+use crate::cache::{Log, LogError, LogPage};
+use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
 #[async_trait::async_trait]
 impl Log for Postgres {

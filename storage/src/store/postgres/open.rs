@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 
-use super::{
-    PostgresError,
-    connection::{Connector, PgConnection},
-    instance::{Greeting, Postgres},
-    migrate, moving, probe, rejoin,
-};
-use crate::store::{OpenError, PostgresOptions, engine::EngineError};
+use super::connection::{Connector, PgConnection};
+use super::instance::{Greeting, Postgres};
+use super::{PostgresError, migrate, moving, probe, rejoin};
+use crate::store::engine::EngineError;
+use crate::store::{OpenError, PostgresOptions};
 
 impl Postgres {
     /// Connects, brings the schema up to date and finds the cluster's place in the database.

@@ -1,15 +1,15 @@
 //! What the database can do, looked at when the store is opened.
 
-use tokio_postgres::{error::SqlState, types::Type};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
-use super::{
-    Postgres,
-    connection::{PgConnection, STATEMENT},
-    error::PostgresError,
-    instance::Greeting,
-    rows::column,
-};
-use crate::store::{DatabaseInfo, OpenError, engine::EngineError};
+use super::Postgres;
+use super::connection::{PgConnection, STATEMENT};
+use super::error::PostgresError;
+use super::instance::Greeting;
+use super::rows::column;
+use crate::store::engine::EngineError;
+use crate::store::{DatabaseInfo, OpenError};
 
 /// What two sessions show that run side by side.
 struct Sessions {

@@ -1,9 +1,7 @@
 //! What is projected of objects, on its way into the database.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio_postgres::types::Type;
 

@@ -3,20 +3,17 @@
 use std::sync::Arc;
 
 use crds::control::DigestItem;
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
-use super::{
-    Postgres, lineage,
-    resources::RECORD,
-    rows::{
-        change, column, db, effect_number, key, limit, number, object, record, stored_object, text,
-    },
+use super::resources::RECORD;
+use super::rows::{
+    change, column, db, effect_number, key, limit, number, object, record, stored_object, text,
 };
-use crate::{
-    cache::{Change, Effect, Event, LogPage, Previous, PreviousRef},
-    model::{ObjectKey, Position, ResourceId, StoredObject},
-    store::engine::{EngineError, Loaded, Tail, corrupt},
-};
+use super::{Postgres, lineage};
+use crate::cache::{Change, Effect, Event, LogPage, Previous, PreviousRef};
+use crate::model::{ObjectKey, Position, ResourceId, StoredObject};
+use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
 
 /// Bytes of bodies that are read at a time to catch up, beyond the first commit.
 const TAIL_BYTES: i64 = 8 << 20;

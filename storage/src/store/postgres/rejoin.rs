@@ -10,12 +10,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 
-use super::{
-    Postgres,
-    resources::{all, save},
-    rows::column,
-    tx::Tx,
-};
+use super::Postgres;
+use super::resources::{all, save};
+use super::rows::column;
+use super::tx::Tx;
 use crate::store::engine::EngineError;
 
 /// How far ahead of the one that notices first other servers may be. Versions are plentiful.

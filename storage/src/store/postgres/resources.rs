@@ -6,14 +6,10 @@ use crds::control::{GateSpec, GateState};
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::{
-    rows::{column, db, gate_text, record},
-    tx::Tx,
-};
-use crate::{
-    model::{ResourceDef, ResourceId, ResourceRecord},
-    store::engine::{Commit, EngineError, Refusal, corrupt},
-};
+use super::rows::{column, db, gate_text, record};
+use super::tx::Tx;
+use crate::model::{ResourceDef, ResourceId, ResourceRecord};
+use crate::store::engine::{Commit, EngineError, Refusal, corrupt};
 
 /// Columns of a record, for [`record`]; `r` is the row of `resources`.
 pub(super) const RECORD: &str = "r.*, (

@@ -1,25 +1,21 @@
 //! Rows and what they mean.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use jiff::Timestamp;
-use tokio_postgres::{
-    Row,
-    types::{FromSql, Type},
-};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type};
 
-use super::{connection::Parameter, error::PostgresError};
-use crate::{
-    cache::{Change, EventType},
-    model::{
-        GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
-        StoredObject, frame,
-    },
-    store::{
-        decide::Existing,
-        engine::{EngineError, corrupt},
-    },
+use super::connection::Parameter;
+use super::error::PostgresError;
+use crate::cache::{Change, EventType};
+use crate::model::{
+    GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
+    StoredObject, frame,
 };
+use crate::store::decide::Existing;
+use crate::store::engine::{EngineError, corrupt};
 
 pub(super) use crate::store::columns::{
     db, effect, effect_number, gate, gate_text, labels_of, labels_text, limit,

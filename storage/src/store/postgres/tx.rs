@@ -4,18 +4,13 @@ use std::ops::Deref;
 
 use tokio_postgres::types::Type;
 
-use super::{
-    Postgres,
-    connection::{PgConnection, STATEMENT, Slot},
-    error::PostgresError,
-    lineage,
-    rows::{column, db, un_db},
-};
-use crate::{
-    cache::Change,
-    model::{Position, ResourceId, ResourceRecord},
-    store::engine::{Commit, EngineError},
-};
+use super::connection::{PgConnection, STATEMENT, Slot};
+use super::error::PostgresError;
+use super::rows::{column, db, un_db};
+use super::{Postgres, lineage};
+use crate::cache::Change;
+use crate::model::{Position, ResourceId, ResourceRecord};
+use crate::store::engine::{Commit, EngineError};
 
 /// Begins a transaction that ends by itself where its server is not heard of any more. Settings
 /// that end with the transaction reach the right one through a pooler as well.

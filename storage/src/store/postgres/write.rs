@@ -4,18 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::types::Type;
 
-use super::{
-    projection::Projections,
-    rows::{Keys, db, effect_number, existing, key, labels_text, previous_columns, type_number},
-    tx::Tx,
+use super::projection::Projections;
+use super::rows::{
+    Keys, db, effect_number, existing, key, labels_text, previous_columns, type_number,
 };
-use crate::{
-    model::{ObjectKey, frame::Framed},
-    store::{
-        decide::{Existing, Logged, last_states},
-        engine::EngineError,
-    },
-};
+use super::tx::Tx;
+use crate::model::ObjectKey;
+use crate::model::frame::Framed;
+use crate::store::decide::{Existing, Logged, last_states};
+use crate::store::engine::EngineError;
 
 /// Brings objects to a state. Parameters: the cluster, and arrays of resource, namespace, name, uid,
 /// version, whether as imported, labels, hash of the frame, leaves, number of frame and report,

@@ -1,22 +1,16 @@
 //! Dropping what nobody needs any more.
 
-use std::{
-    collections::BTreeMap,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sqlx::sqlite::SqlitePool;
 
-use super::{
-    connection::Tx,
-    read::record_of,
-    resources::save,
-    rows::{db, limit, un_db},
-};
-use crate::{
-    model::ResourceId,
-    store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL},
-};
+use super::connection::Tx;
+use super::read::record_of;
+use super::resources::save;
+use super::rows::{db, limit, un_db};
+use crate::model::ResourceId;
+use crate::store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL};
 
 /// The oldest changes, as far as they were committed by `before` or the log is too large.
 pub(super) async fn compactable(

@@ -1,27 +1,21 @@
 //! Connections, and the one transaction at a time that writes.
 
-use std::{
-    ops::{Deref, DerefMut},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use sqlx::{
-    ConnectOptions as _, Connection as _, SqliteConnection,
-    sqlite::{
-        SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
-        SqliteSynchronous,
-    },
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::rows::{db, un_db};
-use crate::{
-    cache::Change,
-    model::{Position, ResourceId, ResourceRecord},
-    store::engine::{Commit, EngineError},
-};
+use crate::cache::Change;
+use crate::model::{Position, ResourceId, ResourceRecord};
+use crate::store::engine::{Commit, EngineError};
 
 /// Pages of 8 KiB hold a typical report, or a few small ones.
 const PAGE_SIZE: u32 = 8192;

@@ -6,19 +6,13 @@ use crds::control::ImportMode;
 use jiff::Timestamp;
 use sqlx::{QueryBuilder, Row as _, SqliteConnection};
 
-use super::{
-    connection::Tx,
-    resources::{needed, save},
-    rows::{db, key, keys, labels_of, labels_text, millis, un_db},
-    write::{existing_objects, write},
-};
-use crate::{
-    model::{ObjectKey, ResourceId},
-    store::{
-        engine::{Commit, EngineError, ImportChunk, ImportOutcome, Refusal},
-        import::{LastEvent, Mark, View, plan},
-    },
-};
+use super::connection::Tx;
+use super::resources::{needed, save};
+use super::rows::{db, key, keys, labels_of, labels_text, millis, un_db};
+use super::write::{existing_objects, write};
+use crate::model::{ObjectKey, ResourceId};
+use crate::store::engine::{Commit, EngineError, ImportChunk, ImportOutcome, Refusal};
+use crate::store::import::{LastEvent, Mark, View, plan};
 
 /// Imports a chunk.
 pub(super) async fn import(

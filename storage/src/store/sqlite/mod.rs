@@ -12,31 +12,23 @@ mod resources;
 mod rows;
 mod write;
 
-use std::{
-    fs::{File, OpenOptions, TryLockError},
-    path::Path,
-    sync::{Mutex, PoisonError},
-    time::SystemTime,
-};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
-use sqlx::{
-    migrate::MigrateError,
-    sqlite::{SqlitePool, SqlitePoolOptions},
-};
+use sqlx::migrate::MigrateError;
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
 use self::connection::Writer;
-use super::{
-    OpenError,
-    engine::{
-        Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-        Refusal, Tail,
-    },
+use super::OpenError;
+use super::engine::{
+    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
+    Refusal, Tail,
 };
-use crate::{
-    cache::{Log, LogError, LogPage},
-    model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-};
+use crate::cache::{Log, LogError, LogPage};
+use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
 

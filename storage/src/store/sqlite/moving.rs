@@ -1,22 +1,17 @@
 //! What a move to another database reads here, as of one moment, and the mark by which it ends.
 
 use jiff::Timestamp;
-use sqlx::{Row as _, Sqlite as Driver, Transaction, sqlite::SqliteRow};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, Sqlite as Driver, Transaction};
 
-use super::{
-    Sqlite,
-    connection::Tx,
-    read::records,
-    rows::{db, keys, limit, millis, un_db},
-};
-use crate::{
-    model::{ObjectKey, Position, ResourceId, ResourceRecord},
-    store::{
-        OpenError,
-        engine::{Engine as _, EngineError},
-        moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow, RowKey},
-    },
-};
+use super::Sqlite;
+use super::connection::Tx;
+use super::read::records;
+use super::rows::{db, keys, limit, millis, un_db};
+use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
+use crate::store::OpenError;
+use crate::store::engine::{Engine as _, EngineError};
+use crate::store::moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow, RowKey};
 
 /// The database as it is at one moment, however long it is looked at. The write-ahead log grows
 /// meanwhile.

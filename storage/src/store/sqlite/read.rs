@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use crds::control::DigestItem;
-use sqlx::{
-    Row as _, SqliteConnection,
-    sqlite::{SqlitePool, SqliteRow},
-};
+use sqlx::sqlite::{SqlitePool, SqliteRow};
+use sqlx::{Row as _, SqliteConnection};
 
 use super::rows::{change, db, key, limit, object, record, un_db};
-use crate::{
-    cache::{Event, Previous, PreviousRef},
-    model::{ObjectKey, Position, ResourceId, ResourceRecord, StoredObject},
-    store::engine::{EngineError, Loaded, Tail, corrupt},
-};
+use crate::cache::{Event, Previous, PreviousRef};
+use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
+use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
 
 /// Records and position, of the same moment.
 pub(super) async fn load(pool: &SqlitePool) -> Result<Loaded, EngineError> {

@@ -4,15 +4,11 @@ use crds::control::{GateSpec, GateState};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use super::{
-    connection::Tx,
-    read::record_of,
-    rows::{db, gate_text, millis},
-};
-use crate::{
-    model::{ResourceDef, ResourceId, ResourceRecord},
-    store::engine::{Commit, EngineError, Refusal, corrupt},
-};
+use super::connection::Tx;
+use super::read::record_of;
+use super::rows::{db, gate_text, millis};
+use crate::model::{ResourceDef, ResourceId, ResourceRecord};
+use crate::store::engine::{Commit, EngineError, Refusal, corrupt};
 
 /// Stores a resource, if it is not stored yet.
 pub(super) async fn define(

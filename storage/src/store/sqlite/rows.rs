@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sqlx::{Row as _, sqlite::SqliteRow};
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 
-use crate::{
-    cache::{Change, EventType},
-    model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord},
-    store::{
-        decide::Existing,
-        engine::{EngineError, corrupt},
-    },
-};
+use crate::cache::{Change, EventType};
+use crate::model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord};
+use crate::store::decide::Existing;
+use crate::store::engine::{EngineError, corrupt};
 
 pub(super) use crate::store::columns::{
     db, effect, effect_number, gate, gate_text, labels_of, labels_text, limit, object, previous,

@@ -5,20 +5,13 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use sqlx::{QueryBuilder, Row as _, SqliteConnection};
 
-use super::{
-    connection::Tx,
-    rows::{
-        db, effect_number, existing, gate, key, keys, labels_text, millis, previous_columns,
-        type_text,
-    },
+use super::connection::Tx;
+use super::rows::{
+    db, effect_number, existing, gate, key, keys, labels_text, millis, previous_columns, type_text,
 };
-use crate::{
-    model::{ObjectKey, ResourceId},
-    store::{
-        decide::{Existing, Logged, decide, last_states},
-        engine::{Commit, EngineError, Op, OpOutcome, corrupt},
-    },
-};
+use crate::model::{ObjectKey, ResourceId};
+use crate::store::decide::{Existing, Logged, decide, last_states};
+use crate::store::engine::{Commit, EngineError, Op, OpOutcome, corrupt};
 
 /// Rows in one statement: SQLite takes 32,766 parameters, a row has 13 at most.
 const ROWS: usize = 500;

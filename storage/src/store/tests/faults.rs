@@ -1,26 +1,18 @@
 //! A database that fails: before a transaction, or after it was committed, when nobody can know.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
-    time::SystemTime,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
 
 use super::Fixture;
-use crate::{
-    cache::{Log, LogError, LogPage},
-    model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject},
-    store::{
-        DatabaseInfo,
-        engine::{
-            Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
-            OpOutcome, Refusal, Tail,
-        },
-    },
+use crate::cache::{Log, LogError, LogPage};
+use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::store::DatabaseInfo;
+use crate::store::engine::{
+    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
+    Refusal, Tail,
 };
 
 /// What the next transaction does.

@@ -1,21 +1,15 @@
 //! Random histories of writes, restarts and compactions against a model that keeps everything.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
-use super::{
-    Bed, Fixture, Seen, brief,
-    faults::{Fault, FaultyFixture, Trigger},
-    key, seen,
-};
-use crate::{
-    cache::{Event, EventType, Previous, Snapshot},
-    store::{StoreError, WriteError},
-};
+use super::faults::{Fault, FaultyFixture, Trigger};
+use super::{Bed, Fixture, Seen, brief, key, seen};
+use crate::cache::{Event, EventType, Previous, Snapshot};
+use crate::store::{StoreError, WriteError};
 
 #[derive(Clone, Debug)]
 enum Step {

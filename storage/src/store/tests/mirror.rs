@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 
 use crds::control::{GateState, ImportBatch, ImportItem, ImportMode, ImportType};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 use super::{Bed, Fixture, Seen, item, reports, seen};
 use crate::cache::{EventType, Previous};

@@ -10,18 +10,17 @@ mod postgres;
 mod sqlite;
 mod suite;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crds::control::{GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType};
 use serde_json::{Value, json};
 
-use super::{
-    Store, StoreOptions, Write, WriteError, Written, engine::Engine, maintenance::History,
-};
-use crate::{
-    cache::{Cursor, Event, EventType, Resource, RingLimits},
-    model::{GroupResource, ObjectKey, ResourceDef, StoredObject},
-};
+use super::engine::Engine;
+use super::maintenance::History;
+use super::{Store, StoreOptions, Write, WriteError, Written};
+use crate::cache::{Cursor, Event, EventType, Resource, RingLimits};
+use crate::model::{GroupResource, ObjectKey, ResourceDef, StoredObject};
 
 /// A database that can be opened again and again.
 #[async_trait::async_trait]

@@ -1,18 +1,16 @@
 //! SQLite takes part in the suite, and in what only it has to do.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, mpsc},
-};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
 
 use sqlx::{Connection as _, Row as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{Bed, Fixture, key, report, reports, suite};
-use crate::store::{
-    OpenError, Store, StoreError, StoreOptions, Write, WriteError, engine::Engine, sqlite::Sqlite,
-};
+use crate::store::engine::Engine;
+use crate::store::sqlite::Sqlite;
+use crate::store::{OpenError, Store, StoreError, StoreOptions, Write, WriteError};
 
 struct File {
     dir: TempDir,

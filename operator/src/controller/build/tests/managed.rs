@@ -3,14 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{all, children, value, yaml};
-use crate::{
-    controller::fixtures::{material, operator, validated},
-    database::managed::{
-        Children, Known,
-        upgrade::{Run, Volume},
-    },
-    security,
-};
+use crate::controller::fixtures::{material, operator, validated};
+use crate::database::managed::upgrade::{Run, Volume};
+use crate::database::managed::{Children, Known};
+use crate::security;
 
 /// Every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
 pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {

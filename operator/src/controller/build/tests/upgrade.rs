@@ -3,15 +3,14 @@
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
-use super::{managed::all_of, value, yaml};
-use crate::{
-    controller::fixtures::{material, operator, validated},
-    database::managed::{
-        Children, Known, STOPPED_ANNOTATION,
-        upgrade::{Database, Job, Outcome, PENDING, Run, Seen, UPGRADE_ANNOTATION, Volume},
-    },
-    security,
+use super::managed::all_of;
+use super::{value, yaml};
+use crate::controller::fixtures::{material, operator, validated};
+use crate::database::managed::upgrade::{
+    Database, Job, Outcome, PENDING, Run, Seen, UPGRADE_ANNOTATION, Volume,
 };
+use crate::database::managed::{Children, Known, STOPPED_ANNOTATION};
+use crate::security;
 
 fn volume(name: &str, version: u32, upgrade: Option<&str>) -> Volume {
     Volume {

@@ -5,10 +5,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{condition, group, kstatus, managed_object, on_postgres, status_of};
-use crate::{
-    controller::apply::Recovery,
-    migration::{Phase, ServedBy},
-};
+use crate::controller::apply::Recovery;
+use crate::migration::{Phase, ServedBy};
 
 #[rstest]
 #[case::down(

@@ -1,16 +1,12 @@
 //! The move of an embedded database.
 
-use crds::{
-    control::{DatabaseMove, MovePhase},
-    v1alpha1::spec::DatabaseMode,
-};
+use crds::control::{DatabaseMove, MovePhase};
+use crds::v1alpha1::spec::DatabaseMode;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
-use crate::database::{
-    moving::{Moving, is_on_claim},
-    place::Storage,
-};
+use crate::database::moving::{Moving, is_on_claim};
+use crate::database::place::Storage;
 
 fn moving(storage: Storage, phase: Option<MovePhase>) -> Moving {
     Moving {

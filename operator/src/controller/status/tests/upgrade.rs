@@ -1,10 +1,8 @@
 //! A major upgrade of a managed database, as it is told.
 
 use super::*;
-use crate::database::managed::{
-    Known,
-    upgrade::{Database, Job, Outcome, Seen, Volume as Noted},
-};
+use crate::database::managed::Known;
+use crate::database::managed::upgrade::{Database, Job, Outcome, Seen, Volume as Noted};
 
 fn noted(name: &str, version: u32, upgrade: Option<&str>) -> Noted {
     Noted {

@@ -1,29 +1,20 @@
 //! The objects of a major upgrade.
 
-use k8s_openapi::{
-    api::{
-        batch::v1 as batch,
-        core::v1::{
-            Affinity, ConfigMap, Container, EnvVar, PersistentVolumeClaim, PodAffinity,
-            PodAffinityTerm, PodSpec, Volume, VolumeMount,
-        },
-    },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+use k8s_openapi::api::batch::v1 as batch;
+use k8s_openapi::api::core::v1::{
+    Affinity, ConfigMap, Container, EnvVar, PersistentVolumeClaim, PodAffinity, PodAffinityTerm,
+    PodSpec, Volume, VolumeMount,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use sha2::{Digest, Sha256};
 
-use super::{
-    super::{
-        Managed,
-        backup::{self, CLIENT_DIRECTORY},
-        claim::claim,
-        conf,
-        parts::{self, empty, files, mount, on_claim, secret, shared_memory, variable},
-        pod::{VOLUME_DIRECTORY, container, environment},
-        scope::Scope,
-    },
-    PENDING, Stage, UPGRADE_ANNOTATION, Upgrade,
-};
+use super::super::backup::{self, CLIENT_DIRECTORY};
+use super::super::claim::claim;
+use super::super::parts::{self, empty, files, mount, on_claim, secret, shared_memory, variable};
+use super::super::pod::{VOLUME_DIRECTORY, container, environment};
+use super::super::scope::Scope;
+use super::super::{Managed, conf};
+use super::{PENDING, Stage, UPGRADE_ANNOTATION, Upgrade};
 use crate::names::Names;
 
 /// Where the scripts are mounted.

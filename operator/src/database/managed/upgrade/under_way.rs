@@ -1,6 +1,7 @@
 //! A major upgrade under way.
 
-use super::{super::wanted::Managed, plan::Stage};
+use super::super::wanted::Managed;
+use super::plan::Stage;
 
 /// A major upgrade under way.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,22 +4,21 @@ pub mod objects;
 
 use std::time::Duration;
 
-use futures::{FutureExt, future::try_join_all};
+use futures::FutureExt;
+use futures::future::try_join_all;
 use http::Method;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::objects::VERSION;
-use crate::migration::cluster::{
-    admission,
-    control::retry,
-    endpoints::{Endpoint, Endpoints},
-    operations::{self, patch_json},
-    revisions,
-    wire::{WireError, collection, query},
-};
-use crate::migration::{context::Cx, observe::state::Observed};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::endpoints::{Endpoint, Endpoints};
+use crate::migration::cluster::operations::{self, patch_json};
+use crate::migration::cluster::wire::{WireError, collection, query};
+use crate::migration::cluster::{admission, revisions};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::Observed;
 use crds::names::FIELD_MANAGER;
 
 /// Parameters of a list that a kube-apiserver answers from its cache, or refuses while that is being

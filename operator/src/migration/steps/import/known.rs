@@ -1,17 +1,18 @@
 //! What an import is decided by, beside the rows: the server's keys, and the namespaces.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
+use std::time::Duration;
 
 use crds::control::{DigestItem, DigestSet};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, api::ListParams};
+use kube::Api;
+use kube::api::ListParams;
 use tokio::time::Instant;
 
 use super::{ImportError, is_ours};
-use crate::migration::{
-    cluster::{pages::Key, wire::WireError},
-    context::Cx,
-};
+use crate::migration::cluster::pages::Key;
+use crate::migration::cluster::wire::WireError;
+use crate::migration::context::Cx;
 
 /// How old the list of namespaces may be.
 const FRESH: Duration = Duration::from_secs(10);

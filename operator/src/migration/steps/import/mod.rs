@@ -20,24 +20,22 @@ pub(in crate::migration) mod note;
 mod rows;
 mod store;
 
-use crds::{
-    control::{DigestItem, DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS},
-    v1alpha1::reasons,
-};
+use crds::control::{DigestItem, DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
+use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::Value;
 
 use super::recover::batch;
-use crate::migration::{
-    cluster::{control::retry, marks, pages::Key, wire::WireError},
-    context::Cx,
-    observe::{
-        notes,
-        state::{Observed, Resource},
-    },
-    plan::{step::StepName, target::PredecessorDatabase},
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::marks;
+use crate::migration::cluster::pages::Key;
+use crate::migration::cluster::wire::WireError;
+use crate::migration::context::Cx;
+use crate::migration::observe::notes;
+use crate::migration::observe::state::{Observed, Resource};
+use crate::migration::plan::step::StepName;
+use crate::migration::plan::target::PredecessorDatabase;
 pub use error::ImportError;
 use known::{Known, Namespaces};
 pub use note::{Account, Note};

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::migration::{
-    cluster::pages::Key, plan::target::PredecessorDatabase, report::start, steps::diff::NAMED,
-};
+use crate::migration::cluster::pages::Key;
+use crate::migration::plan::target::PredecessorDatabase;
+use crate::migration::report::start;
+use crate::migration::steps::diff::NAMED;
 
 /// The import of one group's tables, as the operator's notes have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

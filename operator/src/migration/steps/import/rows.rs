@@ -3,10 +3,8 @@
 use crds::control::StoredResourceStatus;
 use serde_json::{Map, Value, json};
 
-use super::{
-    MARK,
-    known::{Known, Namespaces},
-};
+use super::MARK;
+use super::known::{Known, Namespaces};
 use crate::migration::cluster::pages::Key;
 
 /// A row of a table of kyverno/reports-server.

@@ -10,11 +10,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 
-use crate::migration::cluster::{
-    control::retry,
-    endpoints::Endpoint,
-    wire::{Wire, WireError, query},
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::endpoints::Endpoint;
+use crate::migration::cluster::wire::{Wire, WireError, query};
 
 /// How long to wait for the first event. The refusal comes at once.
 const ANSWER: Duration = Duration::from_secs(2);

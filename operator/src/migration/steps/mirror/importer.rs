@@ -1,21 +1,16 @@
 //! Takes objects and events from the list and the watch and sends them to the server, in batches
 //! and in order. What waits is bounded in bytes, whatever the size of a report.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use super::{
-    MirrorError, Progress,
-    batch::{Batcher, Entry},
-};
-use crate::migration::{
-    cluster::{
-        control::{Control, retry},
-        pages::Pacer,
-    },
-    report::metrics::Metrics,
-};
+use super::batch::{Batcher, Entry};
+use super::{MirrorError, Progress};
+use crate::migration::cluster::control::{Control, retry};
+use crate::migration::cluster::pages::Pacer;
+use crate::migration::report::metrics::Metrics;
 
 /// Bytes that may wait between readers and importer.
 const BUDGET: u32 = 8 << 20;

@@ -12,23 +12,18 @@ mod reader;
 use std::sync::Arc;
 
 use crds::control::{API_VERSION, GateSpec, GateState, ImportBatch, ImportMode};
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::batch::{Entry, json_size};
+use self::importer::{Importer, Sender};
 pub use self::reader::uri as watch_uri;
-use self::{
-    batch::{Entry, json_size},
-    importer::{Importer, Sender},
-};
-use crate::migration::{
-    cluster::{
-        control::{Control, retry},
-        endpoints::{Endpoint, Endpoints},
-        pages::{Pacer, Pages},
-        wire::{WatchStream, Wire, WireError, collection},
-    },
-    report::metrics::Metrics,
-};
+use crate::migration::cluster::control::{Control, retry};
+use crate::migration::cluster::endpoints::{Endpoint, Endpoints};
+use crate::migration::cluster::pages::{Pacer, Pages};
+use crate::migration::cluster::wire::{WatchStream, Wire, WireError, collection};
+use crate::migration::report::metrics::Metrics;
 
 /// How often a list is begun anew because etcd has dropped its version meanwhile.
 const LIST_ATTEMPTS: u32 = 5;

@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use crds::control::ImportType;
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::{MirrorError, Progress, WatchState, batch::Entry, importer::Sender};
-use crate::migration::cluster::{
-    control::retry,
-    pages,
-    wire::{RawEvent, WatchStream, Wire, WireError, query},
-};
+use super::batch::Entry;
+use super::importer::Sender;
+use super::{MirrorError, Progress, WatchState};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::pages;
+use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, query};
 
 /// A watch with bookmarks says something every minute; one that is silent for longer is broken.
 const SILENCE: Duration = Duration::from_secs(150);

@@ -1,40 +1,30 @@
 //! The task that copies one resource.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
+use std::time::Duration;
 
 use crds::control::{
     API_VERSION, DigestSet, GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType,
 };
 use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc, oneshot, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    Source, lists,
-    streams::{Sealed, StreamEvent, Streams},
-    table::{Change, Table, identify},
-};
-use crate::migration::{
-    cluster::{
-        control::retry,
-        endpoints::{Endpoint, EndpointsError},
-        pages::{self, Key},
-        revisions,
-        wire::WireError,
-    },
-    plan::{target::Verification, verified::Verified},
-    steps::{
-        diff::{self, Difference},
-        mirror::{
-            self, Progress, WatchState,
-            batch::{Batcher, Entry, json_size},
-        },
-        verify::{self, VerifyError},
-    },
-};
+use super::streams::{Sealed, StreamEvent, Streams};
+use super::table::{Change, Table, identify};
+use super::{Source, lists};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::endpoints::{Endpoint, EndpointsError};
+use crate::migration::cluster::pages::{self, Key};
+use crate::migration::cluster::revisions;
+use crate::migration::cluster::wire::WireError;
+use crate::migration::plan::target::Verification;
+use crate::migration::plan::verified::Verified;
+use crate::migration::steps::diff::{self, Difference};
+use crate::migration::steps::mirror::batch::{Batcher, Entry, json_size};
+use crate::migration::steps::mirror::{self, Progress, WatchState};
+use crate::migration::steps::verify::{self, VerifyError};
 /// How long a batch is tried while the server cannot be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Pages that may wait between the list and the copy.

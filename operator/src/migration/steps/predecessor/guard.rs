@@ -3,22 +3,19 @@
 
 use std::time::Duration;
 
-use futures::{FutureExt, future::try_join_all};
+use futures::FutureExt;
+use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::apiservice;
-use crate::migration::{
-    cluster::{
-        admission,
-        endpoints::Endpoints,
-        wire::{Wire, WireError, query},
-    },
-    context::Cx,
-    observe::state::Observed,
-    plan::target::Predecessor,
-};
+use crate::migration::cluster::admission;
+use crate::migration::cluster::endpoints::Endpoints;
+use crate::migration::cluster::wire::{Wire, WireError, query};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::Observed;
+use crate::migration::plan::target::Predecessor;
 
 /// Annotation that the policy lets nobody set: a write with it that is only tried tells whether the
 /// policy is in force.

@@ -7,14 +7,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Source;
-use crate::migration::{
-    cluster::{
-        endpoints::Endpoint,
-        pages::Pages,
-        wire::{WireError, collection_of},
-    },
-    steps::mirror,
-};
+use crate::migration::cluster::endpoints::Endpoint;
+use crate::migration::cluster::pages::Pages;
+use crate::migration::cluster::wire::{WireError, collection_of};
+use crate::migration::steps::mirror;
 
 /// Sends every object to `found`, page by page.
 ///

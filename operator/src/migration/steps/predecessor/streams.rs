@@ -7,11 +7,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::migration::cluster::{
-    control::retry,
-    endpoints::Endpoint,
-    wire::{RawEvent, WatchStream, WireError, query},
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::endpoints::Endpoint;
+use crate::migration::cluster::wire::{RawEvent, WatchStream, WireError, query};
 
 /// How long a watch is tried to be opened.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -5,35 +5,31 @@
 //! under way is told by the watches that were opened before. So the predecessor is read whole right
 //! before, and a watch that ends too early takes the switch back.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crds::{
-    control::{GateState, ImportBatch},
-    v1alpha1::reasons,
-};
+use crds::control::{GateState, ImportBatch};
+use crds::v1alpha1::reasons;
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::events::EventType;
 use tokio::time::Instant;
 
-use super::{Copier, CopyError, Drained, copier::empty_batch, guard};
+use super::copier::empty_batch;
+use super::{Copier, CopyError, Drained, guard};
 use crate::apiservice::SWITCHED_AT;
-use crate::migration::{
-    cluster::{
-        control::retry,
-        endpoints::{self, Endpoints},
-        operations, revisions,
-        wire::WireError,
-    },
-    context::Cx,
-    observe::{origin, state::Observed},
-    plan::{step::StepName, target::Predecessor},
-    steps::{
-        restart::{self, Side},
-        switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened},
-    },
-    task::live::Live,
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::endpoints::{self, Endpoints};
+use crate::migration::cluster::wire::WireError;
+use crate::migration::cluster::{operations, revisions};
+use crate::migration::context::Cx;
+use crate::migration::observe::origin;
+use crate::migration::observe::state::Observed;
+use crate::migration::plan::step::StepName;
+use crate::migration::plan::target::Predecessor;
+use crate::migration::steps::restart::{self, Side};
+use crate::migration::steps::switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened};
+use crate::migration::task::live::Live;
 
 /// How long a request to the predecessor may be under way at a kube-apiserver, by its own default.
 const UNDER_WAY: Duration = Duration::from_mins(1);

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use crds::v1alpha1::spec::WorkloadKind;
-use kube::{Client, runtime::events::Reporter};
+use kube::Client;
+use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{
-    apiservice::Holder,
-    migration::{
-        Deps, GroupStatus, HoldLock, Metrics, Owner, observe::notes, plan::tests as states,
-        report::publisher::StatusPublisher, task::changes::Changes,
-    },
-    testing::{Received, pair},
-};
+use crate::apiservice::Holder;
+use crate::migration::observe::notes;
+use crate::migration::plan::tests as states;
+use crate::migration::report::publisher::StatusPublisher;
+use crate::migration::task::changes::Changes;
+use crate::migration::{Deps, GroupStatus, HoldLock, Metrics, Owner};
+use crate::testing::{Received, pair};
 
 const NOTES: &str = "/api/v1/namespaces/operator/configmaps";
 const WORKLOADS: &str = "/apis/apps/v1/namespaces/kyverno";

@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use crds::{names::FIELD_MANAGER, v1alpha1::spec::WorkloadKind};
+use crds::names::FIELD_MANAGER;
+use crds::v1alpha1::spec::WorkloadKind;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::migration::{
-    cluster::{
-        control::retry,
-        wire::{Wire, WireError, query},
-    },
-    plan::target::Workload,
-};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::wire::{Wire, WireError, query};
+use crate::migration::plan::target::Workload;
 
 /// The annotation of the pod template that `kubectl rollout restart` sets.
 pub const ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";

@@ -1,4 +1,5 @@
-use std::{net::TcpListener, sync::Arc};
+use std::net::TcpListener;
+use std::sync::Arc;
 
 use pgtest::{Postgres, PostgresOptions, Proxy};
 

@@ -2,14 +2,11 @@
 
 use tokio_postgres::types::Type;
 
-use super::{
-    super::rows::{column, db, key, limit},
-    Filling,
-};
-use crate::{
-    model::{ObjectKey, ResourceId},
-    store::{engine::EngineError, moving::rows::RowKey},
-};
+use super::super::rows::{column, db, key, limit};
+use super::Filling;
+use crate::model::{ObjectKey, ResourceId};
+use crate::store::engine::EngineError;
+use crate::store::moving::rows::RowKey;
 
 /// An object as the database has it, without its text: key, uid, version, whether it is as it was
 /// imported, labels, SHA-256 of the text.

@@ -2,17 +2,13 @@
 
 use tokio_postgres::types::Type;
 
-use super::{
-    super::{
-        lineage,
-        rows::{column, db},
-    },
-    Filling, Step, time,
-};
-use crate::{
-    model::{Position, frame::Framed},
-    store::{engine::EngineError, moving::rows::ChangeRow},
-};
+use super::super::lineage;
+use super::super::rows::{column, db};
+use super::{Filling, Step, time};
+use crate::model::Position;
+use crate::model::frame::Framed;
+use crate::store::engine::EngineError;
+use crate::store::moving::rows::ChangeRow;
 
 impl Filling {
     /// Adds changes to the log, as one commit. Those of resources that are gone keep their place.

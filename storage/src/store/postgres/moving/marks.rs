@@ -5,13 +5,9 @@ use std::time::SystemTime;
 use tokio_postgres::types::Type;
 
 use super::{Filling, Step, delete_at, time};
-use crate::{
-    model::ResourceId,
-    store::{
-        engine::EngineError,
-        moving::rows::{EventRow, MarkRow, RowKey},
-    },
-};
+use crate::model::ResourceId;
+use crate::store::engine::EngineError;
+use crate::store::moving::rows::{EventRow, MarkRow, RowKey};
 
 impl Filling {
     /// Brings the imported marks at `wanted` to `rows`.

@@ -7,30 +7,21 @@ mod marks;
 mod objects;
 mod records;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio_postgres::types::Type;
 
 pub(crate) use self::compare::Fingerprint;
 
-use super::{
-    Postgres,
-    connection::{LONG_STATEMENT, Parameter, PgConnection, Slot},
-    migrate, rejoin,
-    rows::{Keys, column, db},
-};
-use crate::{
-    model::ResourceId,
-    store::{
-        OpenError, PostgresOptions,
-        engine::EngineError,
-        moving::rows::{Marker, RowKey},
-    },
-};
+use super::connection::{LONG_STATEMENT, Parameter, PgConnection, Slot};
+use super::rows::{Keys, column, db};
+use super::{Postgres, migrate, rejoin};
+use crate::model::ResourceId;
+use crate::store::engine::EngineError;
+use crate::store::moving::rows::{Marker, RowKey};
+use crate::store::{OpenError, PostgresOptions};
 
 /// Rows of each table that are dropped in one transaction when an attempt begins anew.
 const CLEARED: i32 = 5_000;

@@ -3,17 +3,14 @@
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use super::{
-    super::{projection::Projections, rows::Keys, write::PUT},
-    Filling, Step, delete_at,
-};
-use crate::{
-    model::{frame::Framed, projection::Projection},
-    store::{
-        engine::{EngineError, corrupt},
-        moving::rows::{ObjectRow, RowKey},
-    },
-};
+use super::super::projection::Projections;
+use super::super::rows::Keys;
+use super::super::write::PUT;
+use super::{Filling, Step, delete_at};
+use crate::model::frame::Framed;
+use crate::model::projection::Projection;
+use crate::store::engine::{EngineError, corrupt};
+use crate::store::moving::rows::{ObjectRow, RowKey};
 
 impl Filling {
     /// Brings objects to the state of `rows`, and removes those at `gone`.

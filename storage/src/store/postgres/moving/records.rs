@@ -5,17 +5,11 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::{
-    super::{
-        connection::Parameter,
-        rows::{column, db, gate_text},
-    },
-    Filling, Step,
-};
-use crate::{
-    model::{ResourceId, ResourceRecord},
-    store::engine::EngineError,
-};
+use super::super::connection::Parameter;
+use super::super::rows::{column, db, gate_text};
+use super::{Filling, Step};
+use crate::model::{ResourceId, ResourceRecord};
+use crate::store::engine::EngineError;
 
 impl Filling {
     /// Stores records as they are now; a resource that is new gets a number here.

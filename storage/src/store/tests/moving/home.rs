@@ -1,28 +1,22 @@
 //! Embedded databases that can be moved, and those who use them meanwhile.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use crds::control::{GateState, MovePhase, move_file};
 use pgtest::{Params, Postgres, PostgresOptions};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::runtime::Runtime;
 
-use crate::{
-    cache::Event,
-    model::StoredObject,
-    store::{
-        Database, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions,
-        WriteError, Written,
-        tests::{Bed, RING, Seen, brief, def, key, seen},
-    },
+use crate::cache::Event;
+use crate::model::StoredObject;
+use crate::store::tests::{Bed, RING, Seen, brief, def, key, seen};
+use crate::store::{
+    Database, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, WriteError,
+    Written,
 };
 
 pub(super) static SERVER: LazyLock<Postgres> = LazyLock::new(|| {

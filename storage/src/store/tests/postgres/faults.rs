@@ -7,7 +7,8 @@ use pgtest::{Direction, Proxy};
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
-use super::{super::Bed, Cluster};
+use super::super::Bed;
+use super::Cluster;
 use crate::store::{PostgresOptions, StoreError, WriteError};
 
 /// A server with something between that can be told to fail.

@@ -1,20 +1,19 @@
 //! Several servers on one database behave as one.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 use futures::future::join_all;
 use pgtest::Timeline;
 
-use super::{
-    super::{Bed, Seen, item, key, next, reports, seen},
-    Cluster,
-};
-use crate::{
-    cache::EventType,
-    model::GroupResource,
-    store::{PostgresOptions, Store, StoreOptions, WriteError, engine::Engine, postgres::Postgres},
-};
+use super::super::{Bed, Seen, item, key, next, reports, seen};
+use super::Cluster;
+use crate::cache::EventType;
+use crate::model::GroupResource;
+use crate::store::engine::Engine;
+use crate::store::postgres::Postgres;
+use crate::store::{PostgresOptions, Store, StoreOptions, WriteError};
 
 /// Within which one server tells what another has done.
 const SOON: Duration = Duration::from_secs(5);

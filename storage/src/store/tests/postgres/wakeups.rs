@@ -5,8 +5,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{super::Bed, Cluster};
-use crate::store::{DatabaseInfo, PostgresOptions, tests::next};
+use super::super::Bed;
+use super::Cluster;
+use crate::store::tests::next;
+use crate::store::{DatabaseInfo, PostgresOptions};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -2,15 +2,10 @@
 
 use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 
-use super::super::{
-    Bed, Fixture, Seen,
-    faults::{Fault, FaultyFixture, Trigger},
-    item, key, next, reports, seen,
-};
-use crate::{
-    cache::{CursorError, EventType, Previous},
-    store::{StoreError, WriteError},
-};
+use super::super::faults::{Fault, FaultyFixture, Trigger};
+use super::super::{Bed, Fixture, Seen, item, key, next, reports, seen};
+use crate::cache::{CursorError, EventType, Previous};
+use crate::store::{StoreError, WriteError};
 
 fn unavailable<T>(result: &Result<T, WriteError>) -> bool {
     matches!(

@@ -5,14 +5,10 @@ use std::time::Duration;
 use crds::control::{DigestSet, GateSpec, GateState, ImportItem, ImportMode, ImportType};
 use serde_json::json;
 
-use crate::{
-    cache::CursorError,
-    model::{GroupResource, ResourceDef},
-    store::{
-        StoreError, Write,
-        tests::{Bed, Fixture, key, report, reports},
-    },
-};
+use crate::cache::CursorError;
+use crate::model::{GroupResource, ResourceDef};
+use crate::store::tests::{Bed, Fixture, key, report, reports};
+use crate::store::{StoreError, Write};
 
 const SHORT: Duration = Duration::from_millis(20);
 

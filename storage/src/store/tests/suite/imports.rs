@@ -5,10 +5,8 @@ use std::time::Duration;
 use crds::control::{DigestSet, GateState, ImportBatch, ImportMode, ImportType};
 
 use super::super::{Bed, Fixture, Seen, brief, item, key, reports, seen};
-use crate::{
-    cache::{CursorError, EventType, SnapshotError},
-    store::StoreError,
-};
+use crate::cache::{CursorError, EventType, SnapshotError};
+use crate::store::StoreError;
 
 pub async fn a_mirror_is_idempotent_and_keeps_versions(fixture: &dyn Fixture) {
     use ImportType::{Added, Deleted, Modified, Object};

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crds::control::{DigestSet, GateSpec, GateState, checksum};
 
 use super::super::{Bed, Fixture, key, next, report, reports};
-use crate::{
-    cache::{CursorError, Snapshot, SnapshotError},
-    model::{GroupResource, ObjectKey, ResourceDef},
-    store::{Write, digest::DigestError, maintenance::History},
-};
+use crate::cache::{CursorError, Snapshot, SnapshotError};
+use crate::model::{GroupResource, ObjectKey, ResourceDef};
+use crate::store::Write;
+use crate::store::digest::DigestError;
+use crate::store::maintenance::History;
 
 pub async fn a_watch_sees_what_comes_and_its_position_follows(fixture: &dyn Fixture) {
     let bed = Bed::serving(fixture).await;

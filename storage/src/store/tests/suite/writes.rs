@@ -6,11 +6,9 @@ use crds::control::{GateSpec, GateState, ImportBatch, ImportMode, ImportType};
 use futures::future::join_all;
 
 use super::super::{Bed, Fixture, item, key, report, reports};
-use crate::{
-    cache::EventType,
-    model::{GroupResource, ResourceRecord},
-    store::{StoreError, Write, WriteError},
-};
+use crate::cache::EventType;
+use crate::model::{GroupResource, ResourceRecord};
+use crate::store::{StoreError, Write, WriteError};
 
 pub async fn writes_have_the_outcome_that_their_preconditions_say(fixture: &dyn Fixture) {
     let bed = Bed::serving(fixture).await;

@@ -6,14 +6,14 @@ mod layout;
 
 use std::io;
 
-use serde::{
-    Serialize, Serializer,
-    ser::{Error as _, SerializeMap as _},
-};
+use serde::ser::{Error as _, SerializeMap as _};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use self::{frame::Framed, layout::Layout};
-use super::{Labels, ObjectKey, StoredObject, projection::Projection};
+use self::frame::Framed;
+use self::layout::Layout;
+use super::projection::Projection;
+use super::{Labels, ObjectKey, StoredObject};
 
 /// Why a text cannot be stored as an object.
 #[derive(Debug, thiserror::Error)]

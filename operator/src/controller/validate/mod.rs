@@ -15,37 +15,26 @@ pub use scale::{Replicas, Scale};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crds::{
-    names as crd_names,
-    v1alpha1::{
-        ReportsServer, ReportsServerSpec,
-        defaults::{self, Effective},
-        reasons,
-        spec::{
-            ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogLevel, MigrationSpec,
-            PullPolicy, RestartSpec, RestartWhen, ServerSpec,
-        },
-    },
+use crds::names as crd_names;
+use crds::v1alpha1::defaults::{self, Effective};
+use crds::v1alpha1::spec::{
+    ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogLevel, MigrationSpec, PullPolicy,
+    RestartSpec, RestartWhen, ServerSpec,
 };
+use crds::v1alpha1::{ReportsServer, ReportsServerSpec, reasons};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Affinity, ResourceRequirements, Toleration},
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
-};
+use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value};
 
-use crate::{
-    certs,
-    database::{
-        external,
-        managed::{self, Known, Managed, SettingsError},
-        moving::Moving,
-        place::{Connection, Database, Postgres, Storage},
-    },
-    images, migration,
-    names::Names,
-};
+use crate::database::external;
+use crate::database::managed::{self, Known, Managed, SettingsError};
+use crate::database::moving::Moving;
+use crate::database::place::{Connection, Database, Postgres, Storage};
+use crate::names::Names;
+use crate::{certs, images, migration};
 
 /// What the target namespace is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,28 +9,24 @@
 
 mod workload;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crds::{
-    control::GateState,
-    v1alpha1::{reasons, status::RestartResult},
-};
+use crds::control::GateState;
+use crds::v1alpha1::reasons;
+use crds::v1alpha1::status::RestartResult;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::events::EventType;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use self::workload::Outcome;
-use crate::migration::{
-    context::Cx,
-    observe::state::Observed,
-    plan::target::{ApiOwner, Workload},
-    report::{self, journal, status::Restart},
-};
+use crate::migration::context::Cx;
+use crate::migration::observe::state::Observed;
+use crate::migration::plan::target::{ApiOwner, Workload};
+use crate::migration::report::status::Restart;
+use crate::migration::report::{self, journal};
 
 /// How long a note is tried to be written while requests are held.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);

@@ -5,29 +5,23 @@ mod held;
 
 use std::time::Duration;
 
-use crds::{
-    control::{self, DATABASE_NAME, DATABASES},
-    v1alpha1::{ReportsServer, reasons},
-};
+use crds::control::{self, DATABASE_NAME, DATABASES};
+use crds::v1alpha1::{ReportsServer, reasons};
 use jiff::Timestamp;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
-use kube::{Api, Client, api::DeleteParams};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::{
-    Error,
-    build::DATA_VOLUME,
-    dereference,
-    validate::{Refusal, Validated},
-    workload,
-};
-use crate::database::{
-    files::{self, Values},
-    known::Known,
-    moving::{self, Moving, Seen, Step},
-    place::{Database, Postgres},
-};
+use super::build::DATA_VOLUME;
+use super::validate::{Refusal, Validated};
+use super::{Error, dereference, workload};
+use crate::database::files::{self, Values};
+use crate::database::known::Known;
+use crate::database::moving::{self, Moving, Seen, Step};
+use crate::database::place::{Database, Postgres};
 
 /// How long the server may take to say how far it is.
 const ANSWER: Duration = Duration::from_secs(5);

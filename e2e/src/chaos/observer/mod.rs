@@ -1,14 +1,10 @@
 //! What one watcher sees, event by event, set against what was written.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{
-    ledger::{Expected, Fate, Key, Ledger, Op, Stamp, What},
-    tally::{Flaw, Note, Tally},
-};
+use super::ledger::{Expected, Fate, Key, Ledger, Op, Stamp, What};
+use super::tally::{Flaw, Note, Tally};
 use testreports::ReportKind;
 
 /// Type of an event.

@@ -4,7 +4,9 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-use std::{env, io, path::Path, path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, io};
 
 use bytes::Bytes;
 use clap::Args;
@@ -12,20 +14,15 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
-use rusty_s3::{
-    Credentials, S3Action, UrlStyle,
-    actions::{ListObjectsV2, ListObjectsV2Response},
-};
-use tokio::{
-    fs::{self, File},
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    time::{sleep, timeout},
-};
+use rusty_s3::actions::{ListObjectsV2, ListObjectsV2Response};
+use rusty_s3::{Credentials, S3Action, UrlStyle};
+use tokio::fs::{self, File};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::{Error, SUFFIX, error, tls};

@@ -1,22 +1,14 @@
 //! Connections: one that writes, and a few that read beside it.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use database::{ConnectOptions, ConnectionTask, ParametersReader, Session};
-use tokio::{
-    sync::{Notify, OwnedMutexGuard, Semaphore, SemaphorePermit, watch},
-    time::timeout,
-};
-use tokio_postgres::{
-    Client, Row, Statement,
-    types::{ToSql, Type},
-};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row, Statement};
 
 use super::error::PostgresError;
 

@@ -11,12 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use reports_server::http::SERVER_HEADER;
 use serde_json::{Map, Value};
 
-use super::{
-    form::form,
-    observed::{Document, Observed},
-    protobuf::{self, Plain},
-    texts,
-};
+use super::form::form;
+use super::observed::{Document, Observed};
+use super::protobuf::{self, Plain};
+use super::texts;
 
 /// Headers that differ from run to run, say how the answer travelled, or mark our answers for the
 /// operator.

@@ -2,14 +2,10 @@
 
 mod home;
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crds::control::{DatabaseEngine, GateState, ImportMode, ImportType, MovePhase, move_file};
 use home::{Home, SERVER, reached, state, watcher, writer};
@@ -17,7 +13,8 @@ use pgtest::{Postgres, PostgresOptions, Proxy};
 use rstest::rstest;
 
 use super::{Bed, Fixture, Seen, item, key, reports, seen, suite};
-use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, engine::Engine, moving};
+use crate::store::engine::Engine;
+use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, moving};
 
 /// Writers and watchers of before, during and after the move, and a server that comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,17 +6,17 @@
 
 mod linger;
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, oneshot};
 
 use self::linger::Linger;
-use super::{QueueLimits, StoreError, WriteError, Written, committer::Committer, engine::Op};
+use super::committer::Committer;
+use super::engine::Op;
+use super::{QueueLimits, StoreError, WriteError, Written};
 
 /// Most writes in one transaction.
 const MAX_BATCH: usize = 512;
@@ -259,10 +259,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        model::{Encoded, ObjectKey, ResourceId},
-        store::engine::OpKind,
-    };
+    use crate::model::{Encoded, ObjectKey, ResourceId};
+    use crate::store::engine::OpKind;
 
     type Answer = oneshot::Receiver<Result<Written, WriteError>>;
 

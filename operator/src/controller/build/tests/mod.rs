@@ -5,23 +5,18 @@ mod pods;
 mod upgrade;
 
 use crds::v1alpha1::spec::DatabaseMode;
-use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::util::intstr::IntOrString};
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Children, Validated, build};
-use crate::{
-    controller::{
-        fixtures::{material, operator, validated},
-        validate::{Autoscaling, Replicas, Scale},
-    },
-    database::{
-        managed::Known,
-        moving::Moving,
-        place::{Connection, Database, Postgres, Source},
-    },
-    security,
-};
+use crate::controller::fixtures::{material, operator, validated};
+use crate::controller::validate::{Autoscaling, Replicas, Scale};
+use crate::database::managed::Known;
+use crate::database::moving::Moving;
+use crate::database::place::{Connection, Database, Postgres, Source};
+use crate::security;
 
 fn children(spec: Value) -> Children {
     build(&validated(spec), &material(), &operator())

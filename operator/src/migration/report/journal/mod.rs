@@ -1,32 +1,24 @@
 //! Keeps the migration report of a group and writes it to a `ConfigMap` in the target namespace,
 //! where it outlives the operator's process.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crds::{
-    names::{APP_NAME, FIELD_MANAGER, LABEL_APP_COMPONENT, LABEL_APP_NAME},
-    v1alpha1::reasons,
-};
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::{
-    Api,
-    api::{ObjectMeta, Patch, PatchParams},
-    runtime::events::EventType,
-};
+use crds::names::{APP_NAME, FIELD_MANAGER, LABEL_APP_COMPONENT, LABEL_APP_NAME};
+use crds::v1alpha1::reasons;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Api;
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::runtime::events::EventType;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::{
-    MigrationReport,
-    status::{GroupStatus, ReportSummary},
-};
-use crate::migration::{
-    context::Cx,
-    plan::{step::StepName, target::Owner},
-};
+use super::MigrationReport;
+use super::status::{GroupStatus, ReportSummary};
+use crate::migration::context::Cx;
+use crate::migration::plan::step::StepName;
+use crate::migration::plan::target::Owner;
 
 /// Key of the `ConfigMap` with the report as JSON.
 pub const KEY: &str = "report.json";

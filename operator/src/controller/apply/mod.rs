@@ -6,38 +6,31 @@ mod probe;
 mod refused;
 mod volume;
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
+use std::time::Duration;
 
 use crds::names::FIELD_MANAGER;
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        authorization::v1::{
-            ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-        },
-        autoscaling::v2::HorizontalPodAutoscaler,
-        batch::v1::{CronJob, Job},
-        core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-        policy::v1::PodDisruptionBudget,
-        rbac::v1::{Role, RoleBinding},
-    },
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
-    kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tracing::info;
 
-use super::{
-    build::{Children, Kept, ServiceAccountRef, control_api_name, operand_binding},
-    ownership,
-    validate::Validated,
-    workload,
-};
+use super::build::{Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
+use super::validate::Validated;
+use super::{ownership, workload};
 use crate::said::said;
 
 #[cfg(test)]

@@ -4,10 +4,8 @@
 //! and a new object under the same name. The number and the unique id of the write are in the object
 //! itself, so that an event is told apart from any other whatever uid and version it has.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 

@@ -1,20 +1,18 @@
 //! PostgreSQL takes part in the suite, straight and through a pooler that gives every transaction
 //! another connection. All tests share one server, as clusters share a database.
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use pgtest::{Pgbouncer, PgbouncerOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{Fixture, suite};
-use crate::store::{PostgresOptions, engine::Engine, postgres::Postgres};
+use crate::store::PostgresOptions;
+use crate::store::engine::Engine;
+use crate::store::postgres::Postgres;
 
 /// A server, a pooler before it, and the directories that name them.
 struct Servers {

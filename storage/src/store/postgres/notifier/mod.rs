@@ -10,29 +10,22 @@
 
 mod message;
 
-use std::{
-    collections::HashMap,
-    future::poll_fn,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use database::Connection;
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinHandle,
-    time::{Instant, interval, sleep, timeout},
-};
-use tokio_postgres::{AsyncMessage, Client, types::Type};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval, sleep, timeout};
+use tokio_postgres::types::Type;
+use tokio_postgres::{AsyncMessage, Client};
 
 use self::message::{Message, MessageKind};
-use super::{
-    connection::{Connector, PgConnection, STATEMENT},
-    error::PostgresError,
-};
+use super::connection::{Connector, PgConnection, STATEMENT};
+use super::error::PostgresError;
 
 /// How long a message to oneself may take.
 const ECHO: Duration = Duration::from_secs(1);

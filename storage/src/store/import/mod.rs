@@ -8,14 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use crds::control::{GateState, ImportMode, ImportType};
 
-use super::{
-    decide::{Existing, Logged},
-    engine::{ImportChunk, ImportEntry, ImportOutcome, Refusal},
-};
-use crate::{
-    cache::{Effect, EventType, PreviousRef},
-    model::{Encoded, Labels, ObjectKey, Position, ResourceRecord},
-};
+use super::decide::{Existing, Logged};
+use super::engine::{ImportChunk, ImportEntry, ImportOutcome, Refusal};
+use crate::cache::{Effect, EventType, PreviousRef};
+use crate::model::{Encoded, Labels, ObjectKey, Position, ResourceRecord};
 
 /// An etcd copy that was imported.
 #[derive(Clone, Debug, PartialEq, Eq)]

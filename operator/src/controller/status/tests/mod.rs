@@ -10,16 +10,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{State, compute};
-use crate::{
-    certs,
-    controller::{
-        apply::{Applied, Managed, Recovery, Volume},
-        fixtures::{self, validated},
-        found::Found,
-        validate::Refusal,
-    },
-    migration::{ApiServiceStatus, GroupStatus, Phase, Plan, Problem, ServedBy},
-};
+use crate::certs;
+use crate::controller::apply::{Applied, Managed, Recovery, Volume};
+use crate::controller::fixtures::{self, validated};
+use crate::controller::found::Found;
+use crate::controller::validate::Refusal;
+use crate::migration::{ApiServiceStatus, GroupStatus, Phase, Plan, Problem, ServedBy};
 
 const GROUP: &str = "a.example";
 

@@ -4,12 +4,10 @@
 mod api;
 mod pki;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use pgtest::{Postgres, PostgresOptions};
@@ -17,12 +15,10 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::pki::{certificates, credentials};
-use super::{
-    client::{Endpoint, Request},
-    null,
-    target::{Kind, Target, Way},
-    usage::{self, Watched},
-};
+use super::client::{Endpoint, Request};
+use super::null;
+use super::target::{Kind, Target, Way};
+use super::usage::{self, Watched};
 use testcluster::{Backend, Cluster, ClusterOptions, Component, Process, ProcessSpec, network};
 use testreports::Input;
 

@@ -2,22 +2,20 @@
 
 mod past;
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use crds::control::GateState;
 pub use past::SnapshotError;
 use tokio::sync::watch;
 
+use super::ring::Ring;
+use super::snapshot::Contents;
 use super::{
     Change, Cursor, Effect, Event, EventType, Log, LogError, Previous, PreviousRef, RingLimits,
-    Snapshot, ring::Ring, snapshot::Contents,
+    Snapshot,
 };
 use crate::model::{
     GateStatus, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,

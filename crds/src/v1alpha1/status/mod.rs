@@ -16,10 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    defaults::Effective,
-    spec::{DatabaseMode, TlsMode},
-};
+use super::defaults::Effective;
+use super::spec::{DatabaseMode, TlsMode};
 
 /// What the operator found and did.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

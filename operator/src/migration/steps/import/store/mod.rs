@@ -5,12 +5,13 @@ use std::time::Duration;
 use database::{ConnectOptions, ConnectionTask, Parameters, establish};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
-use super::{
-    ImportError,
-    rows::{Row, Table},
-};
-use crate::migration::{cluster::pages::Key, context::Cx, plan::target::PredecessorDatabase};
-use crate::{database::files, names::OPERATOR};
+use super::ImportError;
+use super::rows::{Row, Table};
+use crate::database::files;
+use crate::migration::cluster::pages::Key;
+use crate::migration::context::Cx;
+use crate::migration::plan::target::PredecessorDatabase;
+use crate::names::OPERATOR;
 
 /// Longest statement. A page is found by the primary key; what takes long is a table that is counted.
 const STATEMENT: Duration = Duration::from_mins(1);
