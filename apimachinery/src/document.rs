@@ -33,13 +33,14 @@ impl Document {
         })
     }
 
-    /// The strong entity tag, quoted: the value of the `ETag` header.
+    /// Returns the strong entity tag, quoted: the value of the `ETag` header.
     #[must_use]
     pub fn etag(&self) -> String {
         format!("\"{}\"", self.hash)
     }
 
-    /// Whether an `If-None-Match` header names this document (a list of tags, weak ones, or `*`).
+    /// Returns whether an `If-None-Match` header names this document (a list of tags, weak ones, or
+    /// `*`).
     #[must_use]
     pub fn matches(&self, if_none_match: &str) -> bool {
         if_none_match.split(',').map(str::trim).any(|tag| {

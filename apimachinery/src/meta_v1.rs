@@ -31,7 +31,7 @@ pub fn schemas() -> Map<String, Value> {
     schemas
 }
 
-/// What Kubernetes says about a field of ObjectMeta; empty for fields it does not have.
+/// Returns what Kubernetes says about a field of ObjectMeta; empty for fields it does not have.
 #[must_use]
 pub fn object_meta_description(field: &str) -> &'static str {
     static OBJECT_META: LazyLock<Value> = LazyLock::new(|| {

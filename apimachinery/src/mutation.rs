@@ -63,7 +63,7 @@ impl Mutation {
 /// The environment variable that names the behaviour to break.
 pub const VARIABLE: &str = "REPORTS_SERVER_MUTATION";
 
-/// Whether this behaviour is broken on purpose.
+/// Returns whether this behaviour is broken on purpose.
 #[cfg(feature = "mutations")]
 #[must_use]
 pub fn broken(mutation: Mutation) -> bool {
@@ -73,7 +73,7 @@ pub fn broken(mutation: Mutation) -> bool {
     CHOSEN.as_deref() == Some(mutation.name())
 }
 
-/// Whether this behaviour is broken on purpose: not in this build.
+/// Returns whether this behaviour is broken on purpose: not in this build.
 #[cfg(not(feature = "mutations"))]
 #[must_use]
 pub const fn broken(_: Mutation) -> bool {

@@ -86,7 +86,7 @@ pub struct StatusCause {
 }
 
 impl StatusCause {
-    /// A finding about `field`; `message` is the text without the field's name.
+    /// Returns a finding about `field`; `message` is the text without the field's name.
     pub fn new(
         reason: impl Into<String>,
         field: impl Into<String>,
@@ -101,7 +101,7 @@ impl StatusCause {
 }
 
 impl Status {
-    /// A failure with a code, a reason and a message, without details.
+    /// Returns a failure with a code, a reason and a message, without details.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind: "Status".to_owned(),
@@ -115,7 +115,8 @@ impl Status {
         }
     }
 
-    /// The answer to a delete that removed the object: `kind` is the plural name of the resource.
+    /// Returns the answer to a delete that removed the object: `kind` is the plural name of the
+    /// resource.
     #[must_use]
     pub fn deleted(group: &str, kind: &str, name: &str, uid: &str) -> Self {
         Self {

@@ -49,13 +49,13 @@ impl Bodies {
         report
     }
 
-    /// A new report.
+    /// Returns a new report.
     #[must_use]
     pub fn create(&self, group: &str, space: &str, name: &str, index: usize) -> Bytes {
         Bytes::from(self.report(group, space, name, index).to_string())
     }
 
-    /// A report of the base set, as it is changed again and again.
+    /// Returns a report of the base set, as it is changed again and again.
     #[must_use]
     pub fn update(&self, group: &str, index: usize) -> Template {
         let mut report = self.report(group, &namespace(index), &base_name(index), index);
@@ -79,7 +79,7 @@ impl Bodies {
 }
 
 impl Template {
-    /// The body that follows `version`; `turn` chooses the variant.
+    /// Returns the body that follows `version`; `turn` chooses the variant.
     #[must_use]
     pub fn fill(&self, version: &str, turn: usize) -> Bytes {
         let pieces = &self.0[turn % 2];

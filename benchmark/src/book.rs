@@ -28,7 +28,7 @@ impl Book {
             .push(value);
     }
 
-    /// All samples of a metric of a system.
+    /// Returns all samples of a metric of a system.
     #[must_use]
     pub fn spread(&self, metric: &str, system: &str) -> Option<Spread> {
         let samples = self.0.get(&(metric.to_owned(), system.to_owned()))?;

@@ -70,7 +70,7 @@ pub struct Connection {
 }
 
 impl Request {
-    /// A GET.
+    /// Returns a GET.
     #[must_use]
     pub fn get(path: impl Into<String>) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Request {
         }
     }
 
-    /// A request with a body.
+    /// Returns a request with a body.
     #[must_use]
     pub fn new(method: Method, path: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Request {
 }
 
 impl Endpoint {
-    /// A server at `address` whose certificate is for `name`; `headers` go with each request.
+    /// Returns a server at `address` whose certificate is for `name`; `headers` go with each request.
     ///
     /// # Errors
     /// When a certificate cannot be read.
@@ -215,7 +215,7 @@ impl Connection {
 }
 
 impl Reply {
-    /// The answer when it is a success.
+    /// Returns the answer when it is a success.
     ///
     /// # Errors
     /// Otherwise, with what the server said.
@@ -229,14 +229,14 @@ impl Reply {
         Ok(self)
     }
 
-    /// The first `resourceVersion` in the body: the object's own.
+    /// Returns the first `resourceVersion` in the body: the object's own.
     #[must_use]
     pub fn resource_version(&self) -> Option<&str> {
         value_of(&self.body, b"\"resourceVersion\":\"")
     }
 }
 
-/// The text after the first `key` up to the next quote.
+/// Returns the text after the first `key` up to the next quote.
 #[must_use]
 pub fn value_of<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a str> {
     let begin = body.windows(key.len()).position(|window| window == key)? + key.len();

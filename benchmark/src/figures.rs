@@ -55,8 +55,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A metric of a system of ours, under their names in the book. More is better of rates, less
-    /// of everything else.
+    /// Returns a metric of a system of ours, under their names in the book. More is better of
+    /// rates, less of everything else.
     #[must_use]
     pub fn new(metric: &str, unit: &'static str, ours: &str) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Row {
         self
     }
 
-    /// The figure, if it was measured.
+    /// Returns the figure, if it was measured.
     #[must_use]
     pub fn figure(&self, book: &Book) -> Option<Figure> {
         let ours = book.spread(&self.metric, &self.ours)?;
@@ -130,7 +130,7 @@ fn divide(a: f64, b: f64) -> Option<f64> {
 }
 
 impl Figure {
-    /// Whether the goal is met; `None` without a goal or what it is compared with.
+    /// Returns whether the goal is met; `None` without a goal or what it is compared with.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         match (self.goal, self.better) {
@@ -141,7 +141,7 @@ impl Figure {
         }
     }
 
-    /// The goal in words.
+    /// Returns the goal in words.
     #[must_use]
     pub fn goal_text(&self) -> Option<String> {
         let bound = match self.better {
@@ -177,7 +177,7 @@ impl Figure {
     }
 }
 
-/// A number with the digits that matter.
+/// Returns a number with the digits that matter.
 #[must_use]
 pub fn short(value: f64) -> String {
     match value.abs() {
@@ -189,7 +189,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// The figures as a table, and the names of those that miss their goal.
+/// Returns the figures as a table, and the names of those that miss their goal.
 #[must_use]
 pub fn table(figures: &[Figure]) -> String {
     let mut lines = vec![

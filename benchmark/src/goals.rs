@@ -8,7 +8,7 @@ const NULL: &str = "null aggregated";
 const WIRE: &str = "null direct";
 const ACROSS: &str = "postgres direct across replicas";
 
-/// All figures that were measured: those with goals first, then the CPU time of each process.
+/// Returns all figures that were measured: those with goals first, then the CPU time of each process.
 #[must_use]
 pub fn figures(book: &Book) -> Vec<Figure> {
     let rows = [
@@ -24,7 +24,7 @@ pub fn figures(book: &Book) -> Vec<Figure> {
         .collect()
 }
 
-/// What an engine serves over HTTP, and what it takes.
+/// Returns what an engine serves over HTTP, and what it takes.
 fn served(engine: &str) -> Vec<Row> {
     let direct = &format!("{engine} direct");
     let aggregated = &format!("{engine} aggregated");
@@ -118,7 +118,7 @@ fn sizes(engine: &str) -> Vec<Row> {
     ]
 }
 
-/// What only PostgreSQL has: the store without HTTP beside plain SQL, and other servers.
+/// Returns what only PostgreSQL has: the store without HTTP beside plain SQL, and other servers.
 fn database() -> Vec<Row> {
     let store = |metric: &str, unit| Row::new(metric, unit, "postgres");
     let sql = |row: Row, statement: &str| row.beside_metric("sql@16 rate", statement);

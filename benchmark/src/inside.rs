@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime whose threads, and the processes that they start, are in the network of the cluster
-/// with this founder. What is spawned on it is inside; what is blocked on with it is not.
+/// Returns a runtime whose threads, and the processes that they start, are in the network of the
+/// cluster with this founder. What is spawned on it is inside; what is blocked on with it is not.
 ///
 /// # Errors
 /// Without root, or when the cluster has ended.

@@ -64,7 +64,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// Whether it needs no cluster, nor reports in it.
+    /// Returns whether it needs no cluster, nor reports in it.
     fn is_database_only(self) -> bool {
         matches!(self, Self::Sql | Self::SlowDisk | Self::Compaction)
     }
@@ -240,7 +240,7 @@ impl Bench {
         kinds
     }
 
-    /// All systems in all ways, in an order that changes from round to round.
+    /// Returns all systems in all ways, in an order that changes from round to round.
     fn targets(&self, round: usize) -> anyhow::Result<Vec<Target>> {
         let mut targets = vec![self.ground.target(Kind::Null, Way::Aggregated)?];
         if self.options.has(System::Crd) {
@@ -362,7 +362,7 @@ fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// The server that a release build leaves beside this program.
+/// Returns the server that a release build leaves beside this program.
 ///
 /// # Errors
 /// When this program's path cannot be read.

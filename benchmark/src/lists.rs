@@ -6,7 +6,7 @@ use super::client::Request;
 use super::measure;
 use super::target::Target;
 
-/// The requests: name of the metric, query, and how often a round repeats it.
+/// Returns the requests: name of the metric, query, and how often a round repeats it.
 fn requests(target: &Target, reports: usize) -> [(&'static str, Request, u32); 3] {
     let all = target.all();
     let one = base_name(reports / 2);
@@ -32,7 +32,7 @@ pub async fn run(book: &mut Book, target: &Target, reports: usize) -> anyhow::Re
     Ok(())
 }
 
-/// The answers to the three requests, and an object: bodies for the null backend.
+/// Returns the answers to the three requests, and an object: bodies for the null backend.
 ///
 /// # Errors
 /// When a request fails.

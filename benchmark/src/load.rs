@@ -10,7 +10,7 @@ use super::client::{Endpoint, Reply, Request};
 
 /// What one connection has to do.
 pub trait Work: Send {
-    /// The next request; `None` at the end.
+    /// Returns the next request; `None` at the end.
     fn next(&mut self) -> Option<Request>;
 
     /// Its answer, which was a success.
@@ -66,7 +66,7 @@ impl Load {
         self.operations as f64 / self.seconds
     }
 
-    /// A quantile of the latency in milliseconds.
+    /// Returns a quantile of the latency in milliseconds.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     pub fn latency_ms(&self, quantile: f64) -> f64 {
@@ -74,7 +74,7 @@ impl Load {
     }
 }
 
-/// A histogram of microseconds.
+/// Returns a histogram of microseconds.
 pub(super) fn histogram() -> anyhow::Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, 600_000_000, 3)?)
 }

@@ -156,7 +156,7 @@ fn parts(chunks: &[Bytes]) -> Body {
     BodyExt::boxed_unsync(StreamBody::new(futures::stream::iter(frames)))
 }
 
-/// A watch without events.
+/// Returns a watch without events.
 fn silence() -> Body {
     BodyExt::boxed_unsync(StreamBody::new(futures::stream::pending()))
 }

@@ -197,7 +197,7 @@ impl Writer {
     }
 }
 
-/// What every way is measured with on a machine's own disk: the way, and how many writes of
+/// Returns what every way is measured with on a machine's own disk: the way, and how many writes of
 /// `count`. One ordered transaction after the other takes its time.
 #[must_use]
 pub fn ways(count: usize) -> [(Writing, usize); 6] {
@@ -259,7 +259,7 @@ pub async fn run(
     Ok(())
 }
 
-/// A report and what follows it.
+/// Returns a report and what follows it.
 fn versions(bodies: &Bodies, index: usize) -> [Bytes; 2] {
     let name = format!("report-{index}");
     let first = bodies.create(REPORTS, "bench-00", &name, index);
@@ -320,8 +320,8 @@ impl Load {
         Ok(rate)
     }
 
-    /// What one connection does. It is closed after the measurement: its CPU time is counted while
-    /// it lives and when it has ended alike.
+    /// Returns what one connection does. It is closed after the measurement: its CPU time is
+    /// counted while it lives and when it has ended alike.
     fn hand(
         &self,
         first: usize,

@@ -70,7 +70,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The p99 in milliseconds.
+    /// Returns the p99 in milliseconds.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     pub fn p99(&self) -> f64 {

@@ -69,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// Whether PostgreSQL works for it.
+    /// Returns whether PostgreSQL works for it.
     #[must_use]
     pub fn on_postgres(self) -> bool {
         matches!(self, Self::Postgres | Self::Second)
@@ -132,14 +132,14 @@ impl Target {
         )
     }
 
-    /// A request that costs little and makes a connection warm.
+    /// Returns a request that costs little and makes a connection warm.
     #[must_use]
     pub fn warm(&self) -> Request {
         Request::get(format!("{}?limit=1", self.collection("default")))
     }
 
-    /// Whether a process is part of the service itself: what serves and stores, and not what only
-    /// passes on or looks on.
+    /// Returns whether a process is part of the service itself: what serves and stores, and not
+    /// what only passes on or looks on.
     #[must_use]
     pub fn serves(&self, process: &str) -> bool {
         match self.kind {
@@ -148,7 +148,7 @@ impl Target {
         }
     }
 
-    /// How many requests give a round of a few seconds: `direct` of them straight at a server.
+    /// Returns how many requests give a round of a few seconds: `direct` of them straight at a server.
     #[must_use]
     pub fn count(&self, direct: usize) -> usize {
         match (self.kind, self.way) {

@@ -57,8 +57,8 @@ pub fn resident(pid: u32) -> anyhow::Result<u64> {
         .with_context(|| format!("{path} has no VmRSS"))
 }
 
-/// The id outside of a process that is `inner` in the process namespace of the cluster with this
-/// founder.
+/// Returns the id outside of a process that is `inner` in the process namespace of the cluster with
+/// this founder.
 ///
 /// # Errors
 /// When there is none.

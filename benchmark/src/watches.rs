@@ -101,7 +101,7 @@ pub async fn latency(
     Ok(())
 }
 
-/// The collection's version now.
+/// Returns the collection's version now.
 async fn version(target: &Target) -> anyhow::Result<String> {
     let page = Request::get(format!("{}?limit=1", target.all()));
     let reply = target.endpoint.once(&page).await?.success()?;

@@ -86,7 +86,7 @@ pub async fn update(
     Ok(())
 }
 
-/// The work of so many connections that update the base set so many times in all.
+/// Returns the work of so many connections that update the base set so many times in all.
 ///
 /// # Errors
 /// When a report cannot be read.
@@ -126,7 +126,7 @@ async fn touching(
     Ok(work)
 }
 
-/// The resource versions of objects.
+/// Returns the resource versions of objects.
 async fn versions(target: &Target, paths: &[String]) -> anyhow::Result<Vec<String>> {
     let share = paths.len().div_ceil(READERS).max(1);
     let parts = paths.chunks(share).map(|paths| async move {
@@ -142,7 +142,7 @@ async fn versions(target: &Target, paths: &[String]) -> anyhow::Result<Vec<Strin
     Ok(try_join_all(parts).await?.concat())
 }
 
-/// The work of so many connections that update each report of the base set once.
+/// Returns the work of so many connections that update each report of the base set once.
 ///
 /// # Errors
 /// When a report cannot be read.

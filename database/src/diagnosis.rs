@@ -51,7 +51,7 @@ impl Diagnosis {
         Self::Other,
     ];
 
-    /// A stable name for metrics and logs.
+    /// Returns a stable name for metrics and logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Diagnosis {
         }
     }
 
-    /// Whether time alone may heal it, without anybody changing parameters, rights or version.
+    /// Returns whether time alone may heal it, without anybody changing parameters, rights or version.
     #[must_use]
     pub fn may_pass(self) -> bool {
         match self {

@@ -59,7 +59,7 @@ pub enum Unfit {
 }
 
 impl Unfit {
-    /// What has to be done.
+    /// Returns what has to be done.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
         match self {
@@ -205,7 +205,7 @@ pub struct Contents {
     pub schema_version: Option<i64>,
 }
 
-/// How much is stored, and by which version of the schema. Cheap enough for every minute: sizes
+/// Returns how much is stored, and by which version of the schema. Cheap enough for every minute: sizes
 /// come from the file system.
 ///
 /// # Errors

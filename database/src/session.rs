@@ -63,8 +63,8 @@ pub(crate) enum Unsuitable {
     ReadOnly,
 }
 
-/// Whether a session is of the kind that was asked for. It is asked, although PostgreSQL 14 tells it
-/// with its greeting: a pooler greets with what it heard when it was started itself.
+/// Returns whether a session is of the kind that was asked for. It is asked, although PostgreSQL 14
+/// tells it with its greeting: a pooler greets with what it heard when it was started itself.
 ///
 /// # Errors
 /// The connection is lost, or the question is refused.

@@ -61,7 +61,7 @@ impl Operator {
         Ok(Self { metrics, end, task })
     }
 
-    /// What it would show at `/metrics`.
+    /// Returns what it would show at `/metrics`.
     ///
     /// # Errors
     /// When a value cannot be formatted.

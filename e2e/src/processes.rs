@@ -242,7 +242,7 @@ impl Processes {
         done.map_err(|source| ProcessesError::File { path, source })
     }
 
-    /// Whether what is started gets a clock of its own.
+    /// Returns whether what is started gets a clock of its own.
     #[must_use]
     pub fn has_clock(&self) -> bool {
         Path::new(&self.file(CLOCK)).exists()
@@ -387,8 +387,8 @@ impl Migration {
 }
 
 impl Ended {
-    /// The most memory that the migration had resident, in KiB; `None` where it did not come to its
-    /// end.
+    /// Returns the most memory that the migration had resident, in KiB; `None` where it did not
+    /// come to its end.
     #[must_use]
     pub fn peak_memory(&self) -> Option<u64> {
         let lines = &mut self.log.lines();
@@ -407,7 +407,7 @@ pub async fn stop(server: Process) -> Result<(), ProcessesError> {
     Ok(())
 }
 
-/// A program of this workspace, which cargo builds beside this one, or beside the folder of the
+/// Returns a program of this workspace, which cargo builds beside this one, or beside the folder of the
 /// tests.
 fn program(name: &'static str) -> Result<PathBuf, ProcessesError> {
     let own = std::env::current_exe().unwrap_or_default();

@@ -71,7 +71,7 @@ pub async fn way_back(
     Ok((line, back))
 }
 
-/// How many reports there were, and which of them are gone or changed. Clients write to others.
+/// Returns how many reports there were, and which of them are gone or changed. Clients write to others.
 fn compare(before: &State, after: &State) -> (usize, Vec<String>, Vec<String>) {
     let (mut compared, mut lost, mut changed) = (0, Vec::new(), Vec::new());
     for (key, was) in &before.0 {
@@ -88,13 +88,13 @@ fn compare(before: &State, after: &State) -> (usize, Vec<String>, Vec<String>) {
 }
 
 impl WayBack {
-    /// Whether no client noticed anything and every report is as it was.
+    /// Returns whether no client noticed anything and every report is as it was.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.chaos.is_clean() && self.compared > 0 && self.lost == 0 && self.changed == 0
     }
 
-    /// The figures under the names that scripts rely on.
+    /// Returns the figures under the names that scripts rely on.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut json = self.chaos.to_json();

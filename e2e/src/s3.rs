@@ -100,7 +100,7 @@ impl S3 {
         Ok(service)
     }
 
-    /// A client of its bucket, for this process.
+    /// Returns a client of its bucket, for this process.
     ///
     /// # Errors
     /// When no loopback port can be opened.
@@ -125,7 +125,7 @@ impl S3 {
         Ok(Bucket::with(&place, Credentials::new(ACCESS_KEY, secret))?)
     }
 
-    /// The member `s3` of a specification.
+    /// Returns the member `s3` of a specification.
     #[must_use]
     pub fn destination(&self) -> Value {
         json!({"bucket": BUCKET, "prefix": PREFIX, "region": REGION,
@@ -133,7 +133,7 @@ impl S3 {
             "credentialsSecretRef": {"name": SECRET}, "caSecretRef": {"name": SECRET}})
     }
 
-    /// The Secret that [`destination`](Self::destination) names.
+    /// Returns the Secret that [`destination`](Self::destination) names.
     #[must_use]
     pub fn secret(&self, namespace: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "Secret",

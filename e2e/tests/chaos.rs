@@ -1,6 +1,6 @@
 //! The operator switches the groups to the server and back, again and again, under load and faults:
-//! two rounds with a fixed seed, half an hour on each database with `E2E_FULL`. Of two rounds only what no client may
-//! ever suffer fails the test; of a whole run, everything that a client notices.
+//! two rounds with a fixed seed, half an hour on each database with `E2E_FULL`. Of two rounds only
+//! what no client may ever suffer fails the test; of a whole run, everything that a client notices.
 
 #![allow(
     clippy::unwrap_used,

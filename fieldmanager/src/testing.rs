@@ -72,7 +72,7 @@ pub(crate) fn field_manager() -> FieldManager {
     FieldManager::new(Arc::new(versions), VERSION, "Thing", "")
 }
 
-/// An object with this `spec`, as a client sends it.
+/// Returns an object with this `spec`, as a client sends it.
 pub(crate) fn object(spec: Value) -> Value {
     let mut object = json!({
         "apiVersion": VERSION,
@@ -94,7 +94,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_268_800 + seconds).unwrap()
 }
 
-/// An object as a store gives it back: it has a uid.
+/// Returns an object as a store gives it back: it has a uid.
 pub(crate) fn stored(mut object: Value) -> Value {
     object["metadata"]["uid"] = json!("u-1");
     object
@@ -140,8 +140,8 @@ fn ports() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A `spec` that conforms to the schema, without repeated items, and without what is empty: what
-/// was applied and is applied again empty is at first null, and then empty, as in Kubernetes.
+/// Returns a `spec` that conforms to the schema, without repeated items, and without what is empty:
+/// what was applied and is applied again empty is at first null, and then empty, as in Kubernetes.
 pub(crate) fn spec() -> impl Strategy<Value = Value> {
     let fields = [
         ("number", (0..3_i64).prop_map(Value::from).boxed()),

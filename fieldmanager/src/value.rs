@@ -30,7 +30,7 @@ impl Ord for FieldValue {
     }
 }
 
-/// Whether two values are the same; `1` and `1.0` are.
+/// Returns whether two values are the same; `1` and `1.0` are.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
@@ -49,7 +49,7 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A total order: numbers, strings, booleans, lists, maps, null.
+/// Returns a total order: numbers, strings, booleans, lists, maps, null.
 fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
@@ -90,7 +90,7 @@ fn compare_maps(left: &Map<String, Value>, right: &Map<String, Value>) -> Orderi
         .unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
-/// The value in a path, for people.
+/// Returns the value in a path, for people.
 pub(crate) fn display(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -143,8 +143,8 @@ pub(crate) fn to_integers(value: &mut Value) {
     }
 }
 
-/// The integer that a float looks like. It is written with the fewest digits that tell it, and zeros
-/// behind them, so a large one can look like another number, or like none of 64 bits.
+/// Returns the integer that a float looks like. It is written with the fewest digits that tell it,
+/// and zeros behind them, so a large one can look like another number, or like none of 64 bits.
 fn integer(float: f64) -> Option<i64> {
     float.to_string().parse().ok()
 }

@@ -62,13 +62,14 @@ fn levels_are_counted_first(data: &[u8]) {
     }
 }
 
-/// Whether a body is refused for its depth before the parser is asked, which would name a place.
+/// Returns whether a body is refused for its depth before the parser is asked, which would name a
+/// place.
 fn is_refused(text: &str) -> bool {
     let told = decode(text.as_bytes(), Encoding::Yaml).map_err(|error| error.to_string());
     told.is_err_and(|error| error.ends_with(&format!("exceeded max depth of {MAX_DEPTH}")))
 }
 
-/// What the parser by itself says of a text; none where it says that it is no YAML.
+/// Returns what the parser by itself says of a text; none where it says that it is no YAML.
 fn is_too_deep(text: &str) -> Option<bool> {
     let document = serde_yaml::Deserializer::from_str(text).next()?;
     match serde_yaml::Value::deserialize(document) {

@@ -49,8 +49,8 @@ pub fn crd(data: &[u8]) {
     }
 }
 
-/// Whether what a schema fills into an object is of that schema. A kube-apiserver takes no definition
-/// with other defaults.
+/// Returns whether what a schema fills into an object is of that schema. A kube-apiserver takes no
+/// definition with other defaults.
 fn defaults_fit(schema: &Structural, mut value: Value) -> bool {
     if schema.coerce(&mut value, Malformed::Refuse).is_err() {
         return true;

@@ -28,7 +28,7 @@ static FRONT_PROXY: LazyLock<FrontProxyConfig> = LazyLock::new(|| {
     FrontProxyConfig::parse(&BTreeMap::from(data)).expect("the configuration is a usual one")
 });
 
-/// The lines `name: value` of a text, as far as HTTP takes them.
+/// Returns the lines `name: value` of a text, as far as HTTP takes them.
 pub fn read(text: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in text.split(|byte| *byte == b'\n').take(500) {

@@ -61,7 +61,7 @@ pub fn apply(data: &[u8]) {
 }
 
 impl Operation<'_> {
-    /// The object afterwards; `None` when the operation is refused.
+    /// Returns the object afterwards; `None` when the operation is refused.
     fn run(
         &self,
         manager: &Arc<FieldManager>,

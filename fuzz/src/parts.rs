@@ -9,7 +9,7 @@ const ROOM: usize = 384 * 1024;
 /// not printable takes up to ten.
 const TIMES: usize = 64;
 
-/// The parts of an input, which lines of `%%` divide.
+/// Returns the parts of an input, which lines of `%%` divide.
 pub fn parts(data: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     let mut rest = data;
@@ -24,7 +24,7 @@ pub fn parts(data: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The first line of a part, and what follows it.
+/// Returns the first line of a part, and what follows it.
 pub fn first_line(part: &[u8]) -> (String, &[u8]) {
     let end = part.iter().position(|byte| *byte == b'\n');
     let (line, rest) = match end {

@@ -11,7 +11,7 @@ use crate::parts::{bounded, parts};
 /// What the `copy` operations of one patch may add.
 const COPIES: usize = 3 * 1024 * 1024;
 
-/// The document as it would have been stored, and the patch.
+/// Returns the document as it would have been stored, and the patch.
 fn read(data: &[u8]) -> Option<(Object, String, Value)> {
     let parts = parts(data);
     let [document, patch] = parts.as_slice() else {

@@ -62,8 +62,8 @@ fn read(part: &[u8]) -> Option<Request<Bytes>> {
     Some(request)
 }
 
-/// Whether a request would wait for seconds, as it must, or change what every later one meets: a
-/// version that is not there yet, or an order of the operator.
+/// Returns whether a request would wait for seconds, as it must, or change what every later one
+/// meets: a version that is not there yet, or an order of the operator.
 fn waits(method: &Method, uri: &Uri) -> bool {
     let query = Query::parse(uri.query().unwrap_or_default());
     let ahead = |name: &str| {

@@ -37,7 +37,7 @@ const WIDGETS: &str = include_str!("widgets.json");
 const PIECE: Duration = Duration::from_millis(2);
 const PIECES: usize = 8;
 
-/// The reports of the catalog's oldest group, and widgets.
+/// Returns the reports of the catalog's oldest group, and widgets.
 pub fn definitions() -> Vec<ResourceDefinition> {
     let catalog = crds::catalog::group("wgpolicyk8s.io")
         .map(|resource| crds::catalog::to_crd(resource).expect("the catalog is sound"));
@@ -49,7 +49,7 @@ pub fn definitions() -> Vec<ResourceDefinition> {
         .collect()
 }
 
-/// A request that somebody with every right has sent.
+/// Returns a request that somebody with every right has sent.
 pub fn context(method: &str, target: &str) -> RequestContext {
     let method: Method = method.parse().expect("a method");
     let uri: Uri = target.parse().expect("a target");
@@ -102,7 +102,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server whose gates are all in one state.
+    /// Returns a server whose gates are all in one state.
     pub fn start(gate: GateState) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -125,7 +125,7 @@ impl Server {
         server
     }
 
-    /// The newest version that there is.
+    /// Returns the newest version that there is.
     pub fn counter(&self) -> u64 {
         self.store.counter()
     }
@@ -206,7 +206,7 @@ async fn open(path: &Path) -> (Store, Pipeline) {
     (store, pipeline)
 }
 
-/// A kube-apiserver that knows every token.
+/// Returns a kube-apiserver that knows every token.
 fn kube_api() -> kube::Client {
     let service = tower::service_fn(|_: Request<kube::client::Body>| async {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",

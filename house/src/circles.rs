@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// The circles of a crate with these files: those of modules, and those of files.
+    /// Returns the circles of a crate with these files: those of modules, and those of files.
     fn circles_of(files: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -68,13 +68,13 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     told.chain(ready).chain(backup).collect()
 }
 
-/// The event of a move that has begun, waits, or is done.
+/// Returns the event of a move that has begun, waits, or is done.
 fn moved(now: &Condition) -> Event {
     let trouble = [reasons::MOVE_REFUSED, reasons::MOVE_WAITING];
     step(now, "MoveDatabase", &trouble)
 }
 
-/// The event of a step of a major upgrade of the database.
+/// Returns the event of a step of a major upgrade of the database.
 fn upgraded(now: &Condition) -> Event {
     step(now, "UpgradeDatabase", &[reasons::UPGRADE_FAILED])
 }
@@ -91,7 +91,7 @@ fn step(now: &Condition, action: &str, trouble: &[&str]) -> Event {
     }
 }
 
-/// The event of a backup that ended.
+/// Returns the event of a backup that ended.
 fn backup(now: &Condition) -> Option<Event> {
     let type_ = match now.status.as_str() {
         "True" => EventType::Normal,
@@ -141,7 +141,7 @@ pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
     moves.iter().filter_map(told).map(issued).collect()
 }
 
-/// An event of a reconciliation.
+/// Returns an event of a reconciliation.
 #[must_use]
 pub fn event(type_: EventType, reason: &str, note: &str) -> Event {
     Event {
@@ -168,7 +168,7 @@ type Series = (Option<String>, String, String, Option<String>);
 type Said = (Option<String>, Recorder);
 
 impl Publisher {
-    /// A publisher in the name of `reporter`.
+    /// Returns a publisher in the name of `reporter`.
     #[must_use]
     pub fn new(client: Client, reporter: Reporter) -> Self {
         Self {
@@ -186,7 +186,7 @@ impl Publisher {
         self.recorder(event, about).publish(event, about).await
     }
 
-    /// The recorder of what said the same the last time, or a new one.
+    /// Returns the recorder of what said the same the last time, or a new one.
     fn recorder(&self, event: &Event, about: &ObjectReference) -> Recorder {
         let secondary = event.secondary.as_ref();
         let series = (

@@ -61,7 +61,7 @@ impl Server {
         Ok(Self { listener, router })
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     ///
     /// # Errors
     /// If the socket is gone.

@@ -2,7 +2,7 @@
 
 use crds::v1alpha1::spec::ImageSpec;
 
-/// The default reference with registry, repository and tag or digest replaced where given. A
+/// Returns the default reference with registry, repository and tag or digest replaced where given. A
 /// digest wins over a tag, as it does in container runtimes.
 #[must_use]
 pub fn resolve(default: &str, registry: Option<&str>, image: &ImageSpec) -> String {
@@ -20,7 +20,7 @@ pub fn resolve(default: &str, registry: Option<&str>, image: &ImageSpec) -> Stri
     format!("{registry}/{repository}{version}")
 }
 
-/// The version that an image reference names: tag, digest or both; empty where it names none.
+/// Returns the version that an image reference names: tag, digest or both; empty where it names none.
 #[must_use]
 pub fn version(reference: &str) -> &str {
     split(reference).2.trim_start_matches([':', '@'])

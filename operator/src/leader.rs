@@ -65,7 +65,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A configuration with the usual 15 s, 10 s and 2 s.
+    /// Returns a configuration with the usual 15 s, 10 s and 2 s.
     #[must_use]
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Config {
         }
     }
 
-    /// The times in force.
+    /// Returns the times in force.
     fn times(&self) -> Times {
         let holding = self.holding.as_ref();
         if holding.is_some_and(|holding| holding.borrow().is_some()) {
@@ -278,7 +278,8 @@ impl Elector {
     }
 }
 
-/// Whether `identity` may write itself into the record that has been seen unchanged for `unchanged`.
+/// Returns whether `identity` may write itself into the record that has been seen unchanged for
+/// `unchanged`.
 fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) -> bool {
     let Some(record) = record else { return true };
     let holder = record.holder_identity.as_deref().unwrap_or_default();
@@ -289,7 +290,7 @@ fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) ->
     unchanged >= Duration::from_secs(seconds)
 }
 
-/// The record with this candidate as holder, renewed at `now`.
+/// Returns the record with this candidate as holder, renewed at `now`.
 fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSpec {
     let held = record.filter(|r| r.holder_identity.as_deref() == Some(&config.identity));
     let transitions = record.and_then(|r| r.lease_transitions).unwrap_or(0);
@@ -308,7 +309,7 @@ fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSp
     }
 }
 
-/// The record without a holder. The API refuses a duration of 0, so 1 s stays, as in client-go.
+/// Returns the record without a holder. The API refuses a duration of 0, so 1 s stays, as in client-go.
 fn released(record: LeaseSpec) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),

@@ -252,7 +252,7 @@ async fn client_config(options: &Options) -> anyhow::Result<Config> {
         .with_context(|| format!("cannot use the kubeconfig {}", path.display()))
 }
 
-/// The version of the kube-apiserver, once it answers.
+/// Returns the version of the kube-apiserver, once it answers.
 async fn wait_for_api(client: &Client) -> String {
     let mut pause = Duration::from_millis(200);
     loop {

@@ -194,7 +194,7 @@ impl Metrics {
         self.last_backup.remove(&name_labels(name));
     }
 
-    /// The text for `/metrics`.
+    /// Returns the text for `/metrics`.
     ///
     /// # Errors
     /// If a value cannot be formatted.

@@ -27,7 +27,7 @@ pub const POSTGRES_IMAGE_ENV: &str = "RELATED_IMAGE_POSTGRES";
 /// Repository of the project's images.
 pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";
 
-/// The server's image of the operator's own release.
+/// Returns the server's image of the operator's own release.
 #[must_use]
 pub fn server_image() -> String {
     format!(
@@ -36,7 +36,7 @@ pub fn server_image() -> String {
     )
 }
 
-/// The operator's own image.
+/// Returns the operator's own image.
 #[must_use]
 pub fn operator_image() -> String {
     format!("{IMAGE_REGISTRY}/{OPERATOR}:{}", env!("CARGO_PKG_VERSION"))
@@ -77,7 +77,7 @@ impl Names {
         }
     }
 
-    /// The name of the `ReportsServer` itself.
+    /// Returns the name of the `ReportsServer` itself.
     #[must_use]
     pub fn instance(&self) -> &str {
         &self.instance
@@ -137,7 +137,7 @@ impl Names {
         format!("{}-data", self.postgres())
     }
 
-    /// The same for the data of another major version, which an upgrade has made.
+    /// Returns the same for the data of another major version, which an upgrade has made.
     #[must_use]
     pub fn postgres_data_of(&self, version: u32) -> String {
         format!("{}-{version}", self.postgres_data())

@@ -25,20 +25,20 @@ pub struct Received {
     send: SendResponse<Response<Body>>,
 }
 
-/// A client and the server it talks to.
+/// Returns a client and the server it talks to.
 pub fn pair() -> (Client, Server) {
     let (service, handle) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
     (Client::new(service, "default"), Server(handle))
 }
 
 impl Server {
-    /// The next request.
+    /// Returns the next request.
     pub async fn next(&mut self) -> Received {
         let next = tokio::time::timeout(PATIENCE, self.next_if_any()).await;
         next.expect("a request in time").expect("a request")
     }
 
-    /// The next request, however long it takes; none when the client is gone.
+    /// Returns the next request, however long it takes; none when the client is gone.
     pub async fn next_if_any(&mut self) -> Option<Received> {
         let (request, send) = self.0.next_request().await?;
         let (parts, body) = request.into_parts();

@@ -18,7 +18,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// The account of this process's servers.
+    /// Returns the account of this process's servers.
     pub fn of_servers() -> Result<Self> {
         static FOUND: OnceLock<Account> = OnceLock::new();
         if let Some(found) = FOUND.get() {
@@ -41,7 +41,7 @@ impl Account {
         Ok(*FOUND.get_or_init(|| account))
     }
 
-    /// Whether this process may mount file systems.
+    /// Returns whether this process may mount file systems.
     pub fn is_privileged(self) -> bool {
         self.switch
     }

@@ -13,7 +13,7 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// The newest version that Debian's packages have installed, or what `PGTEST_BINARIES` (a
+    /// Returns the newest version that Debian's packages have installed, or what `PGTEST_BINARIES` (a
     /// directory) names.
     pub fn find() -> Result<Self> {
         let directory = match std::env::var_os("PGTEST_BINARIES") {
@@ -36,7 +36,7 @@ impl Binaries {
         })
     }
 
-    /// The path of `program`.
+    /// Returns the path of `program`.
     pub fn path(&self, program: &str) -> PathBuf {
         self.directory.join(program)
     }
@@ -46,7 +46,7 @@ impl Binaries {
         &self.version
     }
 
-    /// The first number of the version.
+    /// Returns the first number of the version.
     pub fn major(&self) -> u32 {
         leading_number(&self.version)
     }

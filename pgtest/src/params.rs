@@ -39,7 +39,7 @@ impl Params {
         self.with("port", port.to_string())
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)

@@ -92,19 +92,19 @@ impl Pgbouncer {
         Ok(())
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it has logged.
+    /// Returns what it has logged.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// How clients connect to it.
+    /// Returns how clients connect to it.
     #[must_use]
     pub fn params(&self) -> Params {
         Params::new()

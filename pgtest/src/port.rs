@@ -11,12 +11,12 @@ use rand::RngExt as _;
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 const ATTEMPTS: usize = 100;
 
-/// A port of 127.0.0.1 on which nobody listens at the moment.
+/// Returns a port of 127.0.0.1 on which nobody listens at the moment.
 pub fn free() -> Result<u16> {
     listener().and_then(|listener| Ok(listener.local_addr()?.port()))
 }
 
-/// A listener on such a port.
+/// Returns a listener on such a port.
 pub fn listener() -> Result<TcpListener> {
     let mut random = rand::rng();
     (0..ATTEMPTS)

@@ -27,9 +27,10 @@ pub enum Direction {
     ToClient,
 }
 
-/// A TCP proxy, on 127.0.0.1 unless it is given a listener. It passes everything on until it is told otherwise; what it is told
-/// holds for connections that are open and for new ones. It runs on a thread of its own, so that
-/// it lives on while a test blocks or drops its runtime. Gone when dropped.
+/// A TCP proxy, on 127.0.0.1 unless it is given a listener. It passes everything on until it is
+/// told otherwise; what it is told holds for connections that are open and for new ones. It runs on
+/// a thread of its own, so that it lives on while a test blocks or drops its runtime. Gone when
+/// dropped.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -55,7 +56,7 @@ struct State {
 }
 
 impl Proxy {
-    /// A proxy to `port` of 127.0.0.1, on a port of its own.
+    /// Returns a proxy to `port` of 127.0.0.1, on a port of its own.
     ///
     /// # Errors
     /// When no port is free.
@@ -63,7 +64,8 @@ impl Proxy {
         Self::on(port::listener()?, port)
     }
 
-    /// A proxy from `listener`, which may be in another network namespace, to `port` of 127.0.0.1.
+    /// Returns a proxy from `listener`, which may be in another network namespace, to `port` of
+    /// 127.0.0.1.
     ///
     /// # Errors
     /// When the listener cannot be used.
@@ -105,13 +107,13 @@ impl Proxy {
         })
     }
 
-    /// Where clients connect, on the listener's address.
+    /// Returns where clients connect, on the listener's address.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections are open.
+    /// Returns how many connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.open.load(Ordering::Acquire)
@@ -189,7 +191,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many of `length` bytes may still go, and whether all is cut then.
+    /// Returns how many of `length` bytes may still go, and whether all is cut then.
     fn take(&self, direction: Direction, length: usize) -> (usize, bool) {
         let mut remaining = self.remaining();
         let Some(left) = &mut remaining[direction as usize] else {

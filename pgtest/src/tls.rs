@@ -22,7 +22,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one with a key of its own.
+    /// Returns a new one with a key of its own.
     ///
     /// # Errors
     /// When no key can be made.
@@ -39,13 +39,13 @@ impl Authority {
         })
     }
 
-    /// Its certificate, PEM.
+    /// Returns its certificate, PEM.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// A server's certificate for DNS names and IP addresses.
+    /// Returns a server's certificate for DNS names and IP addresses.
     ///
     /// # Errors
     /// When a name is not one.
@@ -57,7 +57,7 @@ impl Authority {
         self.sign(params)
     }
 
-    /// A client's certificate. PostgreSQL takes the common name for the name of the role.
+    /// Returns a client's certificate. PostgreSQL takes the common name for the name of the role.
     ///
     /// # Errors
     /// When no key can be made.

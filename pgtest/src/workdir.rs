@@ -36,7 +36,7 @@ pub struct Workdir {
 }
 
 impl Workdir {
-    /// A new directory that every user can enter.
+    /// Returns a new directory that every user can enter.
     pub fn new(purpose: &str) -> Result<Self> {
         let path = tempfile::Builder::new()
             .prefix(&format!("pgtest-{purpose}-"))
@@ -66,7 +66,7 @@ impl Workdir {
         Ok(Self { path, watcher })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -79,7 +79,7 @@ impl Drop for Workdir {
     }
 }
 
-/// The processes whose working directory is `directory` or below it.
+/// Returns the processes whose working directory is `directory` or below it.
 pub fn processes(directory: &Path) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").context("cannot read /proc")? {

@@ -126,7 +126,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Where the serving certificate lies.
+    /// Returns where the serving certificate lies.
     #[must_use]
     pub fn certificate_files(&self) -> CertificateFiles {
         CertificateFiles {
@@ -135,7 +135,7 @@ impl Config {
         }
     }
 
-    /// Where the objects are kept.
+    /// Returns where the objects are kept.
     #[must_use]
     pub fn store_database(&self) -> Database {
         let Some(directory) = &self.database_dir else {
@@ -162,7 +162,7 @@ impl Config {
     }
 }
 
-/// A number of connections with which the store can work.
+/// Returns a number of connections with which the store can work.
 fn max_connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n >= MIN_CONNECTIONS => Ok(n),
@@ -170,7 +170,7 @@ fn max_connections(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A duration such as `90s`, `10m` or `1h30m`.
+/// Returns a duration such as `90s`, `10m` or `1h30m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let signed: jiff::SignedDuration = text
         .parse()

@@ -60,7 +60,7 @@ fn groups(store: &Store) -> BTreeMap<String, Vec<Arc<Resource>>> {
     groups
 }
 
-/// Whether some resource of a group is held for too long.
+/// Returns whether some resource of a group is held for too long.
 fn follow(
     known: &mut HashMap<GroupResource, Hold>,
     resources: &[Arc<Resource>],
@@ -85,7 +85,7 @@ fn follow(
     late
 }
 
-/// Whether the gate is held on the way back and the way can still be left.
+/// Returns whether the gate is held on the way back and the way can still be left.
 fn is_back(gate: &GateStatus) -> bool {
     gate.state == GateState::Held && gate.serves_reads()
 }

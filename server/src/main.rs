@@ -61,7 +61,7 @@ fn start(config: Config) -> anyhow::Result<()> {
         .block_on(run::run(config))
 }
 
-/// The error with its causes. Most errors name their cause already; it is not said twice.
+/// Returns the error with its causes. Most errors name their cause already; it is not said twice.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -180,8 +180,8 @@ async fn serve(
     Ok(())
 }
 
-/// How long clients are given to go elsewhere. An embedded server has nowhere to send them, unless
-/// its reports have moved: then others serve them, and are about to take its place.
+/// Returns how long clients are given to go elsewhere. An embedded server has nowhere to send them,
+/// unless its reports have moved: then others serve them, and are about to take its place.
 fn shutdown_delay(config: &Config, store: &Store) -> Duration {
     let moved =
         config.move_database_dir.is_some() && store.database().engine == DatabaseEngine::Postgres;
@@ -234,7 +234,7 @@ type Groups = watch::Receiver<Option<BTreeSet<String>>>;
 /// The users whose writes are refused, as they are given or change.
 type RefusedWriters = watch::Receiver<BTreeSet<String>>;
 
-/// What to serve, and to whom not.
+/// Returns what to serve, and to whom not.
 fn served(
     config: &Config,
     client: &kube::Client,
@@ -257,7 +257,7 @@ fn served(
     Ok((served, refused))
 }
 
-/// The definitions that are compiled in.
+/// Returns the definitions that are compiled in.
 fn catalog() -> anyhow::Result<Vec<ResourceDefinition>> {
     crds::catalog::resources()
         .iter()

@@ -23,7 +23,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Whether `/readyz` must fail by now.
+    /// Returns whether `/readyz` must fail by now.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.unready.load(Ordering::Relaxed)

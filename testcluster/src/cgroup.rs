@@ -7,7 +7,7 @@ use std::{fs, io};
 const MOUNT: &str = "/sys/fs/cgroup";
 const PARENT: &str = "reports-server-e2e";
 
-/// The cluster's cgroup as the kubelet's `cgroupRoot`.
+/// Returns the cluster's cgroup as the kubelet's `cgroupRoot`.
 pub(super) fn root(cluster: &str) -> String {
     format!("/{PARENT}/{cluster}")
 }

@@ -89,7 +89,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same error for logs that were moved to the directory `kept`.
+    /// Returns the same error for logs that were moved to the directory `kept`.
     pub(super) fn with_logs_in(self, kept: &Path) -> Self {
         match self {
             Self::NotReady {

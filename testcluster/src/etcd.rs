@@ -53,7 +53,7 @@ impl Cluster {
             .map(drop)
     }
 
-    /// How many keys begin with `prefix`, e.g. `/registry/wgpolicyk8s.io/`.
+    /// Returns how many keys begin with `prefix`, e.g. `/registry/wgpolicyk8s.io/`.
     ///
     /// # Errors
     /// When etcd does not answer.
@@ -96,7 +96,7 @@ impl Cluster {
     }
 }
 
-/// The gateway writes 64-bit numbers as strings, and leaves zeros out.
+/// Returns the gateway writes 64-bit numbers as strings, and leaves zeros out.
 fn number(value: &Value) -> u64 {
     value
         .as_str()

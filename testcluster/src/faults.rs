@@ -84,7 +84,7 @@ impl Cluster {
             .ok_or_else(|| Error::Option(format!("'{name}' was never started in this cluster")))
     }
 
-    /// All processes of the cluster, also those that have ended.
+    /// Returns all processes of the cluster, also those that have ended.
     ///
     /// # Errors
     /// When the agent does not answer.

@@ -40,7 +40,7 @@ impl Forwarder {
         })
     }
 
-    /// The loopback address that leads to `target`; the same one each time.
+    /// Returns the loopback address that leads to `target`; the same one each time.
     pub(super) fn forward(&self, target: SocketAddr) -> Result<SocketAddr, Error> {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(port) = ports.get(&target) {

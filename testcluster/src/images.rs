@@ -102,7 +102,7 @@ impl Cluster {
     }
 }
 
-/// The runtime's id of a container that runs.
+/// Returns the runtime's id of a container that runs.
 fn container_id(pod: &Pod, container: &str) -> Option<String> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     let status = statuses.iter().find(|status| status.name == container)?;

@@ -74,7 +74,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A running cluster that was started elsewhere (`hack/cluster up`). Dropping the
+    /// Returns a running cluster that was started elsewhere (`hack/cluster up`). Dropping the
     /// value leaves it running.
     ///
     /// # Errors
@@ -131,13 +131,13 @@ impl Cluster {
         state.remove()
     }
 
-    /// Its name on this machine.
+    /// Returns its name on this machine.
     #[must_use]
     pub fn name(&self) -> String {
         self.state.name()
     }
 
-    /// Which parts it has.
+    /// Returns which parts it has.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.record.shape
@@ -162,7 +162,7 @@ impl Cluster {
         self.record.pid
     }
 
-    /// How many kube-apiservers it has; their indexes begin at 0.
+    /// Returns how many kube-apiservers it has; their indexes begin at 0.
     #[must_use]
     pub fn apiservers(&self) -> usize {
         self.apiservers.load(Ordering::Acquire)
@@ -183,7 +183,7 @@ impl Cluster {
         self.state.kubeconfig("admin")
     }
 
-    /// A loopback address of this process that leads to `target`, an address as seen from
+    /// Returns a loopback address of this process that leads to `target`, an address as seen from
     /// inside of the cluster's network; works as long as this value lives. Where nobody
     /// listens at the target, connections are accepted and closed.
     ///
@@ -232,7 +232,7 @@ impl Cluster {
         Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
     }
 
-    /// A client of the administrator at the first kube-apiserver, for this process.
+    /// Returns a client of the administrator at the first kube-apiserver, for this process.
     /// It works as long as this value lives, which has the loopback port.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Cluster {
         self.client_of(0).await
     }
 
-    /// A client of the administrator at the kube-apiserver with this index.
+    /// Returns a client of the administrator at the kube-apiserver with this index.
     ///
     /// # Errors
     /// When the loopback port cannot be opened.
@@ -249,7 +249,7 @@ impl Cluster {
         Ok(Client::try_from(self.config(index).await?)?)
     }
 
-    /// A command that will run `program` inside of the cluster's network as the
+    /// Returns a command that will run `program` inside of the cluster's network as the
     /// administrator, with the files of the caller, who waits for it. What shall outlive
     /// a test's step, or end with the cluster, is for [`Cluster::run`].
     #[must_use]
@@ -261,7 +261,7 @@ impl Cluster {
         command
     }
 
-    /// A listener of this process at an address inside of the cluster, such as
+    /// Returns a listener of this process at an address inside of the cluster, such as
     /// [`network::NODE_IP`], which pods reach.
     ///
     /// # Errors

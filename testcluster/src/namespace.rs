@@ -53,7 +53,7 @@ pub(super) fn found(state: &StateDir, parts: &[PathBuf]) -> Result<Child, Error>
         .context(|| "run `unshare` (package util-linux)")
 }
 
-/// Whether the process `pid` is the founder of the namespaces of this cluster. It ends
+/// Returns whether the process `pid` is the founder of the namespaces of this cluster. It ends
 /// after the last process in them.
 pub(super) fn is_founder(pid: u32, state: &StateDir) -> bool {
     let path = state.path().as_os_str().as_bytes();
@@ -66,8 +66,8 @@ pub(super) fn is_founder(pid: u32, state: &StateDir) -> bool {
     })
 }
 
-/// A listener inside of the cluster's network, for a process outside of it: a socket stays in the
-/// namespace that its thread was in. `pid` is that of `unshare`.
+/// Returns a listener inside of the cluster's network, for a process outside of it: a socket stays
+/// in the namespace that its thread was in. `pid` is that of `unshare`.
 pub(super) fn listen(pid: u32, address: SocketAddr) -> io::Result<TcpListener> {
     let namespace = fs::File::open(format!("/proc/{pid}/ns/net"))?;
     let thread = std::thread::spawn(move || {
@@ -79,7 +79,7 @@ pub(super) fn listen(pid: u32, address: SocketAddr) -> io::Result<TcpListener> {
     thread.join().map_err(ended)?
 }
 
-/// A command that will run `program` inside of the cluster's network, with the files,
+/// Returns a command that will run `program` inside of the cluster's network, with the files,
 /// the process ids and the working directory of the caller. `pid` is that of `unshare`.
 pub(super) fn command(pid: u32, parts: &[PathBuf], program: &Path) -> Command {
     let mut command = Command::new("nsenter");

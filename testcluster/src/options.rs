@@ -21,7 +21,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The name used on command lines and by `hack/cluster parts`.
+    /// Returns the name used on command lines and by `hack/cluster parts`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// A cluster with a node, under a name of its own.
+    /// Returns a cluster with a node, under a name of its own.
     #[must_use]
     pub fn node() -> Self {
         Self {

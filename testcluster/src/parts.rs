@@ -10,19 +10,19 @@ use tokio::process::Command;
 use super::error::IoContext;
 use super::{Error, Shape};
 
-/// The root of the work tree that this was compiled from.
+/// Returns the root of the work tree that this was compiled from.
 #[must_use]
 pub fn work_tree() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// The folders of what a cluster of this shape is made of.
+/// Returns the folders of what a cluster of this shape is made of.
 pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
     folders(shape.as_str()).await
 }
 
-/// The program with the tests of client-go, to be run with [`super::Cluster::command`].
+/// Returns the program with the tests of client-go, to be run with [`super::Cluster::command`].
 ///
 /// # Errors
 /// When it cannot be built.
@@ -31,7 +31,7 @@ pub async fn client_go_tests() -> Result<PathBuf, Error> {
     Ok(folder.unwrap_or_default().join("client-go.test"))
 }
 
-/// The program that follows reports with client-go and prints what it is told, to be run as
+/// Returns the program that follows reports with client-go and prints what it is told, to be run as
 /// [`client_go_tests`].
 ///
 /// # Errors
@@ -41,9 +41,9 @@ pub async fn client_go_watcher() -> Result<PathBuf, Error> {
     Ok(folder.unwrap_or_default().join("watcher"))
 }
 
-/// The folder with the incumbent, kyverno/reports-server: the program `reports-server`, its manifests
-/// `install.yaml`, its image `image.tar` with the name in `image.name`. `None` where its source is
-/// not present.
+/// Returns the folder with the incumbent, kyverno/reports-server: the program `reports-server`, its
+/// manifests `install.yaml`, its image `image.tar` with the name in `image.name`. `None` where its
+/// source is not present.
 ///
 /// # Errors
 /// When it cannot be built.
@@ -91,7 +91,7 @@ pub(super) fn search_path(parts: &[PathBuf]) -> OsString {
     env::join_paths(directories).unwrap_or(inherited)
 }
 
-/// The program `cluster` of this workspace, whose subcommands run inside of clusters:
+/// Returns the program `cluster` of this workspace, whose subcommands run inside of clusters:
 /// beside the running program, or one directory up when that is a test. Or the value of
 /// `REPORTS_SERVER_CLUSTER_PROGRAM`.
 pub(super) fn cluster_program() -> Result<PathBuf, Error> {

@@ -136,7 +136,7 @@ fn write(state: &StateDir, name: &str, pem: &str, key: &KeyPem) -> Result<(), Er
     state::write(&state.pki(&format!("{name}.key")), &key.0)
 }
 
-/// Every name under which a kube-apiserver is called, by loopback forwarders too.
+/// Returns every name under which a kube-apiserver is called, by loopback forwarders too.
 fn apiserver_names() -> Result<Vec<SanType>, Error> {
     let domains = [
         "localhost",
@@ -160,7 +160,7 @@ fn apiserver_names() -> Result<Vec<SanType>, Error> {
     Ok(names)
 }
 
-/// A kubeconfig (JSON is YAML too) with everything embedded.
+/// Returns a kubeconfig (JSON is YAML too) with everything embedded.
 pub(super) fn kubeconfig(
     server: &str,
     ca: &str,

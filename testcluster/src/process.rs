@@ -39,7 +39,7 @@ impl Cluster {
 }
 
 impl Process {
-    /// The file that has all of its output.
+    /// Returns the file that has all of its output.
     #[must_use]
     pub fn log(&self) -> &std::path::Path {
         &self.log

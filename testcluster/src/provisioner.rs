@@ -114,7 +114,7 @@ async fn provide(
     Ok(Action::await_change())
 }
 
-/// Whether a claim waits for a volume from us and the scheduler has chosen the node.
+/// Returns whether a claim waits for a volume from us and the scheduler has chosen the node.
 fn wants_volume(claim: &PersistentVolumeClaim) -> bool {
     let bound = claim
         .spec
@@ -194,7 +194,7 @@ async fn reclaim(volume: Arc<PersistentVolume>, context: Arc<Context>) -> Result
     Ok(Action::await_change())
 }
 
-/// Whether a volume of ours has lost its claim and shall go with it.
+/// Returns whether a volume of ours has lost its claim and shall go with it.
 fn is_released(volume: &PersistentVolume) -> bool {
     let policy = volume
         .spec

@@ -60,7 +60,7 @@ pub(super) fn failure(what: &str, why: String, log: &Path) -> Error {
     }
 }
 
-/// How a process ended, if it has.
+/// Returns how a process ended, if it has.
 fn ending(agent: &AgentClient, name: &str) -> Result<Option<String>, Error> {
     Ok(agent
         .list()?

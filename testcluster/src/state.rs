@@ -151,7 +151,7 @@ impl StateDir {
         }
     }
 
-    /// Whether the cluster's agent lives.
+    /// Returns whether the cluster's agent lives.
     pub(super) fn alive(&self) -> bool {
         File::open(self.join("agent.lock"))
             .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
@@ -261,7 +261,7 @@ pub(super) fn sweep(_held: &BaseLock) -> Result<(), Error> {
     Ok(())
 }
 
-/// The last `count` lines of a file; empty when there is none.
+/// Returns the last `count` lines of a file; empty when there is none.
 pub(super) fn tail(path: &Path, count: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

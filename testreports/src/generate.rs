@@ -42,7 +42,7 @@ const WORDS: [&str; 16] = [
     "template",
 ];
 
-/// The catalog's report APIs as CRDs.
+/// Returns the catalog's report APIs as CRDs.
 pub fn crds() -> Result<Vec<CustomResourceDefinition>, InputError> {
     catalog::resources()
         .iter()
@@ -141,7 +141,7 @@ fn result(rng: &mut StdRng) -> Value {
     result
 }
 
-/// A text of about `length` bytes.
+/// Returns a text of about `length` bytes.
 fn words(length: usize, rng: &mut StdRng) -> String {
     let mut text = String::with_capacity(length + 8);
     while text.len() < length {

@@ -40,7 +40,7 @@ impl ReportKind {
         }
     }
 
-    /// The version that clients use.
+    /// Returns the version that clients use.
     #[must_use]
     pub fn version(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl ReportKind {
         format!("{}s", self.kind().to_lowercase())
     }
 
-    /// Whether reports of this kind live in namespaces.
+    /// Returns whether reports of this kind live in namespaces.
     #[must_use]
     pub fn namespaced(self) -> bool {
         matches!(
@@ -78,7 +78,7 @@ impl ReportKind {
         )
     }
 
-    /// Whether this is one of Kyverno's short-lived kinds, whose results are below `spec`.
+    /// Returns whether this is one of Kyverno's short-lived kinds, whose results are below `spec`.
     #[must_use]
     pub fn ephemeral(self) -> bool {
         matches!(self, Self::EphemeralReport | Self::ClusterEphemeralReport)

@@ -64,7 +64,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The recorded data where it is present: `$REPORTS_DATA`, else `../shared/data` beside the
+    /// Returns the recorded data where it is present: `$REPORTS_DATA`, else `../shared/data` beside the
     /// workspace; otherwise generated input.
     #[must_use]
     pub fn detect() -> Self {
@@ -86,7 +86,7 @@ impl Input {
         }
     }
 
-    /// The CRDs of `groups`.
+    /// Returns the CRDs of `groups`.
     ///
     /// # Errors
     /// When a recorded file cannot be read, or the catalog's schema is not a CRD.
@@ -134,7 +134,7 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// The templates of a kind, with the metadata that a client would send.
+    /// Returns the templates of a kind, with the metadata that a client would send.
     #[must_use]
     pub fn templates(&self, kind: ReportKind) -> &[Value] {
         self.templates.get(&kind).map_or(&[], Vec::as_slice)
@@ -161,7 +161,7 @@ impl Corpus {
     }
 }
 
-/// The uid of the made-up resource that report `index` speaks of: reports are named after it.
+/// Returns the uid of the made-up resource that report `index` speaks of: reports are named after it.
 #[must_use]
 pub fn subject_uid(kind: ReportKind, index: usize) -> String {
     format!("{:08x}-0000-4000-8000-{:012x}", kind as u32 + 1, index)

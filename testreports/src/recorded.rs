@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{InputError, ReportKind, as_sent};
 
-/// All CRDs in a folder.
+/// Returns all CRDs in a folder.
 pub fn crds(folder: &Path) -> Result<Vec<CustomResourceDefinition>, InputError> {
     let read = |source| InputError::Read {
         path: folder.to_owned(),
@@ -36,7 +36,7 @@ pub fn crds(folder: &Path) -> Result<Vec<CustomResourceDefinition>, InputError> 
         .collect()
 }
 
-/// All recorded reports of a kind, as their clients sent them.
+/// Returns all recorded reports of a kind, as their clients sent them.
 pub fn reports(folder: &Path, kind: ReportKind) -> Result<Vec<Value>, InputError> {
     let name = format!(
         "{}.{}-{}.jsonl.gz",

@@ -42,7 +42,7 @@ pub const UPDATES: Quantiles = &[0, 0, 1, 2, 2, 2, 3, 3, 3, 4, 6];
 /// Part of the PUTs of permanent reports that change nothing, in thousandths.
 pub const NO_OP_UPDATES: u32 = 420;
 
-/// The value at `position` (0 to 1) of a distribution, between two points by proportion.
+/// Returns the value at `position` (0 to 1) of a distribution, between two points by proportion.
 #[must_use]
 pub fn at(quantiles: Quantiles, position: f64) -> usize {
     let steps = quantiles.len().saturating_sub(1);

@@ -31,7 +31,7 @@ fn error(field: impl Into<String>, reason: impl Into<String>) -> DefinitionError
 }
 
 impl ResourceDefinition {
-    /// The definition of what a CustomResourceDefinition describes.
+    /// Returns the definition of what a CustomResourceDefinition describes.
     ///
     /// The names are those of `spec`; `status` is not looked at. A side door
     /// ([`SIDE_DOOR_VERSION`]) is passed over.
@@ -151,7 +151,7 @@ fn version_definition(
     })
 }
 
-/// The CRD's own words, or the kube-apiserver's, which recommend the best newer version.
+/// Returns the CRD's own words, or the kube-apiserver's, which recommend the best newer version.
 fn deprecation_warning(
     spec: &CustomResourceDefinitionSpec,
     version: &CustomResourceDefinitionVersion,
@@ -195,7 +195,7 @@ fn column_definition(column: &CustomResourceColumnDefinition) -> Column {
     }
 }
 
-/// The column that the kube-apiserver shows where a CRD names none.
+/// Returns the column that the kube-apiserver shows where a CRD names none.
 fn age() -> Column {
     Column {
         name: "Age".to_owned(),

@@ -89,19 +89,19 @@ impl ResourceDefinition {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// A served version by its name.
+    /// Returns a served version by its name.
     #[must_use]
     pub fn served(&self, version: &str) -> Option<&VersionDefinition> {
         self.served_versions()
             .find(|candidate| candidate.name == version)
     }
 
-    /// The served versions, preferred first.
+    /// Returns the served versions, preferred first.
     pub fn served_versions(&self) -> impl Iterator<Item = &VersionDefinition> {
         self.versions.iter().filter(|version| version.served)
     }
 
-    /// The version that etcd holds.
+    /// Returns the version that etcd holds.
     #[must_use]
     pub fn storage_version(&self) -> Option<&VersionDefinition> {
         self.versions.iter().find(|version| version.storage)
@@ -113,7 +113,7 @@ impl ResourceDefinition {
         format!("{}/{version}", self.group)
     }
 
-    /// What discovery publishes as `storageVersionHash`: it changes with the storage version.
+    /// Returns what discovery publishes as `storageVersionHash`: it changes with the storage version.
     #[must_use]
     pub fn storage_version_hash(&self) -> String {
         let version = self.storage_version().map_or("", |version| &version.name);

@@ -15,7 +15,7 @@ static SIDE_DOOR: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 impl ResourceDefinition {
-    /// The field manager for requests in a served version.
+    /// Returns the field manager for requests in a served version.
     #[must_use]
     pub fn field_manager(&self, version: &str) -> Option<&Arc<FieldManager>> {
         let managers = self
@@ -35,8 +35,9 @@ impl ResourceDefinition {
             .collect()
     }
 
-    /// Every version that entries of `managedFields` can name. What the operator writes back to etcd
-    /// through the side door is entered under its version, and comes here again with the next import.
+    /// Returns every version that entries of `managedFields` can name. What the operator writes
+    /// back to etcd through the side door is entered under its version, and comes here again with
+    /// the next import.
     fn typed_versions(&self) -> Versions {
         let own = self.versions.iter().map(|of| (of.name.as_str(), &of.types));
         own.chain([(SIDE_DOOR_VERSION, &*SIDE_DOOR)])

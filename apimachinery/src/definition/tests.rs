@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::ResourceDefinition;
 
-/// A CRD as its owner would ship it.
+/// Returns a CRD as its owner would ship it.
 fn crd() -> Value {
     let version = |name: &str, storage: bool| {
         json!({

@@ -47,7 +47,7 @@ pub(super) fn resource_list(group: &Group, version: &Version) -> Value {
     })
 }
 
-/// The resource and after it its subresources.
+/// Returns the resource and after it its subresources.
 fn resources(resource: &DiscoveredResource) -> Vec<Value> {
     let mut entry = json!({
         "name": resource.plural,

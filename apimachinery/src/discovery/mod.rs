@@ -34,7 +34,8 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// The documents of `definitions`, in any order, and of the control API, which is always there.
+    /// Returns the documents of `definitions`, in any order, and of the control API, which is
+    /// always there.
     ///
     /// # Errors
     /// Never in practice: see [`Document::new`].

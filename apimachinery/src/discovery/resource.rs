@@ -120,7 +120,7 @@ fn report(definition: &ResourceDefinition) -> DiscoveredResource {
     }
 }
 
-/// What the reports are stored in: one object, which is only read.
+/// Returns what the reports are stored in: one object, which is only read.
 fn databases() -> DiscoveredResource {
     DiscoveredResource {
         plural: control::DATABASES.to_owned(),
@@ -135,7 +135,7 @@ fn databases() -> DiscoveredResource {
     }
 }
 
-/// The resource of the control API by which the operator works.
+/// Returns the resource of the control API by which the operator works.
 fn stored_resources() -> DiscoveredResource {
     let subresource = |name, kind, verbs: &[&'static str]| DiscoveredSubresource {
         name,

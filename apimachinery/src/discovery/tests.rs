@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::Discovery;
 use crate::definition::ResourceDefinition;
 
-/// The definitions of some groups of the catalog.
+/// Returns the definitions of some groups of the catalog.
 fn definitions(groups: &[&str]) -> Vec<ResourceDefinition> {
     groups
         .iter()

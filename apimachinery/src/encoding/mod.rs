@@ -71,7 +71,7 @@ pub fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodingErro
 /// Writes tokens as `encoding/json` does, layout as the inner formatter.
 struct GoFormatter<F>(F);
 
-/// A float as Go prints it: shortest form, exponent only below 1e-6 and from 1e21 on.
+/// Returns a float as Go prints it: shortest form, exponent only below 1e-6 and from 1e21 on.
 fn go_float(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {

@@ -113,8 +113,8 @@ fn string(out: &mut Vec<u8>, text: &str) -> Result<(), EncodingError> {
     Ok(())
 }
 
-/// Whether JSON leaves a character as it is that a parser of YAML refuses, or takes for the end of a
-/// line.
+/// Returns whether JSON leaves a character as it is that a parser of YAML refuses, or takes for the
+/// end of a line.
 fn breaks_yaml(character: char) -> bool {
     matches!(
         character,
@@ -122,8 +122,9 @@ fn breaks_yaml(character: char) -> bool {
     )
 }
 
-/// Whether a bare string can be nothing but a string: it begins with a letter, `_` or `/`, goes on
-/// with letters, digits and `_`, `.`, `/`, `-` (single spaces between), and is no word of YAML 1.1.
+/// Returns whether a bare string can be nothing but a string: it begins with a letter, `_` or `/`,
+/// goes on with letters, digits and `_`, `.`, `/`, `-` (single spaces between), and is no word of
+/// YAML 1.1.
 fn is_word(text: &str) -> bool {
     const RESERVED: [&str; 9] = ["y", "yes", "n", "no", "true", "false", "on", "off", "null"];
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '/');

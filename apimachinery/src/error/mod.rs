@@ -68,7 +68,7 @@ impl ApiError {
         .into()
     }
 
-    /// The HTTP status code.
+    /// Returns the HTTP status code.
     #[must_use]
     pub fn code(&self) -> u16 {
         match self {
@@ -77,7 +77,7 @@ impl ApiError {
         }
     }
 
-    /// The machine-readable reason; empty for [`ApiError::PageNotFound`].
+    /// Returns the machine-readable reason; empty for [`ApiError::PageNotFound`].
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -86,7 +86,7 @@ impl ApiError {
         }
     }
 
-    /// The error as the `Status` object that a watch sends in an `ERROR` event.
+    /// Returns the error as the `Status` object that a watch sends in an `ERROR` event.
     #[must_use]
     pub fn to_status(&self) -> Status {
         match self {
@@ -97,7 +97,7 @@ impl ApiError {
         }
     }
 
-    /// The same error, with a pause after which it may be tried again.
+    /// Returns the same error, with a pause after which it may be tried again.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         if let Self::Status(status) = &mut self {
@@ -106,7 +106,7 @@ impl ApiError {
         self
     }
 
-    /// The same error with one more cause.
+    /// Returns the same error with one more cause.
     #[must_use]
     pub fn with_cause(mut self, cause: StatusCause) -> Self {
         if let Self::Status(status) = &mut self {
@@ -404,7 +404,7 @@ impl ApiError {
     }
 }
 
-/// The findings as `field: message`, each text once, in order.
+/// Returns the findings as `field: message`, each text once, in order.
 fn invalid_texts(causes: &[StatusCause]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::with_capacity(causes.len());
     for cause in causes {

@@ -8,7 +8,7 @@ use crate::meta_v1::META;
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
-/// The schema of the objects: the CRD's, with the `metadata` of all Kubernetes objects.
+/// Returns the schema of the objects: the CRD's, with the `metadata` of all Kubernetes objects.
 pub(super) fn object(resource: &Resource<'_>, meta: &Map<String, Value>) -> Value {
     let kind = &resource.definition.kind;
     let mut schema = (*resource.version.open_api).clone();
@@ -22,7 +22,7 @@ pub(super) fn object(resource: &Resource<'_>, meta: &Map<String, Value>) -> Valu
     schema
 }
 
-/// The schema of the lists.
+/// Returns the schema of the lists.
 pub(super) fn list(resource: &Resource<'_>, meta: &Map<String, Value>) -> Value {
     let definition = resource.definition;
     let (kind, list_kind) = (&definition.kind, &definition.list_kind);

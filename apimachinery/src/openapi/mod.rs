@@ -34,7 +34,7 @@ pub struct OpenApi {
 }
 
 impl OpenApi {
-    /// The documents of `definitions`, in any order: one for each group and version.
+    /// Returns the documents of `definitions`, in any order: one for each group and version.
     ///
     /// # Errors
     /// Never in practice: see [`Document::new`].
@@ -64,7 +64,7 @@ impl OpenApi {
         })
     }
 
-    /// Where a document is to be found, relative to the server: the target of the redirect that
+    /// Returns where a document is to be found, relative to the server: the target of the redirect that
     /// answers an outdated `?hash=`.
     #[must_use]
     pub fn url(path: &str, document: &Document) -> String {
@@ -127,7 +127,7 @@ fn document(resources: &[Resource<'_>], meta: &Map<String, Value>) -> Value {
     })
 }
 
-/// A reference to a schema of the same document.
+/// Returns a reference to a schema of the same document.
 fn reference(model: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{model}") })
 }

@@ -112,7 +112,7 @@ const DELETE: [Query; 5] = [
     ),
 ];
 
-/// The query parameters of an operation, by its `x-kubernetes-action`.
+/// Returns the query parameters of an operation, by its `x-kubernetes-action`.
 pub(super) fn query(action: &str) -> Vec<Value> {
     let parameters: &[Query] = match action {
         "get" => &[RESOURCE_VERSION],
@@ -128,14 +128,14 @@ pub(super) fn query(action: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The parameter of all operations.
+/// Returns the parameter of all operations.
 pub(super) fn pretty() -> Value {
     let description = "If 'true', the output is indented. Without it, it is for user agents that are \
                        browsers or command line tools (curl and wget).";
     parameter("pretty", "query", "string", description)
 }
 
-/// A parameter of the path.
+/// Returns a parameter of the path.
 pub(super) fn path(name: &str, description: &str) -> Value {
     let mut parameter = parameter(name, "path", "string", description);
     parameter["required"] = true.into();

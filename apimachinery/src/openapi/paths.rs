@@ -97,7 +97,7 @@ const PATCHES: [&str; 3] = [
     "application/merge-patch+json",
 ];
 
-/// All paths of a resource, and none besides: what the kube-apiserver publishes for a CRD.
+/// Returns all paths of a resource, and none besides: what the kube-apiserver publishes for a CRD.
 pub(super) fn paths(resource: &Resource<'_>) -> Map<String, Value> {
     let definition = resource.definition;
     let version = format!("/apis/{}/{}", definition.group, resource.version.name);
@@ -118,7 +118,8 @@ pub(super) fn paths(resource: &Resource<'_>) -> Map<String, Value> {
     paths
 }
 
-/// The list over all namespaces. Its parameters stand at the path, since it is the only operation.
+/// Returns the list over all namespaces. Its parameters stand at the path, since it is the only
+/// operation.
 fn all_namespaces(resource: &Resource<'_>) -> Value {
     let list = &COLLECTION[0];
     let mut shared = parameters::query(list.action);
@@ -225,7 +226,7 @@ fn content(model: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// A name as a part of an operation's id: `wgpolicyk8s.io` becomes `Wgpolicyk8sIo`.
+/// Returns a name as a part of an operation's id: `wgpolicyk8s.io` becomes `Wgpolicyk8sIo`.
 fn identifier(name: &str, mut capitalize: bool) -> String {
     let mut identifier = String::new();
     for (index, c) in name.char_indices() {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::MAGIC;
 use super::reader::{Field, fields};
 
-/// The options as their JSON would be, with the `apiVersion` and `kind` of the envelope; none where
-/// the bytes are no document in protobuf.
+/// Returns the options as their JSON would be, with the `apiVersion` and `kind` of the envelope;
+/// none where the bytes are no document in protobuf.
 #[must_use]
 pub fn delete_options(document: &[u8]) -> Option<Value> {
     let mut options = Map::new();

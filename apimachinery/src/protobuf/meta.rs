@@ -6,7 +6,7 @@ use super::envelope;
 use super::writer::Writer;
 use crate::encoding;
 
-/// A `PartialObjectMetadata` of this metadata, without its envelope.
+/// Returns a `PartialObjectMetadata` of this metadata, without its envelope.
 pub(super) fn partial(metadata: &Value) -> Vec<u8> {
     let mut partial = Writer::default();
     partial.message(1, |meta| object_meta(meta, metadata));
@@ -18,7 +18,7 @@ pub(super) fn partial(metadata: &Value) -> Vec<u8> {
 pub struct PartialList(Writer);
 
 impl PartialList {
-    /// An empty list with this metadata.
+    /// Returns an empty list with this metadata.
     #[must_use]
     pub fn new(metadata: &Value) -> Self {
         let mut list = Writer::default();
@@ -31,7 +31,7 @@ impl PartialList {
         self.0.bytes(2, &partial(metadata));
     }
 
-    /// The list as a document.
+    /// Returns the list as a document.
     #[must_use]
     pub fn document(self, api_version: &str) -> Vec<u8> {
         envelope(

@@ -25,8 +25,8 @@ pub use openapi::openapi_document;
 /// What a document begins with.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// A document of an object that has a form in protobuf: `Status`, `PartialObjectMetadata` or a list
-/// of those. None for any other.
+/// Returns a document of an object that has a form in protobuf: `Status`, `PartialObjectMetadata`
+/// or a list of those. None for any other.
 #[must_use]
 pub fn document(object: &Value) -> Option<Vec<u8>> {
     let raw = match object["kind"].as_str()? {
@@ -45,7 +45,7 @@ pub fn document(object: &Value) -> Option<Vec<u8>> {
     Some(envelope(text("apiVersion"), text("kind"), &raw))
 }
 
-/// An event of a watch, with its length in front. `object` is a [`document`].
+/// Returns an event of a watch, with its length in front. `object` is a [`document`].
 #[must_use]
 pub fn event(type_: &str, object: &[u8]) -> Vec<u8> {
     let mut event = Writer::default();

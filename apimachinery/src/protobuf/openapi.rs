@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::writer::Writer;
 
-/// A document of OpenAPI v3 as protobuf, where its JSON is given.
+/// Returns a document of OpenAPI v3 as protobuf, where its JSON is given.
 #[must_use]
 pub fn openapi_document(document: &Value) -> Vec<u8> {
     let mut out = Writer::default();
@@ -250,7 +250,7 @@ mod tests {
     use super::super::reader::{Field, fields};
     use super::*;
 
-    /// The fields of a schema.
+    /// Returns the fields of a schema.
     fn schema(schema: &Value) -> Vec<u8> {
         let mut out = Writer::default();
         SCHEMA.write(&mut out, schema);

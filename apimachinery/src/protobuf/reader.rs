@@ -11,7 +11,7 @@ pub(super) enum Field<'a> {
     Other,
 }
 
-/// The fields of a message with their numbers; none where the bytes are no message.
+/// Returns the fields of a message with their numbers; none where the bytes are no message.
 pub(super) fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {

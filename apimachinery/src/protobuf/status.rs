@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::meta::list_meta;
 use super::writer::Writer;
 
-/// A `Status`, without its envelope.
+/// Returns a `Status`, without its envelope.
 pub(super) fn status(status: &Value) -> Vec<u8> {
     let mut out = Writer::default();
     out.message(1, |meta| list_meta(meta, &status["metadata"]));

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::reader::{Field, fields};
 use super::*;
 
-/// The fields behind the magic number.
+/// Returns the fields behind the magic number.
 fn parts(document: &[u8]) -> Vec<(u64, Field<'_>)> {
     fields(document.strip_prefix(MAGIC).unwrap()).unwrap()
 }

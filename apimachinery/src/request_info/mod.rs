@@ -134,14 +134,14 @@ impl RequestInfo {
         }
     }
 
-    /// Whether the answer is a stream without an end of its own, which no deadline or limit on
+    /// Returns whether the answer is a stream without an end of its own, which no deadline or limit on
     /// requests in flight applies to.
     #[must_use]
     pub fn is_long_running(&self) -> bool {
         self.is_resource_request && self.verb == "watch"
     }
 
-    /// Whether the request may change something: the kube-apiserver's division for its limits.
+    /// Returns whether the request may change something: the kube-apiserver's division for its limits.
     #[must_use]
     pub fn is_mutating(&self) -> bool {
         !matches!(
@@ -172,7 +172,8 @@ fn split_path(path: &str) -> Vec<&str> {
     }
 }
 
-/// The name that a field selector pins down by `metadata.name=x`, when it is a legal path segment.
+/// Returns the name that a field selector pins down by `metadata.name=x`, when it is a legal path
+/// segment.
 fn exact_name(selector: &str) -> Option<&str> {
     let name = selector.split(',').find_map(|term| {
         let value = term.trim().strip_prefix("metadata.name")?;

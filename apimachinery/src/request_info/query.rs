@@ -15,7 +15,7 @@ impl Query {
         )
     }
 
-    /// The first value of a parameter, as Go's `url.Values.Get` (but told apart from absence).
+    /// Returns the first value of a parameter, as Go's `url.Values.Get` (but told apart from absence).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
@@ -23,7 +23,7 @@ impl Query {
             .map(|(_, value)| value)
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
         self.0
             .iter()
@@ -31,7 +31,7 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// A boolean parameter as the API's query conversion reads it: absent, `false` and `0` are
+    /// Returns a boolean parameter as the API's query conversion reads it: absent, `false` and `0` are
     /// false, everything else (an empty value too) is true.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
@@ -39,7 +39,7 @@ impl Query {
             .is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// All parameters in order.
+    /// Returns all parameters in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()

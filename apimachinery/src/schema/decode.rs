@@ -86,8 +86,8 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     })
 }
 
-/// The keys that occur more than once in a part of a JSON text, which stands below the member `name`
-/// of the item `index` of a list; none of a text that cannot be read.
+/// Returns the keys that occur more than once in a part of a JSON text, which stands below the
+/// member `name` of the item `index` of a list; none of a text that cannot be read.
 #[must_use]
 pub fn duplicates_below(text: &str, index: usize, name: &str) -> Vec<String> {
     let mut track = Track {
@@ -139,8 +139,8 @@ impl Track {
         self.allowance.take(0)
     }
 
-    /// Whether this is within `metadata.managedFields`, where a path takes more levels than the field
-    /// that it leads to.
+    /// Returns whether this is within `metadata.managedFields`, where a path takes more levels than
+    /// the field that it leads to.
     fn is_of_owners(&self) -> bool {
         let key = |index: usize| match self.path.get(index) {
             Some(Segment::Key(key)) => key.as_str(),
@@ -213,7 +213,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         }
     }
 
-    /// Which only a parser of YAML has.
+    /// Returns which only a parser of YAML has.
     fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
         self.visit_f64(value as f64)
     }
@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         self.visit_unit()
     }
 
-    /// A value with a tag of its own, which means nothing here.
+    /// Returns a value with a tag of its own, which means nothing here.
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
         let (_, value) = tagged.variant::<IgnoredAny>()?;
         value.newtype_variant_seed(self)
@@ -289,7 +289,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// A number the way Go holds it after `1.0` has been written and read back as `1`.
+/// Returns a number the way Go holds it after `1.0` has been written and read back as `1`.
 fn number(value: f64) -> Value {
     const LIMIT: f64 = 9_007_199_254_740_991.0;
     if value.fract() == 0.0 && value.abs() <= LIMIT {

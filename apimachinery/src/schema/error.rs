@@ -29,7 +29,7 @@ pub enum FieldErrorKind {
 }
 
 impl FieldErrorKind {
-    /// The `reason` of a Status cause.
+    /// Returns the `reason` of a Status cause.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -167,7 +167,7 @@ impl FieldError {
         }
     }
 
-    /// The text without the field: the `message` of a Status cause.
+    /// Returns the text without the field: the `message` of a Status cause.
     #[must_use]
     pub fn message(&self) -> String {
         let mut text = self.kind.text().to_owned();
@@ -191,7 +191,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// A value as it stands in an error text (`ErrorBody` of
+/// Returns a value as it stands in an error text (`ErrorBody` of
 /// `k8s.io/apimachinery/pkg/util/validation/field`): texts as Go's `%q`, numbers as `%v`, all else in
 /// JSON.
 fn print(value: &Value) -> String {

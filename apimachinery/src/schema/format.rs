@@ -55,7 +55,7 @@ pub(super) enum TextFormat {
 }
 
 impl Format {
-    /// The format of a schema of these types; none where the kube-apiserver ignores it.
+    /// Returns the format of a schema of these types; none where the kube-apiserver ignores it.
     ///
     /// # Errors
     /// When the kube-apiserver would check it and this server cannot.
@@ -108,7 +108,7 @@ fn text_format(name: &str) -> Result<Option<TextFormat>, String> {
 }
 
 impl TextFormat {
-    /// Whether a string has the format.
+    /// Returns whether a string has the format.
     pub fn admits(self, text: &str) -> bool {
         match self {
             Self::Any => true,
@@ -195,7 +195,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &captures[1] <= "23" && &captures[2] <= "59" && &captures[3] <= "59"
 }
 
-/// A Go duration, or a text with at least one `<number> <unit>` in it.
+/// Returns a Go duration, or a text with at least one `<number> <unit>` in it.
 fn is_duration(text: &str) -> bool {
     const EXACT: [&str; 9] = ["ns", "us", "ms", "s", "m", "h", "hr", "d", "w"];
     const OTHER_EXACT: [&str; 2] = ["µs", "wk"];

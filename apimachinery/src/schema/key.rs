@@ -65,7 +65,7 @@ impl Visitor<'_> for KeySeed {
     }
 }
 
-/// A key as the text that it is in JSON, in the way of sigs.k8s.io/yaml.
+/// Returns a key as the text that it is in JSON, in the way of sigs.k8s.io/yaml.
 ///
 /// # Errors
 /// For a whole number beyond an `i64`, which Go's parser holds as what can be no key.

@@ -27,7 +27,7 @@ const DNS_1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case a
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// A label or annotation key, or a finalizer: `[prefix/]name`.
+/// Returns a label or annotation key, or a finalizer: `[prefix/]name`.
 #[must_use]
 pub fn qualified_name_errors(text: &str) -> Vec<String> {
     let examples = ["MyName", "my.name", "123-abc"];
@@ -65,7 +65,7 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// A label value; may be empty.
+/// Returns a label value; may be empty.
 #[must_use]
 pub fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -82,7 +82,7 @@ pub fn label_value_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// A DNS-1123 label: a namespace's name.
+/// Returns a DNS-1123 label: a namespace's name.
 #[must_use]
 pub fn dns_label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -99,7 +99,7 @@ pub fn dns_label_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// A DNS-1035 label: a kind in lower case.
+/// Returns a DNS-1035 label: a kind in lower case.
 #[must_use]
 pub fn dns_1035_label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -116,7 +116,7 @@ pub fn dns_1035_label_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// A DNS-1123 subdomain: the name of a custom resource's object.
+/// Returns a DNS-1123 subdomain: the name of a custom resource's object.
 #[must_use]
 pub fn dns_subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -321,7 +321,7 @@ fn text_or_null(value: &mut Value) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a text is a time that metadata may have.
+/// Returns whether a text is a time that metadata may have.
 #[must_use]
 pub fn is_time(text: &str) -> bool {
     canonical_time(text).is_ok()

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-/// The text of a JSON body that can be read: with replacement characters where it needs them.
+/// Returns the text of a JSON body that can be read: with replacement characters where it needs them.
 #[must_use]
 pub fn readable(body: &[u8]) -> Cow<'_, str> {
     match (repaired(body), str::from_utf8(body)) {
@@ -12,8 +12,8 @@ pub fn readable(body: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The text with each byte that is no UTF-8, and each escaped half of a surrogate pair, replaced;
-/// none where there is nothing to replace.
+/// Returns the text with each byte that is no UTF-8, and each escaped half of a surrogate pair,
+/// replaced; none where there is nothing to replace.
 #[must_use]
 pub(super) fn repaired(body: &[u8]) -> Option<String> {
     if let Ok(text) = str::from_utf8(body) {
@@ -27,7 +27,7 @@ pub(super) fn repaired(body: &[u8]) -> Option<String> {
     Some(with_whole_pairs(&text).unwrap_or(text))
 }
 
-/// The text without escaped halves of surrogate pairs; none where it has none.
+/// Returns the text without escaped halves of surrogate pairs; none where it has none.
 fn with_whole_pairs(text: &str) -> Option<String> {
     if !text.contains("\\u") {
         return None;
@@ -56,7 +56,7 @@ fn with_whole_pairs(text: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// The half of a pair that an escape at the beginning of a text stands for.
+/// Returns the half of a pair that an escape at the beginning of a text stands for.
 fn surrogate(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let half = u32::from_str_radix(digits, 16).ok()?;

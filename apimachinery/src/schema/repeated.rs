@@ -28,7 +28,8 @@ impl fmt::Display for Repeated {
     }
 }
 
-/// The repeated keys of the first document of a YAML text that can be read, in order, at most ten.
+/// Returns the repeated keys of the first document of a YAML text that can be read, in order, at
+/// most ten.
 #[must_use]
 pub fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
     if yaml::check(text).is_err() {
@@ -57,7 +58,7 @@ struct Search {
 }
 
 impl Search {
-    /// Whether this is the one that is looked for.
+    /// Returns whether this is the one that is looked for.
     fn meets(&mut self, key: &str) -> bool {
         if self.skip == 0 {
             self.found = Some(key.to_owned());

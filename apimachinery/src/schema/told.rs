@@ -27,7 +27,7 @@ impl Told {
         }
     }
 
-    /// Whether no more is told.
+    /// Returns whether no more is told.
     pub fn is_full(&self) -> bool {
         self.texts.len() >= self.most || self.bytes >= MAX_BYTES || self.repeated >= MAX_REPEATED
     }
@@ -49,12 +49,12 @@ impl Told {
         }
     }
 
-    /// What was told, in order.
+    /// Returns what was told, in order.
     pub fn into_texts(self) -> Vec<String> {
         self.texts
     }
 
-    /// What was told, by alphabet.
+    /// Returns what was told, by alphabet.
     pub fn into_sorted(self) -> Vec<String> {
         let mut texts = self.texts;
         texts.sort();

@@ -62,7 +62,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// The selector of one object by its name.
+    /// Returns the selector of one object by its name.
     #[must_use]
     pub fn for_name(name: &str) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl FieldSelector {
         }
     }
 
-    /// Whether an object is meant; `namespace` is empty for cluster-scoped objects.
+    /// Returns whether an object is meant; `namespace` is empty for cluster-scoped objects.
     #[must_use]
     pub fn matches(&self, namespace: &str, name: &str) -> bool {
         self.terms.iter().all(|term| {
@@ -86,19 +86,19 @@ impl FieldSelector {
         })
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The one name that is asked for, if it is one.
+    /// Returns the one name that is asked for, if it is one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.exact(Field::Name)
     }
 
-    /// The one namespace that is asked for, if it is one.
+    /// Returns the one namespace that is asked for, if it is one.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.exact(Field::Namespace)

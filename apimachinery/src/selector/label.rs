@@ -9,7 +9,7 @@ use super::{SelectorError, parser};
 
 /// Anything that knows labels.
 pub trait Labels {
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
@@ -116,20 +116,20 @@ impl LabelSelector {
         parser::parse(text)
     }
 
-    /// Whether an object with these labels is meant.
+    /// Returns whether an object with these labels is meant.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.matches(labels))
     }
 
-    /// Whether everything is selected.
+    /// Returns whether everything is selected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The one value that `key` must have, where the selector says so: a way into an index.
+    /// Returns the one value that `key` must have, where the selector says so: a way into an index.
     #[must_use]
     pub fn equals(&self, key: &str) -> Option<&str> {
         self.requirements
@@ -147,7 +147,7 @@ impl LabelSelector {
             })
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     #[must_use]
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements

@@ -66,8 +66,8 @@ fn word(text: &str) -> (Item, usize) {
     ((token, word.to_owned()), length)
 }
 
-/// The longest symbol that begins here. All special characters but none in two or more that is no
-/// symbol begin one, so that `Error` needs no more than the character itself.
+/// Returns the longest symbol that begins here. All special characters but none in two or more that
+/// is no symbol begin one, so that `Error` needs no more than the character itself.
 fn symbol(text: &str) -> (Item, usize) {
     const SYMBOLS: [(&str, Token); 9] = [
         ("==", Token::DoubleEquals),

@@ -136,7 +136,7 @@ impl Parser {
         }
     }
 
-    /// The values between parentheses; an empty place between commas is the empty value.
+    /// Returns the values between parentheses; an empty place between commas is the empty value.
     fn identifiers(&mut self) -> Parsed<BTreeSet<String>> {
         let mut values = BTreeSet::new();
         loop {
@@ -182,7 +182,7 @@ impl Parser {
         }
     }
 
-    /// The next token where `in` and `notin` are names like others.
+    /// Returns the next token where `in` and `notin` are names like others.
     fn peek(&self) -> Token {
         match self
             .items

@@ -223,7 +223,7 @@ fn one_object_is_selected_by_its_name() {
     assert!(selector.matches("any", "a,b") && !selector.matches("any", "a"));
 }
 
-/// A requirement that is right, in one of its spellings.
+/// Returns a requirement that is right, in one of its spellings.
 fn requirement() -> impl Strategy<Value = String> {
     let key = "([a-z]{1,3}\\.io/)?[a-zA-Z][a-z0-9]{0,3}";
     let value = "([a-zA-Z0-9]([-a-z._]{0,2}[a-z0-9])?)?";

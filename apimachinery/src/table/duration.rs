@@ -7,7 +7,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// A duration in two or three significant figures, as `duration.HumanDuration` of
+/// Returns a duration in two or three significant figures, as `duration.HumanDuration` of
 /// `k8s.io/apimachinery` prints it: `5m3s`, `3h4m`, `2d`. Clocks may differ by a second: from -1 s
 /// on it is `0s`, before that `<invalid>`.
 #[must_use]

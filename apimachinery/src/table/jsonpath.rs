@@ -68,7 +68,7 @@ impl JsonPath {
         jsonpath_parser::parse(text)
     }
 
-    /// The first value that the path leads to.
+    /// Returns the first value that the path leads to.
     #[must_use]
     pub fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.find(object).ok()?.first().copied()

@@ -55,7 +55,7 @@ fn step(text: &str) -> Parsed<(Step, &str)> {
     }
 }
 
-/// A field name up to the next unescaped terminator; backslashes escape and are dropped.
+/// Returns a field name up to the next unescaped terminator; backslashes escape and are dropped.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -71,7 +71,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// What stands behind `[`: `'key']`, `*]`, `1]`, `1:3]`.
+/// Returns what stands behind `[`: `'key']`, `*]`, `1]`, `1:3]`.
 fn bracket_step(text: &str) -> Parsed<(Step, &str)> {
     if let Some(quoted) = text.strip_prefix('\'') {
         let (key, rest) = quoted
@@ -127,7 +127,7 @@ fn slice(text: &str) -> Parsed<Slice> {
     }
 }
 
-/// What stands behind `[?(`: `@.type=="Ready")]`.
+/// Returns what stands behind `[?(`: `@.type=="Ready")]`.
 fn filter_step(text: &str) -> Parsed<(Step, &str)> {
     let end = filter_end(text).ok_or("a filter is not closed")?;
     let (inside, rest) = (&text[..end], &text[end + 2..]);

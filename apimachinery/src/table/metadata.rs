@@ -23,7 +23,7 @@ impl MetaVersion {
     }
 }
 
-/// A `PartialObjectMetadata` of an object.
+/// Returns a `PartialObjectMetadata` of an object.
 #[must_use]
 pub fn partial_metadata(whole: Value, version: MetaVersion) -> Value {
     let metadata = match whole {
@@ -40,7 +40,7 @@ pub fn partial_metadata(whole: Value, version: MetaVersion) -> Value {
     ])
 }
 
-/// A `PartialObjectMetadataList`; `metadata` is that of the list it stands for.
+/// Returns a `PartialObjectMetadataList`; `metadata` is that of the list it stands for.
 #[must_use]
 pub fn partial_metadata_list(
     metadata: Value,
@@ -59,7 +59,7 @@ pub fn partial_metadata_list(
     ])
 }
 
-/// An object of these fields, which are moved and not copied as `json!` would.
+/// Returns an object of these fields, which are moved and not copied as `json!` would.
 pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Object(
         fields

@@ -62,7 +62,7 @@ enum ColumnType {
 }
 
 impl Printer {
-    /// A printer of the built-in `Name` and the given columns.
+    /// Returns a printer of the built-in `Name` and the given columns.
     ///
     /// # Errors
     /// When the path of a column cannot be used.
@@ -101,7 +101,7 @@ impl Printer {
         })
     }
 
-    /// A Table of rows made by [`Printer::row`]. `metadata` is the list's (resourceVersion,
+    /// Returns a Table of rows made by [`Printer::row`]. `metadata` is the list's (resourceVersion,
     /// continue, remainingItemCount), or the resourceVersion of a single object. Without `headers`
     /// the column definitions are left out, as in all events of a watch but the first.
     #[must_use]
@@ -126,7 +126,7 @@ impl Printer {
         ])
     }
 
-    /// The row of an object.
+    /// Returns the row of an object.
     #[must_use]
     pub fn row(&self, report: Value, options: &RowOptions) -> Value {
         let name = report
@@ -198,7 +198,7 @@ fn truncate(float: f64) -> Value {
     (float as i64).into()
 }
 
-/// A value as text, the way `fmt.Fprint` and JSON write it.
+/// Returns a value as text, the way `fmt.Fprint` and JSON write it.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -102,7 +102,7 @@ impl Ground {
         })
     }
 
-    /// The process in whose network everything is.
+    /// Returns the process in whose network everything is.
     #[must_use]
     pub fn founder(&self) -> u32 {
         self.cluster.founder_pid()
@@ -114,13 +114,13 @@ impl Ground {
         self.postgres.as_ref()
     }
 
-    /// A folder for the run's files.
+    /// Returns a folder for the run's files.
     #[must_use]
     pub fn files(&self) -> &Path {
         self.files.path()
     }
 
-    /// Which engines take part.
+    /// Returns which engines take part.
     #[must_use]
     pub fn engines(&self) -> Vec<Kind> {
         self.options.engines.clone()
@@ -249,7 +249,7 @@ impl Ground {
         self.files.path().join(name).display().to_string()
     }
 
-    /// How to speak to a system, and the processes that work for it.
+    /// Returns how to speak to a system, and the processes that work for it.
     ///
     /// # Errors
     /// When one of them does not run.
@@ -274,7 +274,7 @@ impl Ground {
         Ok(Target::new(kind, way, endpoint, processes))
     }
 
-    /// The process of a server of ours, or of the null backend.
+    /// Returns the process of a server of ours, or of the null backend.
     ///
     /// # Errors
     /// When it does not run.
@@ -292,7 +292,7 @@ impl Ground {
         })
     }
 
-    /// A component of the control plane.
+    /// Returns a component of the control plane.
     ///
     /// # Errors
     /// When it does not run.
@@ -367,7 +367,7 @@ async fn ready(target: &Target) -> bool {
     }
 }
 
-/// Where a server listens.
+/// Returns where a server listens.
 fn address(kind: Kind) -> SocketAddr {
     (network::NODE_IP, kind.port()).into()
 }

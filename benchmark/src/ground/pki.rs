@@ -8,7 +8,7 @@ use super::SERVER_NAME;
 use crate::client::Credentials;
 use crate::target::Kind;
 
-/// A client's pair, `pair.crt` and `pair.key`, and the CA that it trusts.
+/// Returns a client's pair, `pair.crt` and `pair.key`, and the CA that it trusts.
 pub(super) fn credentials(ca: &Path, pair: &Path) -> anyhow::Result<Credentials> {
     let read = |path: PathBuf| {
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))

@@ -9,7 +9,7 @@ use super::target::Target;
 use super::variables::{self, Variables};
 use crate::serving::request::Outgoing;
 
-/// The request that is sent, with the values of its side.
+/// Returns the request that is sent, with the values of its side.
 ///
 /// # Errors
 /// What of it cannot be made, in words.
@@ -62,7 +62,7 @@ pub fn outgoing(
     })
 }
 
-/// The body, and whether it was given as a structured value.
+/// Returns the body, and whether it was given as a structured value.
 fn bytes(
     request: &Request,
     target: &Target,

@@ -103,7 +103,7 @@ fn json_only() -> BTreeSet<Encoding> {
 }
 
 impl Case {
-    /// The rows of the case; one where it has no table.
+    /// Returns the rows of the case; one where it has no table.
     ///
     /// # Errors
     /// When a step is not understood, or two rows have the same name.
@@ -160,13 +160,13 @@ impl Case {
     }
 }
 
-/// Where the case files of this repository are.
+/// Returns where the case files of this repository are.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// All case files of a folder in the order of their names, checked.
+/// Returns all case files of a folder in the order of their names, checked.
 ///
 /// # Errors
 /// When one cannot be read or understood, or two cases have the same name.
@@ -200,7 +200,7 @@ pub fn load(folder: &Path) -> Result<Vec<CaseFile>, ConformError> {
     Ok(files)
 }
 
-/// A YAML file of this type.
+/// Returns a YAML file of this type.
 pub(super) fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ConformError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConformError::Read {
         path: path.to_owned(),

@@ -7,9 +7,9 @@ use kube::client::ConfigExt as _;
 use kube::{Client, Config};
 use tower::{BoxError, ServiceBuilder};
 
-/// A client that sends each request once and without delay. kube's own asks again after a 429, 503
-/// or 504, which would hide them; and it leaves Nagle's algorithm on, by which the first request of a
-/// connection takes 40 ms more (kube-rs/kube#2056).
+/// Returns a client that sends each request once and without delay. kube's own asks again after a
+/// 429, 503 or 504, which would hide them; and it leaves Nagle's algorithm on, by which the first
+/// request of a connection takes 40 ms more (kube-rs/kube#2056).
 ///
 /// # Errors
 /// When the configuration holds unusable certificates.

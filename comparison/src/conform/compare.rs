@@ -57,7 +57,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// How two texts differ; `None` where they do not.
+/// Returns how two texts differ; `None` where they do not.
 #[must_use]
 pub fn difference(crd: &str, ours: &str) -> Option<(String, String, String)> {
     if crd == ours {
@@ -76,7 +76,7 @@ pub fn difference(crd: &str, ours: &str) -> Option<(String, String, String)> {
     Some((of(ChangeTag::Delete), of(ChangeTag::Insert), shown))
 }
 
-/// Whether both say the same in another form: order of keys, ways to write a number.
+/// Returns whether both say the same in another form: order of keys, ways to write a number.
 #[must_use]
 pub fn only_form_differs(crd: &Shown, ours: &Shown) -> bool {
     crd.text == ours.text && crd.form != ours.form

@@ -45,13 +45,13 @@ enum Named {
 }
 
 impl Deviation {
-    /// Whether it speaks of a case, or of a row of it.
+    /// Returns whether it speaks of a case, or of a row of it.
     #[must_use]
     pub fn concerns(&self, case: &str) -> bool {
         self.cases.iter().any(|name| matches(name, case))
     }
 
-    /// Whether it explains a difference.
+    /// Returns whether it explains a difference.
     #[must_use]
     pub fn explains(&self, difference: &Difference) -> bool {
         let place = |at: &At| match at {
@@ -66,7 +66,7 @@ impl Deviation {
     }
 }
 
-/// Whether a name with a star at its end, or of a case with rows, covers `name`.
+/// Returns whether a name with a star at its end, or of a case with rows, covers `name`.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     if let Some(start) = pattern.strip_suffix('*') {
@@ -76,13 +76,13 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     pattern == name || pattern == case
 }
 
-/// Where the deviations of this repository are.
+/// Returns where the deviations of this repository are.
 #[must_use]
 pub fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deviations.yaml")
 }
 
-/// All deviations, checked.
+/// Returns all deviations, checked.
 ///
 /// # Errors
 /// When the file cannot be read or understood, or two have the same name.

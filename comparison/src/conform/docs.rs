@@ -7,7 +7,7 @@ use super::case::{Case, CaseFile, Groups};
 use super::deviations::Deviation;
 use super::{ConformError, random};
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
 /// When its head cannot be read, or a case is not understood.
@@ -48,7 +48,7 @@ pub fn page(files: &[CaseFile], deviations: &[Deviation]) -> Result<String, Conf
     Ok(page)
 }
 
-/// How many cases there are, each row counted.
+/// Returns how many cases there are, each row counted.
 fn count(files: &[CaseFile]) -> Result<usize, ConformError> {
     let mut count = 0;
     for case in files.iter().flat_map(|file| &file.cases) {

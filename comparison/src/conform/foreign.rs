@@ -14,7 +14,7 @@ use testcluster::work_tree;
 /// Group of the foreign CRDs: vulnerabilities as Trivy's operator reports them.
 pub const GROUP: &str = "aquasecurity.github.io";
 
-/// The foreign CRDs.
+/// Returns the foreign CRDs.
 ///
 /// # Errors
 /// When they can neither be found nor fetched.
@@ -32,7 +32,7 @@ pub async fn crds() -> Result<Vec<CustomResourceDefinition>, ConformError> {
     paths.iter().map(|path| read_yaml(path)).collect()
 }
 
-/// The folder with them.
+/// Returns the folder with them.
 async fn fetched() -> Result<PathBuf, ConformError> {
     let script = work_tree().join("hack/foreign-crds");
     let failed = |why: String| ConformError::Foreign {

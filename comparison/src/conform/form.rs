@@ -3,8 +3,8 @@
 use apimachinery::schema::Members;
 use serde_json::value::RawValue;
 
-/// The keys in their order and the numbers as they are written; texts and the numbers that differ
-/// from run to run are not part of it.
+/// Returns the keys in their order and the numbers as they are written; texts and the numbers that
+/// differ from run to run are not part of it.
 #[must_use]
 pub fn form(raw: &str) -> String {
     let mut out = String::new();

@@ -52,7 +52,7 @@ pub enum Document {
 }
 
 impl Observed {
-    /// What a case wants to keep: a part of the body by JSON pointer, or `header:NAME`.
+    /// Returns what a case wants to keep: a part of the body by JSON pointer, or `header:NAME`.
     #[must_use]
     pub fn wanted(&self, body: &Value, wanted: &str) -> Option<Value> {
         let Some(name) = wanted.strip_prefix("header:") else {
@@ -67,7 +67,7 @@ impl Observed {
         }
     }
 
-    /// An answer, its body taken apart.
+    /// Returns an answer, its body taken apart.
     #[must_use]
     pub fn answer(answer: &Answer) -> Self {
         let encoding = answer.headers.get(header::CONTENT_ENCODING);
@@ -109,7 +109,7 @@ impl Observed {
         })
     }
 
-    /// All JSON values in it.
+    /// Returns all JSON values in it.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         let documents: Vec<&Document> = match self {
             Self::Answer { body, .. } => vec![body],
@@ -142,7 +142,7 @@ impl Pick {
 }
 
 impl Document {
-    /// A message in protobuf without Kubernetes' mark in front, as in watches.
+    /// Returns a message in protobuf without Kubernetes' mark in front, as in watches.
     #[must_use]
     pub fn parse_message(bytes: &[u8]) -> Self {
         match protobuf::message(bytes) {
@@ -151,7 +151,7 @@ impl Document {
         }
     }
 
-    /// The body of an answer with these headers.
+    /// Returns the body of an answer with these headers.
     #[must_use]
     pub fn of_answer(bytes: &[u8], headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE);

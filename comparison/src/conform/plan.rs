@@ -6,7 +6,7 @@ use super::deviations::matches;
 use super::run::Variant;
 use super::target::{RICH, RULED, STANDARD, Target};
 
-/// The rows of all cases that were asked for; of all cases where none was named.
+/// Returns the rows of all cases that were asked for; of all cases where none was named.
 ///
 /// # Errors
 /// When a name stands for no case, or a case is not understood.
@@ -30,8 +30,8 @@ pub fn rows<'a>(
     Ok(rows)
 }
 
-/// Every way in which the rows are run on these kinds; unless `all`, those for every kind run on
-/// the standard ones alone.
+/// Returns every way in which the rows are run on these kinds; unless `all`, those for every kind
+/// run on the standard ones alone.
 #[must_use]
 pub fn variants<'a>(
     rows: &'a [(&Case, Row)],

@@ -25,7 +25,7 @@ pub enum Wire {
     Bytes(Vec<u8>),
 }
 
-/// The fields of a message with Kubernetes' mark in front; `None` where it is something else.
+/// Returns the fields of a message with Kubernetes' mark in front; `None` where it is something else.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Option<Vec<Field>> {
     message(bytes.strip_prefix(MAGIC)?)
@@ -68,7 +68,7 @@ fn lines(
     }
 }
 
-/// The fields of a message; `None` where it is something else.
+/// Returns the fields of a message; `None` where it is something else.
 #[must_use]
 pub fn message(mut bytes: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
@@ -93,7 +93,7 @@ pub fn message(mut bytes: &[u8]) -> Option<Vec<Field>> {
     Some(fields)
 }
 
-/// A text where it can be read, else a message or another one with its mark.
+/// Returns a text where it can be read, else a message or another one with its mark.
 fn delimited(bytes: &[u8]) -> Wire {
     if let Some(inner) = parse(bytes) {
         return Wire::Message(inner);

@@ -123,7 +123,7 @@ impl Report {
         }
     }
 
-    /// The figures.
+    /// Returns the figures.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let different: BTreeSet<_> = self.different.iter().map(|d| &d.case).collect();
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// The figures in a sentence.
+    /// Returns the figures in a sentence.
     #[must_use]
     pub fn summary(&self) -> String {
         let figures = self.figures();
@@ -158,7 +158,7 @@ impl Report {
         )
     }
 
-    /// The cases that took longest, in words.
+    /// Returns the cases that took longest, in words.
     fn slow(&self) -> String {
         let mut slowest: Vec<_> = self.slowest.iter().collect();
         slowest.sort_by_key(|(_, took)| std::cmp::Reverse(**took));
@@ -169,7 +169,7 @@ impl Report {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether both sides did the same but for what is known.
+    /// Returns whether both sides did the same but for what is known.
     #[must_use]
     pub fn good(&self) -> bool {
         self.different.is_empty() && self.unused.is_empty() && self.failures.is_empty()

@@ -205,7 +205,7 @@ fn show(normaliser: &mut Normaliser, seen: &[Observed], only: &[String]) -> Show
     }
 }
 
-/// What of an answer does not depend on versions, uids and times.
+/// Returns what of an answer does not depend on versions, uids and times.
 fn rough(seen: &Observed) -> String {
     match seen {
         Observed::Answer { code, body, .. } => {
@@ -405,8 +405,8 @@ async fn after<T>(first: impl Future<Output = T>, second: impl Future<Output = T
 }
 
 /// Sends a request to our side. As long as a CRD describes the same group version, its
-/// kube-apiserver gives out the CRD's `OpenAPI` document or ours as chance will have it (kube-aggregator
-/// goes through a map): there it is asked until the server answers.
+/// kube-apiserver gives out the CRD's `OpenAPI` document or ours as chance will have it
+/// (kube-aggregator goes through a map): there it is asked until the server answers.
 async fn ask_ours(ours: &mut Session<'_>, request: &Request) -> Result<Observed, String> {
     let attempts = if request.uri.starts_with("/openapi/v3/") {
         DRAWS

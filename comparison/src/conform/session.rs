@@ -54,7 +54,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A side that has done nothing yet.
+    /// Returns a side that has done nothing yet.
     #[must_use]
     pub fn new(
         client: &'a Client,
@@ -332,7 +332,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether a watch is open.
+    /// Returns whether a watch is open.
     #[must_use]
     pub fn is_open(&self, name: &str) -> bool {
         self.watches.contains_key(name)
@@ -417,7 +417,7 @@ impl<'a> Session<'a> {
         true
     }
 
-    /// What is left at the end.
+    /// Returns what is left at the end.
     pub async fn list(&mut self) -> (Observed, Value) {
         self.send(&Outgoing::get(self.collection())).await
     }
@@ -481,7 +481,7 @@ fn has(body: &[u8], word: &[u8]) -> bool {
     body.len() < 10_000 && body.windows(word.len()).any(|window| window == word)
 }
 
-/// The `generateName` in a body, whatever it is written in.
+/// Returns the `generateName` in a body, whatever it is written in.
 fn prefix(body: &[u8]) -> Option<String> {
     if !has(body, b"generateName") {
         return None;

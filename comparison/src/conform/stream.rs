@@ -16,7 +16,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A watch that was answered with these headers.
+    /// Returns a watch that was answered with these headers.
     #[must_use]
     pub fn new(lines: Lines, headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE);
@@ -27,8 +27,8 @@ impl Stream {
         }
     }
 
-    /// The next event. The outer is none when nothing comes within `patience`, the inner at the end
-    /// of the stream.
+    /// Returns the next event. The outer is none when nothing comes within `patience`, the inner at
+    /// the end of the stream.
     pub async fn next(&mut self, patience: Duration) -> Option<Option<Document>> {
         if self.lengths {
             let frame = self.lines.frame_within(patience).await?;
@@ -40,7 +40,7 @@ impl Stream {
 }
 
 impl Document {
-    /// Whether this is an event of the object called `name`.
+    /// Returns whether this is an event of the object called `name`.
     #[must_use]
     pub fn is_of(&self, name: &str) -> bool {
         match self {
@@ -51,7 +51,8 @@ impl Document {
         }
     }
 
-    /// Whether this is a bookmark that comes by the clock. How many of them there are is chance.
+    /// Returns whether this is a bookmark that comes by the clock. How many of them there are is
+    /// chance.
     #[must_use]
     pub fn is_plain_bookmark(&self) -> bool {
         let text = match self {
@@ -64,7 +65,7 @@ impl Document {
         text.contains("BOOKMARK") && !text.contains("k8s.io/initial-events-end")
     }
 
-    /// Whether this event says that an object is gone.
+    /// Returns whether this event says that an object is gone.
     #[must_use]
     pub fn deletes(&self) -> bool {
         match self {
@@ -75,7 +76,7 @@ impl Document {
     }
 }
 
-/// Whether an object, or the row of a table, has a name.
+/// Returns whether an object, or the row of a table, has a name.
 fn names(object: &Value, name: &str) -> bool {
     let row = &object["rows"][0];
     let places = [

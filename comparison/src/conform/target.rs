@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// The variables that every case has.
+    /// Returns the variables that every case has.
     #[must_use]
     pub fn variables(&self, namespace: &str) -> Variables {
         let (group, version, plural) = (&self.group, &self.version, &self.plural);
@@ -100,7 +100,7 @@ impl Target {
             .collect()
     }
 
-    /// A small valid object.
+    /// Returns a small valid object.
     #[must_use]
     pub fn report(&self, name: &str) -> Value {
         let mut report = content(&self.group, name);
@@ -125,7 +125,7 @@ fn schema(crd: &CustomResourceDefinition, version: &str) -> Value {
     schema.unwrap_or_default()
 }
 
-/// What a small object has beside its metadata.
+/// Returns what a small object has beside its metadata.
 fn content(group: &str, name: &str) -> Map<String, Value> {
     let summary = json!({"pass": 1, "fail": 0, "warn": 0, "error": 0, "skip": 0});
     let result = json!({"policy": "p", "rule": "r", "result": "pass"});
@@ -154,8 +154,8 @@ fn content(group: &str, name: &str) -> Map<String, Value> {
     }
 }
 
-/// The CRDs of all groups of reports, or of [`STANDARD`] alone: the vendors' where they are present,
-/// else the catalog's; and those of ours that are rich in what reports do not have.
+/// Returns the CRDs of all groups of reports, or of [`STANDARD`] alone: the vendors' where they are
+/// present, else the catalog's; and those of ours that are rich in what reports do not have.
 ///
 /// # Errors
 /// When one cannot be read.
@@ -180,7 +180,7 @@ pub fn crds(all: bool) -> Result<Vec<CustomResourceDefinition>, ConformError> {
     Ok(crds)
 }
 
-/// Every kind of the CRDs in its storage version.
+/// Returns every kind of the CRDs in its storage version.
 #[must_use]
 pub fn targets(crds: &[CustomResourceDefinition]) -> Vec<Target> {
     let of_crd = |crd: &CustomResourceDefinition| {

@@ -118,7 +118,7 @@ pub fn parsers(text: &str) -> String {
     cut(&text, "is missing in '{", "}'")
 }
 
-/// The text without what stands between the first `from` and the last `to` behind it.
+/// Returns the text without what stands between the first `from` and the last `to` behind it.
 #[must_use]
 pub fn cut(text: &str, from: &str, to: &str) -> String {
     let Some((head, tail)) = text.split_once(from) else {
@@ -130,7 +130,7 @@ pub fn cut(text: &str, from: &str, to: &str) -> String {
     }
 }
 
-/// Whether a cell of a table is the age of something.
+/// Returns whether a cell of a table is the age of something.
 #[must_use]
 pub fn is_age(cell: &str) -> bool {
     let mut digits = false;

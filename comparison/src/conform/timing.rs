@@ -56,8 +56,8 @@ impl Timing {
     }
 }
 
-/// What a request does, in Kubernetes' words; `None` where the time of its answer says nothing: it is
-/// not for the group, or waits for the end of a watch.
+/// Returns what a request does, in Kubernetes' words; `None` where the time of its answer says
+/// nothing: it is not for the group, or waits for the end of a watch.
 #[must_use]
 pub fn verb(request: &Outgoing, group: &str) -> Option<&'static str> {
     let (path, query) = request.uri.split_once('?').unwrap_or((&request.uri, ""));
@@ -87,7 +87,8 @@ pub fn verb(request: &Outgoing, group: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a watch begins with what is there and a bookmark at its end, so that an event comes at once.
+/// Returns whether a watch begins with what is there and a bookmark at its end, so that an event
+/// comes at once.
 #[must_use]
 pub fn informs(request: &Outgoing) -> bool {
     let asked = |parameter| request.uri.contains(parameter);

@@ -78,7 +78,7 @@ pub fn fill_text(text: &str, variables: &Variables) -> String {
     text
 }
 
-/// The first name in `text` that has no value.
+/// Returns the first name in `text` that has no value.
 #[must_use]
 pub fn unknown(text: &str) -> Option<&str> {
     let start = text.find("${")?;

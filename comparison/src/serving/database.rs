@@ -46,12 +46,12 @@ impl Database {
         })
     }
 
-    /// The server itself.
+    /// Returns the server itself.
     pub(super) fn postgres(&self) -> &Postgres {
         &self.postgres
     }
 
-    /// The folder with the parameters of the connection.
+    /// Returns the folder with the parameters of the connection.
     pub(super) fn params(&self) -> &Path {
         &self.params
     }

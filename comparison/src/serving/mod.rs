@@ -181,19 +181,19 @@ impl Serving {
         self.files.path().join(name).display().to_string()
     }
 
-    /// The servers' processes.
+    /// Returns the servers' processes.
     #[must_use]
     pub fn servers(&self) -> &[Process] {
         &self.servers
     }
 
-    /// The PostgreSQL of the servers, where they have one.
+    /// Returns the PostgreSQL of the servers, where they have one.
     #[must_use]
     pub fn postgres(&self) -> Option<&Postgres> {
         self.database.as_ref().map(Database::postgres)
     }
 
-    /// The groups of the CRDs, each once.
+    /// Returns the groups of the CRDs, each once.
     #[must_use]
     pub fn groups(&self) -> Vec<String> {
         let mut groups: Vec<_> = self
@@ -239,7 +239,7 @@ impl Serving {
     }
 }
 
-/// Where the server with this index listens.
+/// Returns where the server with this index listens.
 fn address(index: usize) -> SocketAddr {
     let ip: Ipv4Addr = match index {
         0 => network::NODE_IP,
@@ -248,7 +248,8 @@ fn address(index: usize) -> SocketAddr {
     (ip, PORT).into()
 }
 
-/// The server's binary, which cargo builds beside this program, or beside the folder of the tests.
+/// Returns the server's binary, which cargo builds beside this program, or beside the folder of the
+/// tests.
 fn program() -> Result<PathBuf, ServingError> {
     let own = std::env::current_exe().unwrap_or_default();
     let mut folders = own.ancestors().skip(1).take(2);

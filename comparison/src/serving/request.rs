@@ -27,13 +27,13 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A get of `uri`.
+    /// Returns a get of `uri`.
     #[must_use]
     pub fn get(uri: impl Into<String>) -> Self {
         Self::new("GET", uri)
     }
 
-    /// A request without headers and body.
+    /// Returns a request without headers and body.
     #[must_use]
     pub fn new(method: impl Into<String>, uri: impl Into<String>) -> Self {
         Self {
@@ -86,13 +86,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as text; what is no UTF-8 is replaced.
+    /// Returns the body as text; what is no UTF-8 is replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Errors
     /// When it is none; the error has the text.
@@ -109,7 +109,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The next line without its end; `None` at the end of the stream, or where it breaks off.
+    /// Returns the next line without its end; `None` at the end of the stream, or where it breaks off.
     ///
     /// # Errors
     /// When nothing comes for a minute.
@@ -179,7 +179,7 @@ impl Lines {
         true
     }
 
-    /// What is no whole message, shown as it is.
+    /// Returns what is no whole message, shown as it is.
     fn left(&mut self) -> Option<Vec<u8>> {
         let left = std::mem::take(&mut self.buffer);
         (!left.is_empty()).then_some(left)

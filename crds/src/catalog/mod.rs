@@ -33,20 +33,20 @@ static RESOURCES: LazyLock<Vec<CatalogResource>> = LazyLock::new(|| {
     .concat()
 });
 
-/// All report APIs of the catalog, groups together.
+/// Returns all report APIs of the catalog, groups together.
 #[must_use]
 pub fn resources() -> &'static [CatalogResource] {
     &RESOURCES
 }
 
-/// The report APIs of one group; empty where the catalog does not know it.
+/// Returns the report APIs of one group; empty where the catalog does not know it.
 pub fn group(group: &str) -> impl Iterator<Item = &'static CatalogResource> {
     resources()
         .iter()
         .filter(move |resource| resource.group == group)
 }
 
-/// The groups of the catalog, each once, in the catalog's order.
+/// Returns the groups of the catalog, each once, in the catalog's order.
 #[must_use]
 pub fn groups() -> Vec<&'static str> {
     let mut groups: Vec<_> = resources().iter().map(|resource| resource.group).collect();
@@ -54,7 +54,7 @@ pub fn groups() -> Vec<&'static str> {
     groups
 }
 
-/// The CRD that serves a report API the way the catalog describes it.
+/// Returns the CRD that serves a report API the way the catalog describes it.
 ///
 /// # Errors
 /// When a schema cannot be expressed as `JSONSchemaProps`; a test shows that every one can.

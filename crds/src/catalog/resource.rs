@@ -35,7 +35,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The value of a CRD's `spec.scope`.
+    /// Returns the value of a CRD's `spec.scope`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column that is always shown.
+    /// Returns a column that is always shown.
     pub(super) const fn new(
         name: &'static str,
         type_: &'static str,
@@ -88,7 +88,7 @@ impl Column {
         }
     }
 
-    /// The same column, shown only in wide output.
+    /// Returns the same column, shown only in wide output.
     pub(super) const fn wide(self) -> Self {
         Self {
             priority: 1,

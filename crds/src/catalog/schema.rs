@@ -15,12 +15,12 @@ pub fn one_of(description: &str, values: &[&str]) -> Value {
     json!({"description": description, "type": "string", "enum": values})
 }
 
-/// A whole number.
+/// Returns a whole number.
 pub fn integer(description: &str) -> Value {
     json!({"description": description, "type": "integer"})
 }
 
-/// A whole number of `int32` or `int64`.
+/// Returns a whole number of `int32` or `int64`.
 pub fn sized_integer(description: &str, format: &str) -> Value {
     json!({"description": description, "type": "integer", "format": format})
 }
@@ -30,7 +30,7 @@ pub fn boolean(description: &str) -> Value {
     json!({"description": description, "type": "boolean"})
 }
 
-/// A list.
+/// Returns a list.
 pub fn list(description: &str, items: &Value) -> Value {
     json!({"description": description, "type": "array", "items": items})
 }
@@ -44,7 +44,7 @@ pub fn string_map(description: &str) -> Value {
     })
 }
 
-/// An object with fields, some of them required.
+/// Returns an object with fields, some of them required.
 pub fn object(
     description: &str,
     required: &[&str],
@@ -65,7 +65,7 @@ pub fn object(
     schema
 }
 
-/// The same list or object, replaced as a whole by server-side apply.
+/// Returns the same list or object, replaced as a whole by server-side apply.
 pub fn atomic(mut schema: Value) -> Value {
     let key = match schema["type"].as_str() {
         Some("array") => "x-kubernetes-list-type",
@@ -75,7 +75,7 @@ pub fn atomic(mut schema: Value) -> Value {
     schema
 }
 
-/// A whole object of Kubernetes: `apiVersion`, `kind`, `metadata` and the fields given.
+/// Returns a whole object of Kubernetes: `apiVersion`, `kind`, `metadata` and the fields given.
 pub fn resource(
     description: &str,
     required: &[&str],

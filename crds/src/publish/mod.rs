@@ -42,7 +42,7 @@ fn use_integers(value: &mut Value) {
     }
 }
 
-/// The integer of the same value, where there is one that a JSON reader keeps exactly.
+/// Returns the integer of the same value, where there is one that a JSON reader keeps exactly.
 fn whole(number: f64) -> Option<Number> {
     format!("{number}").parse::<i64>().ok().map(Number::from)
 }

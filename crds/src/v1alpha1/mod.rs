@@ -14,7 +14,7 @@ pub use status::ReportsServerStatus;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
-/// The CRD of [`ReportsServer`] as it is published in `manifests/crd`.
+/// Returns the CRD of [`ReportsServer`] as it is published in `manifests/crd`.
 ///
 /// # Errors
 /// When the derived schema cannot be expressed as a CRD's schema; a test shows that it can.

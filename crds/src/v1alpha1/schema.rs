@@ -13,7 +13,7 @@ const QUANTITY_PATTERN: &str =
 /// The kube-apiserver's own pattern for quantities in the schemas of built-in types.
 const ANY_QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// A [`kube::core::Duration`] that is not negative and at most a year.
+/// Returns a [`kube::core::Duration`] that is not negative and at most a year.
 pub fn duration(_: &mut SchemaGenerator) -> Schema {
     bounded_duration(
         "duration(self) <= duration('8784h')",
@@ -21,7 +21,7 @@ pub fn duration(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// A [`kube::core::Duration`] that is not negative and at most an hour.
+/// Returns a [`kube::core::Duration`] that is not negative and at most an hour.
 pub fn window(_: &mut SchemaGenerator) -> Schema {
     bounded_duration(
         "duration(self) <= duration('1h')",
@@ -47,7 +47,7 @@ fn bounded_duration(rule: &str, message: &str) -> Schema {
     })
 }
 
-/// A quantity of bytes or things, written as a string (`10Gi`).
+/// Returns a quantity of bytes or things, written as a string (`10Gi`).
 pub fn quantity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "maxLength": 32, "pattern": QUANTITY_PATTERN})
 }
@@ -61,7 +61,7 @@ pub fn string_map(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A number or a percentage, as in a `PodDisruptionBudget`.
+/// Returns a number or a percentage, as in a `PodDisruptionBudget`.
 pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -75,7 +75,7 @@ pub fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// A list of at most 16 such objects.
+/// Returns a list of at most 16 such objects.
 pub fn any_objects(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "maxItems": 16, "items": any_object(generator)})
 }

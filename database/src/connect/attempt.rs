@@ -160,8 +160,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether a pooler does not take settings with the greeting: pgbouncer does so unless it is told
-/// to ignore them.
+/// Returns whether a pooler does not take settings with the greeting: pgbouncer does so unless it
+/// is told to ignore them.
 fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|answer| {
         *answer.code() == SqlState::PROTOCOL_VIOLATION

@@ -79,7 +79,7 @@ pub struct Role {
 }
 
 impl Reason {
-    /// What has to be done.
+    /// Returns what has to be done.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
         match self {
@@ -90,7 +90,7 @@ impl Reason {
         }
     }
 
-    /// Whether the other hosts would only be asked the same in vain.
+    /// Returns whether the other hosts would only be asked the same in vain.
     pub(super) fn ends_search(&self) -> bool {
         let diagnosis = self.diagnosis();
         matches!(
@@ -101,7 +101,7 @@ impl Reason {
 }
 
 impl ConnectError {
-    /// What has to be done. Of several hosts, the one counts that was furthest from being
+    /// Returns what has to be done. Of several hosts, the one counts that was furthest from being
     /// unreachable: a host that answers tells more than one that does not.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
@@ -155,7 +155,7 @@ impl ParametersError {
     }
 }
 
-/// What goes after `PostgreSQL at PLACE`.
+/// Returns what goes after `PostgreSQL at PLACE`.
 fn sentence(error: &tokio_postgres::Error, role: &Role, mode: SslMode) -> String {
     let said = said(error);
     let Role {
@@ -182,7 +182,7 @@ fn sentence(error: &tokio_postgres::Error, role: &Role, mode: SslMode) -> String
     }
 }
 
-/// The innermost words: those of the server where it said any, else those of the system.
+/// Returns the innermost words: those of the server where it said any, else those of the system.
 fn said(error: &tokio_postgres::Error) -> String {
     if let Some(db) = error.as_db_error() {
         return db.message().to_owned();

@@ -89,7 +89,7 @@ async fn search(
     None
 }
 
-/// The addresses of a host; for a Unix socket one without an address.
+/// Returns the addresses of a host; for a Unix socket one without an address.
 async fn addresses(
     endpoint: &Endpoint,
     options: &ConnectOptions,

@@ -32,7 +32,7 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// The usual ones, under this name.
+    /// Returns the usual ones, under this name.
     pub fn new(application_name: impl Into<String>) -> Self {
         Self {
             application_name: application_name.into(),
@@ -72,7 +72,8 @@ impl ConnectOptions {
         self.setting(name, after.as_millis().to_string())
     }
 
-    /// The settings as the greeting carries them: `-c NAME=VALUE`, spaces and backslashes escaped.
+    /// Returns the settings as the greeting carries them: `-c NAME=VALUE`, spaces and backslashes
+    /// escaped.
     pub(super) fn startup_options(&self) -> Option<String> {
         let mut text = String::new();
         for (name, value) in &self.settings {

@@ -40,8 +40,8 @@ impl fmt::Display for Endpoint {
 }
 
 impl Host {
-    /// A host as it is written: a path is a socket's directory, brackets around an IPv6 address are
-    /// taken off.
+    /// Returns a host as it is written: a path is a socket's directory, brackets around an IPv6
+    /// address are taken off.
     pub(super) fn parse(text: &str) -> Result<Self, ParametersError> {
         if text.starts_with('/') {
             return Ok(Self::Unix(text.into()));
@@ -67,7 +67,7 @@ fn in_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
-/// A port as it is written; empty means the usual one.
+/// Returns a port as it is written; empty means the usual one.
 pub(super) fn port(text: &str) -> Result<u16, ParametersError> {
     if text.is_empty() {
         return Ok(DEFAULT_PORT);

@@ -71,25 +71,25 @@ impl Parameters {
         Self::from_map(reader::read_files(directory)?)
     }
 
-    /// Every host with its port, as a person writes it.
+    /// Returns every host with its port, as a person writes it.
     #[must_use]
     pub fn address(&self) -> String {
         let all: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         all.join(",")
     }
 
-    /// How TLS is spoken, where it is.
+    /// Returns how TLS is spoken, where it is.
     pub(crate) fn tls(&self) -> MakeRustlsConnect {
         self.tls.clone()
     }
 
-    /// Whether a client certificate is shown.
+    /// Returns whether a client certificate is shown.
     #[must_use]
     pub fn has_client_certificate(&self) -> bool {
         self.pem.certificate.is_some()
     }
 
-    /// Whether the certificate of the database is verified against a CA at all.
+    /// Returns whether the certificate of the database is verified against a CA at all.
     #[must_use]
     pub fn verifies_server(&self) -> bool {
         match self.ssl_mode {

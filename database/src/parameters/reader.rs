@@ -63,7 +63,7 @@ impl ParametersReader {
         }
     }
 
-    /// The directory.
+    /// Returns the directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -122,7 +122,7 @@ impl ParametersReader {
         }
     }
 
-    /// What was read last without an error, without reading again.
+    /// Returns what was read last without an error, without reading again.
     #[must_use]
     pub fn last(&self) -> Option<Reading> {
         self.past().last.clone()
@@ -133,7 +133,7 @@ impl ParametersReader {
     }
 }
 
-/// The known files of a directory, all of one version where the kubelet made it.
+/// Returns the known files of a directory, all of one version where the kubelet made it.
 pub(super) fn read_files(directory: &Path) -> Result<Files, ParametersError> {
     let version = || fs::canonicalize(directory.join(KUBELET_DATA)).ok();
     for _ in 0..ATTEMPTS {

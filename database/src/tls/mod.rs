@@ -28,7 +28,7 @@ pub(crate) struct Pem {
     pub(crate) key: Option<Password>,
 }
 
-/// How to speak TLS. Where none is spoken, one that is never used.
+/// Returns how to speak TLS. Where none is spoken, one that is never used.
 ///
 /// # Errors
 /// [`ParametersError::Invalid`] names the key with the certificate that cannot be used.
@@ -60,7 +60,7 @@ pub(crate) fn client_config(mode: SslMode, pem: &Pem) -> Result<ClientConfig, Pa
     }
 }
 
-/// What libpq verifies; a CA makes `require` as strict as `verify-ca`.
+/// Returns what libpq verifies; a CA makes `require` as strict as `verify-ca`.
 fn check(mode: SslMode, has_ca: bool) -> Check {
     match mode {
         SslMode::Disable => Check::Nothing,
@@ -76,7 +76,7 @@ fn unusable(error: &rustls::Error) -> String {
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// The client certificate. One half without the other is a mistake.
+/// Returns the client certificate. One half without the other is a mistake.
 fn identity(pem: &Pem, provider: &CryptoProvider) -> Result<Option<Identity>, ParametersError> {
     let (certificate, private) = match (&pem.certificate, &pem.key) {
         (None, None) => return Ok(None),

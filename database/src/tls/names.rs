@@ -3,7 +3,7 @@
 use rustls::pki_types::ServerName;
 use x509_parser::prelude::{GeneralName, X509Certificate};
 
-/// The common name, where the certificate has no alternative name for hosts.
+/// Returns the common name, where the certificate has no alternative name for hosts.
 pub(super) fn only_common_name<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a str> {
     let alternatives = certificate.subject_alternative_name().ok().flatten();
     let names_hosts = alternatives.is_some_and(|extension| {
@@ -23,7 +23,8 @@ pub(super) fn only_common_name<'a>(certificate: &'a X509Certificate<'_>) -> Opti
         .ok()
 }
 
-/// Whether a common name stands for a host: equal but for case, or with `*.` for the first label.
+/// Returns whether a common name stands for a host: equal but for case, or with `*.` for the first
+/// label.
 pub(super) fn matches(common_name: &str, host: &ServerName<'_>) -> bool {
     let host = host.to_str();
     if common_name.eq_ignore_ascii_case(&host) {

@@ -18,7 +18,7 @@ const PLACES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The system's bundle. The images of this project hold none.
+/// Returns the system's bundle. The images of this project hold none.
 pub(super) fn of_the_system(
     mode: SslMode,
 ) -> Result<Vec<CertificateDer<'static>>, ParametersError> {

@@ -21,7 +21,7 @@ fn ca() -> Ca {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A certificate for these alternative names, else for a common name.
+/// Returns a certificate for these alternative names, else for a common name.
 fn leaf(ca: &Ca, names: &[&str], common_name: &str) -> CertificateDer<'static> {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(names).unwrap();

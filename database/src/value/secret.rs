@@ -12,7 +12,7 @@ impl Password {
         Self(bytes.into())
     }
 
-    /// The password itself, for whom it is meant.
+    /// Returns the password itself, for whom it is meant.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0

@@ -96,7 +96,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The folder of the incumbent, where reports are taken from it.
+/// Returns the folder of the incumbent, where reports are taken from it.
 async fn incumbent_parts(from: FromChoice) -> anyhow::Result<Option<PathBuf>> {
     match from {
         FromChoice::Etcd => Ok(None),

@@ -170,7 +170,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The most resident memory that this process has had, in KiB.
+/// Returns the most resident memory that this process has had, in KiB.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

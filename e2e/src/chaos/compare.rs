@@ -29,7 +29,7 @@ pub struct Found {
     pub content: String,
 }
 
-/// All objects of these kinds.
+/// Returns all objects of these kinds.
 ///
 /// # Errors
 /// When a list cannot be had in time.
@@ -116,7 +116,7 @@ impl Comparison {
     }
 }
 
-/// What is wrong with an object.
+/// Returns what is wrong with an object.
 fn judge(expected: &Expected, found: Option<&Found>) -> Option<(Flaw, String)> {
     match (expected, found) {
         (Expected::Unknown, _) | (Expected::Absent, None) => None,

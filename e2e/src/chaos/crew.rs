@@ -205,7 +205,7 @@ impl Work<'_> {
         }
     }
 
-    /// A counter of each kind, incremented at every kube-apiserver.
+    /// Returns a counter of each kind, incremented at every kube-apiserver.
     ///
     /// # Errors
     /// When one cannot be created.

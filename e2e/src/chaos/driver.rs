@@ -43,7 +43,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The kube-apiserver whose watches expire by it.
+    /// Returns the kube-apiserver whose watches expire by it.
     #[must_use]
     pub fn restarts(self) -> Option<usize> {
         match self {
@@ -97,7 +97,7 @@ pub struct Struck {
     pub at: f64,
 }
 
-/// The faults of a round: one or two.
+/// Returns the faults of a round: one or two.
 pub fn plan(rng: &mut impl Rng, faults: &[Fault], longest: Duration) -> Vec<Planned> {
     let longest = u64::try_from(longest.as_millis())
         .unwrap_or(u64::MAX)
@@ -123,7 +123,7 @@ pub fn plan(rng: &mut impl Rng, faults: &[Fault], longest: Duration) -> Vec<Plan
 /// See the module.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// The cluster.
+    /// Returns the cluster.
     fn cluster(&self) -> &Cluster;
 
     /// Has the server serve all groups; returns when that is so and the copies in etcd are as
@@ -133,7 +133,7 @@ pub trait Driver: Send + Sync {
     /// Has the CRDs serve all groups; returns when that is so.
     async fn back(&self) -> Result<(), ChaosError>;
 
-    /// The faults that it can make.
+    /// Returns the faults that it can make.
     fn faults(&self) -> Vec<Fault>;
 
     /// Usual time of one direction; faults are made within it.

@@ -224,7 +224,7 @@ impl Harness {
         self.tally.go(|moment| moment.direction = direction);
     }
 
-    /// How long requests were held last, as the server tells; `None` where it does not.
+    /// Returns how long requests were held last, as the server tells; `None` where it does not.
     pub async fn last_hold(&self) -> Option<u64> {
         let answer = self.requesters[0].call(Method::GET, STORED, None).await;
         let Answer::Said(StatusCode::OK, list) = answer else {

@@ -85,7 +85,8 @@ impl Default for ChaosOptions {
 }
 
 impl ChaosOptions {
-    /// Whether the run is over after these rounds and this time. Without any limit it has one round.
+    /// Returns whether the run is over after these rounds and this time. Without any limit it has
+    /// one round.
     #[must_use]
     fn over(&self, rounds: u32, elapsed: Duration) -> bool {
         match (self.rounds, self.time) {

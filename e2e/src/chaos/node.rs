@@ -66,7 +66,7 @@ impl NodeDriver {
         Self { line }
     }
 
-    /// The line.
+    /// Returns the line.
     #[must_use]
     pub fn line(&self) -> &Takeover {
         &self.line
@@ -85,7 +85,7 @@ impl NodeDriver {
         Ok(reached.await?)
     }
 
-    /// A pod of a component, and its namespace and container.
+    /// Returns a pod of a component, and its namespace and container.
     async fn pod(
         &self,
         component: &str,
@@ -228,7 +228,7 @@ struct Stored {
     items: Vec<StoredResource>,
 }
 
-/// The object that the status names as `policyreports/NAMESPACE/NAME`.
+/// Returns the object that the status names as `policyreports/NAMESPACE/NAME`.
 fn named(name: &str) -> Option<Key> {
     let (plural, rest) = name.split_once('/')?;
     let kind = ReportKind::ALL

@@ -52,7 +52,7 @@ impl Subject {
         format!("{}/{}", self.collection(), self.key.name)
     }
 
-    /// The whole object as it is sent to create it.
+    /// Returns the whole object as it is sent to create it.
     #[must_use]
     pub fn body(&self, stamp: Stamp) -> Value {
         let results: Vec<Value> = (0..=stamp.id % RESULTS)
@@ -71,7 +71,7 @@ impl Subject {
         object
     }
 
-    /// What server-side apply owns: the stamp and nothing that other verbs leave out.
+    /// Returns what server-side apply owns: the stamp and nothing that other verbs leave out.
     #[must_use]
     pub fn applied(&self, stamp: Stamp) -> Value {
         let mut object = self.head(stamp);
@@ -134,7 +134,7 @@ fn body_of(object: &mut Value, kind: ReportKind) -> &mut Value {
     }
 }
 
-/// The stamp of an object, if it has one.
+/// Returns the stamp of an object, if it has one.
 #[must_use]
 pub fn stamp(object: &Value) -> Option<Stamp> {
     let annotations = &object["metadata"]["annotations"];
@@ -145,7 +145,7 @@ pub fn stamp(object: &Value) -> Option<Stamp> {
     })
 }
 
-/// Whether the body is of another write than the annotations.
+/// Returns whether the body is of another write than the annotations.
 #[must_use]
 pub fn torn(object: &Value, kind: ReportKind) -> bool {
     let body = if kind.ephemeral() {
@@ -188,7 +188,7 @@ pub fn key(kind: ReportKind, object: &Value) -> Key {
     }
 }
 
-/// The resourceVersion of an object or list, 0 where there is none.
+/// Returns the resourceVersion of an object or list, 0 where there is none.
 #[must_use]
 pub fn version(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();

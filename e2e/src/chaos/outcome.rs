@@ -112,13 +112,13 @@ impl Outcome {
         self.seconds = tally.seconds();
     }
 
-    /// Whether the run came to its end and no client noticed anything.
+    /// Returns whether the run came to its end and no client noticed anything.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.stopped.is_none() && self.flaws.iter().all(|(_, count)| *count == 0)
     }
 
-    /// How often a flaw was found.
+    /// Returns how often a flaw was found.
     #[must_use]
     pub fn flaw(&self, flaw: Flaw) -> u64 {
         let name = FLAWS
@@ -129,7 +129,7 @@ impl Outcome {
         count.map_or(0, |(_, count)| *count)
     }
 
-    /// The figures under the names that scripts rely on.
+    /// Returns the figures under the names that scripts rely on.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let [forward, back, rest] = self.waits;

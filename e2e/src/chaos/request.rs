@@ -52,7 +52,7 @@ impl Answer {
         }
     }
 
-    /// Whether the write was surely not carried out.
+    /// Returns whether the write was surely not carried out.
     #[must_use]
     pub fn refuses(&self) -> bool {
         matches!(self, Self::Said(status, _) if status.is_client_error())
@@ -68,7 +68,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// A requester on a client that does not retry by itself.
+    /// Returns a requester on a client that does not retry by itself.
     #[must_use]
     pub fn new(client: Client, tally: Arc<Tally>) -> Self {
         Self { client, tally }
@@ -149,7 +149,7 @@ impl Requester {
         Ok((parts.status, parts.headers, body))
     }
 
-    /// How long to wait before the request is sent again; counts the refusal.
+    /// Returns how long to wait before the request is sent again; counts the refusal.
     pub fn pause(&self, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
         if !matches!(
             status,
@@ -167,7 +167,7 @@ impl Requester {
     }
 }
 
-/// The header `Retry-After` in seconds.
+/// Returns the header `Retry-After` in seconds.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)

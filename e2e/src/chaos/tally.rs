@@ -139,7 +139,7 @@ impl Tally {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the run is.
+    /// Returns where the run is.
     #[must_use]
     pub fn moment(&self) -> Moment {
         self.inner().moment
@@ -165,7 +165,7 @@ impl Tally {
         }
     }
 
-    /// How many there were.
+    /// Returns how many there were.
     #[must_use]
     pub fn noted(&self, note: Note) -> u64 {
         if note == Note::Requests {
@@ -239,13 +239,13 @@ impl Tally {
         }
     }
 
-    /// How many flaws of a kind there are.
+    /// Returns how many flaws of a kind there are.
     #[must_use]
     pub fn flaws(&self, flaw: Flaw) -> u64 {
         self.inner().flaws.get(&flaw).copied().unwrap_or_default()
     }
 
-    /// All flaws together.
+    /// Returns all flaws together.
     #[must_use]
     pub fn all_flaws(&self) -> u64 {
         self.inner().flaws.values().sum()
@@ -265,20 +265,20 @@ impl Tally {
         }
     }
 
-    /// The longest wait in a direction, and what waited.
+    /// Returns the longest wait in a direction, and what waited.
     #[must_use]
     pub fn longest(&self, direction: Direction) -> (Duration, String) {
         let inner = self.inner();
         inner.waits.get(&direction).cloned().unwrap_or_default()
     }
 
-    /// The longest wait in rounds with faults.
+    /// Returns the longest wait in rounds with faults.
     #[must_use]
     pub fn longest_disturbed(&self) -> Duration {
         self.inner().disturbed_wait
     }
 
-    /// The first flaws in words.
+    /// Returns the first flaws in words.
     #[must_use]
     pub fn examples(&self) -> Vec<String> {
         self.inner().examples.clone()

@@ -66,7 +66,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that rests with the gate.
+    /// Returns a worker that rests with the gate.
     #[must_use]
     pub fn new(ledger: Arc<Ledger>, gate: Gate, stop: CancellationToken) -> Self {
         Self { ledger, gate, stop }

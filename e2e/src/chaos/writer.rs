@@ -56,7 +56,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer that has not begun.
+    /// Returns a writer that has not begun.
     #[must_use]
     pub fn new(place: Place, requester: Requester, worker: Worker, seed: u64) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Writer {
         }
     }
 
-    /// A name that was not used yet, or none.
+    /// Returns a name that was not used yet, or none.
     fn slot(&mut self, unnamed: bool) -> Slot {
         self.made += 1;
         let Place {
@@ -180,7 +180,7 @@ impl Writer {
         true
     }
 
-    /// A patch of one of the three sorts.
+    /// Returns a patch of one of the three sorts.
     async fn write(&self, slot: &mut Slot, what: What, verb: Verb) -> bool {
         let subject = &slot.subject;
         let kind = subject.key.kind;
@@ -228,7 +228,7 @@ impl Writer {
         false
     }
 
-    /// What is stored: it must be what was written last.
+    /// Returns what is stored: it must be what was written last.
     async fn get(&self, slot: &mut Slot) -> Option<Value> {
         let path = slot.subject.path();
         let answer = self.requester.call(Method::GET, &path, None).await;

@@ -42,7 +42,7 @@ pub async fn uninstall(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// The vendor's where it is at hand: in `$REPORTS_DATA/crds-cloudnativepg`, else beside the
+/// Returns the vendor's where it is at hand: in `$REPORTS_DATA/crds-cloudnativepg`, else beside the
 /// workspace in `../shared/data/crds-cloudnativepg`; else one that takes everything.
 fn read() -> Result<CustomResourceDefinition> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");

@@ -64,7 +64,7 @@ impl Entrance {
         Ok(Self { proxy, address })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -140,7 +140,7 @@ impl CloudNativePg {
         self.instance(self.primary.0)
     }
 
-    /// The server of the present primary.
+    /// Returns the server of the present primary.
     #[must_use]
     pub fn server(&self) -> &Postgres {
         &self.primary.1

@@ -64,7 +64,7 @@ pub(super) fn services(namespace: &str, name: &str) -> Vec<Value> {
     ]
 }
 
-/// Where `NAME-rw` leads: `address`, since the primary is no pod that its selector could find.
+/// Returns where `NAME-rw` leads: `address`, since the primary is no pod that its selector could find.
 pub(super) fn endpoints(namespace: &str, name: &str, address: SocketAddr) -> Value {
     let service = format!("{name}-rw");
     let mut metadata = metadata(namespace, name, &service);

@@ -38,7 +38,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// What is wrong with what is stored by now; doubted objects are left out.
+    /// Returns what is wrong with what is stored by now; doubted objects are left out.
     #[must_use]
     pub fn differences(&self, found: &Objects) -> Vec<String> {
         self.sure(found)
@@ -68,7 +68,7 @@ impl fmt::Display for Account {
 }
 
 impl Ledger {
-    /// A ledger that begins with what is stored.
+    /// Returns a ledger that begins with what is stored.
     #[must_use]
     pub fn new(stored: Objects) -> Self {
         let account = Account {
@@ -85,7 +85,7 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state by now.
+    /// Returns the state by now.
     #[must_use]
     pub fn account(&self) -> Account {
         self.inner().clone()

@@ -46,7 +46,8 @@ impl Objects {
         Ok(Self(objects))
     }
 
-    /// What differs, as sentences. With `anew`, both may have their own uid and creationTimestamp.
+    /// Returns what differs, as sentences. With `anew`, both may have their own uid and
+    /// creationTimestamp.
     #[must_use]
     pub fn differences(&self, wanted: &Self, anew: bool) -> Vec<String> {
         let mut found = Vec::new();
@@ -65,7 +66,7 @@ impl Objects {
     }
 }
 
-/// A list of the whole cluster; `query` begins with `?` where there is one.
+/// Returns a list of the whole cluster; `query` begins with `?` where there is one.
 ///
 /// # Errors
 /// When it cannot be had.
@@ -77,14 +78,14 @@ pub async fn list(client: &Client, kind: ReportKind, query: &str) -> Result<Valu
     answer.map_err(IncumbentError::kube("list reports"))
 }
 
-/// The key of an object.
+/// Returns the key of an object.
 #[must_use]
 pub fn key(kind: ReportKind, object: &Value) -> Key {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     (kind, text("namespace").to_owned(), text("name").to_owned())
 }
 
-/// What has to be the same: everything beside the metadata, and of that [`KEPT`].
+/// Returns what has to be the same: everything beside the metadata, and of that [`KEPT`].
 fn reduced(object: &Value, anew: bool) -> Map<String, Value> {
     let mut members = object.as_object().cloned().unwrap_or_default();
     // Entries of a list may leave these out; single objects never do.
@@ -98,7 +99,7 @@ fn reduced(object: &Value, anew: bool) -> Map<String, Value> {
     members
 }
 
-/// The first member in which two objects differ.
+/// Returns the first member in which two objects differ.
 fn difference(found: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<String> {
     let mut names: Vec<_> = found.keys().chain(wanted.keys()).collect();
     names.sort();

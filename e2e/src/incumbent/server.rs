@@ -121,14 +121,14 @@ impl Incumbent {
         Ok(())
     }
 
-    /// Whether its process runs.
+    /// Returns whether its process runs.
     #[must_use]
     pub fn runs(&self) -> bool {
         let info = self.process.as_ref().map(Process::info);
         info.is_some_and(|info| info.is_ok_and(|info| info.ended.is_none()))
     }
 
-    /// All that it has logged since it was started the last time.
+    /// Returns all that it has logged since it was started the last time.
     #[must_use]
     pub fn log(&self) -> String {
         let path = self.process.as_ref().map(Process::log);
@@ -211,7 +211,7 @@ impl Incumbent {
         Ok(rows)
     }
 
-    /// How its database is reached: the keys of a connection Secret.
+    /// Returns how its database is reached: the keys of a connection Secret.
     #[must_use]
     pub fn connection(&self) -> BTreeMap<&'static str, String> {
         let socket = self.postgres.socket_directory().display().to_string();
@@ -236,7 +236,7 @@ impl Incumbent {
         done.map_err(IncumbentError::postgres)
     }
 
-    /// What it is made of beside its process: the resourceVersion of each object.
+    /// Returns what it is made of beside its process: the resourceVersion of each object.
     ///
     /// # Errors
     /// When one of them is gone.
@@ -286,7 +286,7 @@ async fn serves(cluster: &Cluster) -> Result<(), IncumbentError> {
     Ok(())
 }
 
-/// The names of the APIServices of [`GROUPS`](crate::takeover::GROUPS).
+/// Returns the names of the APIServices of [`GROUPS`](crate::takeover::GROUPS).
 #[must_use]
 pub fn api_services() -> BTreeSet<String> {
     kinds()
@@ -294,7 +294,7 @@ pub fn api_services() -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether requests go to the Service of this name.
+/// Returns whether requests go to the Service of this name.
 #[must_use]
 pub fn leads_to(service: &APIService, name: &str) -> bool {
     let service = service.spec.as_ref().and_then(|spec| spec.service.as_ref());
@@ -334,7 +334,7 @@ async fn install(cluster: &Cluster, parts: &Path) -> Result<(), IncumbentError> 
     Ok(cluster.expose(&backend).await?)
 }
 
-/// A kubeconfig with a token of its `ServiceAccount`, at the first kube-apiserver.
+/// Returns a kubeconfig with a token of its `ServiceAccount`, at the first kube-apiserver.
 async fn kubeconfig(cluster: &Cluster, files: &Path) -> Result<PathBuf, IncumbentError> {
     let create = ["-n", NAME, "create", "token", NAME, "--duration=24h"];
     let token = cluster.kubectl(create).await?;

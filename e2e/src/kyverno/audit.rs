@@ -17,7 +17,7 @@ pub const EPHEMERAL: [&str; 2] = ["ephemeralreports", "clusterephemeralreports"]
 /// Part of the label selector of a counter's watch.
 const COUNTED: &str = "audit.kyverno.io%2Fsource";
 
-/// The log's file, and the flags of a kube-apiserver that writes it.
+/// Returns the log's file, and the flags of a kube-apiserver that writes it.
 pub fn prepare(folder: &Path) -> Result<(PathBuf, Vec<String>), KyvernoError> {
     let log = folder.join("audit.log");
     let policy = folder.join("audit-policy.json");
@@ -70,7 +70,7 @@ struct ResponseStatus {
 }
 
 impl Event {
-    /// The controller of Kyverno that sent the request.
+    /// Returns the controller of Kyverno that sent the request.
     fn controller(&self) -> Option<&'static str> {
         let prefix = format!("system:serviceaccount:{NAMESPACE}:");
         let account = self.user.username.strip_prefix(&prefix)?;
@@ -102,7 +102,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Whether the report was made.
+    /// Returns whether the report was made.
     pub fn made(&self) -> bool {
         self.code == 201
     }
@@ -179,7 +179,7 @@ impl Audit {
         audit
     }
 
-    /// When this controller made reports.
+    /// Returns when this controller made reports.
     pub fn made_by(&self, controller: &str) -> impl Iterator<Item = Timestamp> {
         let of = self
             .posts
@@ -188,8 +188,8 @@ impl Audit {
         of.filter(|post| post.made()).map(|post| post.at)
     }
 
-    /// The longest time in milliseconds without a report of the controller, of what lies between
-    /// these moments.
+    /// Returns the longest time in milliseconds without a report of the controller, of what lies
+    /// between these moments.
     pub fn longest_gap(&self, controller: &str, from: Timestamp, to: Timestamp) -> i64 {
         let within = self
             .made_by(controller)
@@ -203,7 +203,7 @@ impl Audit {
         longest
     }
 
-    /// The longest time in milliseconds between the end of a watch and the next one's begin.
+    /// Returns the longest time in milliseconds between the end of a watch and the next one's begin.
     pub fn longest_closed(sessions: &[Session], from: Timestamp) -> i64 {
         let pairs = sessions.windows(2).filter_map(|pair| {
             let end = pair[0].end.filter(|end| *end >= from)?;
@@ -212,7 +212,8 @@ impl Audit {
         pairs.max().unwrap_or_default().max(0)
     }
 
-    /// Whether a counter still watched at this moment: its last watch that was answered is open.
+    /// Returns whether a counter still watched at this moment: its last watch that was answered is
+    /// open.
     pub fn alive(sessions: &[Session], at: Timestamp) -> bool {
         let open =
             |session: &Session| session.begin <= at && session.end.is_none_or(|end| end > at);

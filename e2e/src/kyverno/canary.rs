@@ -73,13 +73,13 @@ impl Canaries {
         late
     }
 
-    /// Whether the report of each was seen, or is late.
+    /// Returns whether the report of each was seen, or is late.
     pub fn settled(&self) -> bool {
         self.all().values().all(|c| c.reported.is_some() || c.lost)
     }
 
-    /// The oldest with a report, as namespace and name, which is to be deleted; those that stay are
-    /// every fourth.
+    /// Returns the oldest with a report, as namespace and name, which is to be deleted; those that
+    /// stay are every fourth.
     pub fn take(&self) -> Option<(String, String)> {
         let mut all = self.all();
         let mut candidates: Vec<_> = all
@@ -102,7 +102,7 @@ impl Canaries {
         Some((canary.namespace.clone(), canary.name.clone()))
     }
 
-    /// What became of them until now.
+    /// Returns what became of them until now.
     pub fn counts(&self) -> Counts {
         let all = self.all();
         let count = |of: &dyn Fn(&Canary) -> bool| {

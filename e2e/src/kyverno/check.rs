@@ -34,7 +34,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether all is as it should be.
+    /// Returns whether all is as it should be.
     pub fn is_right(&self) -> bool {
         self.without_one.is_empty() && self.without_owner.is_empty()
     }

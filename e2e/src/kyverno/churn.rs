@@ -84,7 +84,7 @@ impl Churn {
         while self.tasks.join_next().await.is_some() {}
     }
 
-    /// The canaries.
+    /// Returns the canaries.
     pub fn canaries(&self) -> &Canaries {
         &self.canaries
     }

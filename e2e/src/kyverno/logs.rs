@@ -41,7 +41,7 @@ impl Logs {
         })
     }
 
-    /// The lines that hold this text, without times and other numbers, and how often there are.
+    /// Returns the lines that hold this text, without times and other numbers, and how often there are.
     pub fn lines_with(&self, text: &str) -> Result<BTreeMap<String, u64>, KyvernoError> {
         let mut lines = BTreeMap::new();
         for path in &self.files {
@@ -61,7 +61,7 @@ impl Logs {
 /// Longest text of a line.
 const LENGTH: usize = 300;
 
-/// What lines have in common that differ by times, other numbers and colours.
+/// Returns what lines have in common that differ by times, other numbers and colours.
 fn kind(line: &str) -> String {
     let mut kind = String::new();
     let mut coloured = false;

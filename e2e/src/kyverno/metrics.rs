@@ -48,7 +48,7 @@ async fn drops_of(cluster: &Cluster, pod: &Pod) -> Option<u64> {
     }
 }
 
-/// The sum of the counter over its labels; it is absent as long as it is zero.
+/// Returns the sum of the counter over its labels; it is absent as long as it is zero.
 fn sum(text: &str) -> u64 {
     let of = text.lines().filter(|line| line.starts_with(DROPS));
     let values = of.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
@@ -60,7 +60,7 @@ fn sum(text: &str) -> u64 {
     values.map(|value| value as u64).sum()
 }
 
-/// How many were added from one look to a later one; a pod that was not there began at zero.
+/// Returns how many were added from one look to a later one; a pod that was not there began at zero.
 pub fn increase(before: &Drops, after: &Drops) -> u64 {
     let added = after.iter().map(|(pod, count)| {
         let began = before.get(pod).copied().unwrap_or_default();

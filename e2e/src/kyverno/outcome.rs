@@ -25,7 +25,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// The longest that is in order.
+    /// Returns the longest that is in order.
     #[must_use]
     pub fn limit(&self) -> i64 {
         if self.baseline > SLOW_BASELINE {
@@ -35,7 +35,7 @@ impl Gaps {
         }
     }
 
-    /// Whether both ways are in order.
+    /// Returns whether both ways are in order.
     #[must_use]
     pub fn are_short(&self) -> bool {
         self.forward.max(self.back) <= self.limit()
@@ -137,7 +137,7 @@ impl Outcome {
         dead.max(self.silent.len())
     }
 
-    /// Whether Kyverno noticed nothing.
+    /// Returns whether Kyverno noticed nothing.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.drops.1 == 0
@@ -148,7 +148,7 @@ impl Outcome {
             && self.gaps.are_short()
     }
 
-    /// The figures under the names that scripts rely on.
+    /// Returns the figures under the names that scripts rely on.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({

@@ -73,8 +73,8 @@ pub(super) fn patroni(member: &Member, shared: &std::path::Path, dcs: SocketAddr
     })
 }
 
-/// What Patroni keeps in etcd. Every acknowledged write is at both servers, and a dead primary is
-/// followed by the other one in seconds; the usual values are half a minute.
+/// Returns what Patroni keeps in etcd. Every acknowledged write is at both servers, and a dead
+/// primary is followed by the other one in seconds; the usual values are half a minute.
 fn dynamic() -> Value {
     json!({
         "ttl": 8, "loop_wait": 1, "retry_timeout": 3,

@@ -133,7 +133,7 @@ impl<'a> Patroni<'a> {
         Ok(())
     }
 
-    /// A connection URI that names both servers and takes the one that can write.
+    /// Returns a connection URI that names both servers and takes the one that can write.
     #[must_use]
     pub fn uri(&self) -> String {
         let [a, b] = self.members.each_ref().map(|member| member.postgres);
@@ -141,7 +141,7 @@ impl<'a> Patroni<'a> {
         format!("postgres://{ROLE}:{password}@{a},{b}/{DATABASE}?target_session_attrs=read-write")
     }
 
-    /// The certificate authority of both servers' certificates, PEM.
+    /// Returns the certificate authority of both servers' certificates, PEM.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
@@ -305,13 +305,13 @@ impl<'a> Patroni<'a> {
         Err(failure)
     }
 
-    /// Whether PostgreSQL says that it is in recovery no more.
+    /// Returns whether PostgreSQL says that it is in recovery no more.
     async fn writes(&self, member: &Member) -> bool {
         let answer = self.ask(member, "/patroni").await;
         answer.is_ok_and(|answer| answer["role"] == "master" || answer["role"] == "primary")
     }
 
-    /// What Patroni answers with success.
+    /// Returns what Patroni answers with success.
     async fn ask(&self, member: &Member, path: &str) -> Result<Value, String> {
         let failed = |why: String| format!("{} {path}: {why}", member.name);
         let local = self
@@ -327,7 +327,7 @@ impl<'a> Patroni<'a> {
     }
 }
 
-/// The role of a member that runs.
+/// Returns the role of a member that runs.
 fn role(cluster: &Value, name: &str) -> String {
     let members = cluster["members"].as_array();
     let member = members

@@ -29,7 +29,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// What outcomes call it.
+    /// Returns what outcomes call it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Database {
         }
     }
 
-    /// How many servers there are.
+    /// Returns how many servers there are.
     #[must_use]
     pub fn replicas(&self) -> u32 {
         match self {
@@ -57,7 +57,7 @@ impl Database {
         }
     }
 
-    /// The members of the specification that follow from it. A node of the tests has two cores:
+    /// Returns the members of the specification that follow from it. A node of the tests has two cores:
     /// little is asked for, so that a third server finds room in a rolling update.
     ///
     /// # Errors

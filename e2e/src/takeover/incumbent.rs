@@ -14,12 +14,12 @@ const ARCHIVE: &str = "image.tar";
 const IMAGE: &str = "image.name";
 const ROLLOUT: &str = "--timeout=300s";
 
-/// Where its image and that of its database are.
+/// Returns where its image and that of its database are.
 pub fn archives(parts: &Path, images: &Path) -> [PathBuf; 2] {
     [parts.join(ARCHIVE), images.join(POSTGRES_ARCHIVE)]
 }
 
-/// What a `ReportsServer` names it by.
+/// Returns what a `ReportsServer` names it by.
 pub fn from() -> Value {
     json!({"server": {"namespace": NAME, "name": NAME}})
 }

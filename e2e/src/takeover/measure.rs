@@ -62,7 +62,8 @@ pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, Tak
     })
 }
 
-/// The kube-apiserver's own count, once it agrees with etcd's keys: it is taken at intervals only.
+/// Returns the kube-apiserver's own count, once it agrees with etcd's keys: it is taken at
+/// intervals only.
 async fn report_objects(cluster: &Cluster, client: &Client) -> Result<u64, TakeoverError> {
     let started = Instant::now();
     loop {
@@ -107,7 +108,7 @@ async fn get_text(client: &Client, path: &str) -> Result<String, TakeoverError> 
         .map_err(TakeoverError::kube("ask the kube-apiserver"))
 }
 
-/// A count as Prometheus prints it.
+/// Returns a count as Prometheus prints it.
 fn whole(value: f64) -> u64 {
     #[allow(
         clippy::cast_possible_truncation,

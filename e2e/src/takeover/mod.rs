@@ -286,7 +286,7 @@ impl Takeover {
         }
     }
 
-    /// Where the servers store the reports.
+    /// Returns where the servers store the reports.
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.options.database
@@ -348,7 +348,7 @@ impl Takeover {
     }
 }
 
-/// The whole line with its before and after.
+/// Returns the whole line with its before and after.
 ///
 /// # Errors
 /// When a step fails; the cluster is gone then unless it was started detached.
@@ -394,7 +394,7 @@ const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Longest time without progress while pruning.
 const PRUNE_LIMIT: Duration = Duration::from_mins(10);
 
-/// Whether `Ready` is true for the specification as it is now.
+/// Returns whether `Ready` is true for the specification as it is now.
 #[must_use]
 pub fn is_ready(server: &ReportsServer) -> bool {
     server.status.as_ref().is_some_and(|status| {
@@ -406,7 +406,7 @@ pub fn is_ready(server: &ReportsServer) -> bool {
     })
 }
 
-/// Whether every group of the specification is in a phase as wanted.
+/// Returns whether every group of the specification is in a phase as wanted.
 #[must_use]
 pub fn all_groups(server: &ReportsServer, wanted: impl Fn(MigrationPhase) -> bool) -> bool {
     let groups = server

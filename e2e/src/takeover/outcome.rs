@@ -27,13 +27,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether nothing was lost, missed or failed, and etcd is free of reports.
+    /// Returns whether nothing was lost, missed or failed, and etcd is free of reports.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.account.is_clean() && self.after.report_objects_in_etcd == 0
     }
 
-    /// The figures under the names that scripts rely on.
+    /// Returns the figures under the names that scripts rely on.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut json = json!({

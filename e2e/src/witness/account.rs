@@ -57,7 +57,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether every acknowledged write was seen and kept, whatever requests failed.
+    /// Returns whether every acknowledged write was seen and kept, whatever requests failed.
     #[must_use]
     pub fn nothing_lost(&self) -> bool {
         Self {
@@ -67,7 +67,7 @@ impl Account {
         .is_clean()
     }
 
-    /// Whether no client noticed anything.
+    /// Returns whether no client noticed anything.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let noticed = Self {
@@ -91,7 +91,7 @@ impl Account {
     }
 }
 
-/// The whole account.
+/// Returns the whole account.
 pub fn settle(
     ledger: &Ledger,
     watchers: &[Arc<Watcher>],
@@ -125,7 +125,7 @@ pub fn settle(
     account
 }
 
-/// Whether a write of this object got no answer.
+/// Returns whether a write of this object got no answer.
 fn doubted(doubts: &Doubts, kind: ReportKind, name: &str) -> bool {
     doubts
         .iter()
@@ -176,7 +176,7 @@ fn events(account: &mut Account, watcher: &Watcher, log: &Log, expected: &[&Ack]
     }
 }
 
-/// What must be stored at the end: what was there before, changed by the acknowledged writes.
+/// Returns what must be stored at the end: what was there before, changed by the acknowledged writes.
 fn expected_objects(
     acks: &[Ack],
     before: &State,

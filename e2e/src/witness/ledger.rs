@@ -115,7 +115,7 @@ impl Ledger {
         self.inner().conflicts += 1;
     }
 
-    /// How many there were.
+    /// Returns how many there were.
     pub fn conflicts(&self) -> u64 {
         self.inner().conflicts
     }
@@ -136,17 +136,17 @@ impl Ledger {
         )
     }
 
-    /// All acknowledged writes in the order in which they were acknowledged.
+    /// Returns all acknowledged writes in the order in which they were acknowledged.
     pub fn acknowledged(&self) -> Vec<Ack> {
         self.inner().acks.clone()
     }
 
-    /// All failures.
+    /// Returns all failures.
     pub fn failures(&self) -> Vec<String> {
         self.inner().failures.clone()
     }
 
-    /// The request that waited longest.
+    /// Returns the request that waited longest.
     pub fn longest(&self) -> (Duration, String) {
         let inner = self.inner();
         (inner.longest_wait, inner.longest_what.clone())

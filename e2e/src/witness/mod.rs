@@ -101,7 +101,7 @@ impl Witness {
         })
     }
 
-    /// What can be said while everything runs: requests sent, failures so far, longest wait.
+    /// Returns what can be said while everything runs: requests sent, failures so far, longest wait.
     #[must_use]
     pub fn so_far(&self) -> (u64, usize, Duration) {
         self.ledger.so_far()

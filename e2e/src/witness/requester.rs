@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::WitnessError;
 use super::ledger::Ledger;
 
-/// A client without the retries that kube turns on by default.
+/// Returns a client without the retries that kube turns on by default.
 ///
 /// # Errors
 /// When the configuration holds unusable certificates.
@@ -34,7 +34,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// A requester that writes into `ledger`.
+    /// Returns a requester that writes into `ledger`.
     pub fn new(client: Client, ledger: Arc<Ledger>) -> Self {
         Self {
             client,
@@ -43,8 +43,8 @@ impl Requester {
         }
     }
 
-    /// The same for lists of everything, whose time is that of their size: they do not count for
-    /// the longest wait.
+    /// Returns the same for lists of everything, whose time is that of their size: they do not
+    /// count for the longest wait.
     pub fn untimed(self) -> Self {
         Self {
             timed: false,
@@ -119,7 +119,7 @@ impl Requester {
     }
 }
 
-/// An error with all its causes on one line.
+/// Returns an error with all its causes on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -45,7 +45,7 @@ impl ObjectState {
         }
     }
 
-    /// Whether this is what was acknowledged, as far as that can be kept.
+    /// Returns whether this is what was acknowledged, as far as that can be kept.
     #[must_use]
     pub fn is(&self, acknowledged: &Self, origin: Origin) -> bool {
         match origin {
@@ -65,7 +65,7 @@ fn content(object: &Value) -> String {
     checksum(&object)
 }
 
-/// The resourceVersion of an object or list, 0 where there is none.
+/// Returns the resourceVersion of an object or list, 0 where there is none.
 pub fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"]
         .as_str()
@@ -124,7 +124,7 @@ impl State {
     }
 }
 
-/// A page, or `None` where the kind is not served.
+/// Returns a page, or `None` where the kind is not served.
 async fn get(client: &Client, uri: &str) -> Result<Option<Value>, WitnessError> {
     let failed = |reason: String| WitnessError::Request {
         doing: "list reports",

@@ -111,7 +111,7 @@ pub struct Watcher {
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 
 impl Watcher {
-    /// A watcher of all namespaces.
+    /// Returns a watcher of all namespaces.
     pub fn new(kind: ReportKind, style: Style, origin: Origin) -> Self {
         Self {
             kind,
@@ -134,7 +134,7 @@ impl Watcher {
         }
     }
 
-    /// The kind that is watched.
+    /// Returns the kind that is watched.
     pub fn kind(&self) -> ReportKind {
         self.kind
     }
@@ -143,12 +143,12 @@ impl Watcher {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of what was written down.
+    /// Returns a copy of what was written down.
     pub fn log(&self) -> Log {
         self.inner().clone()
     }
 
-    /// Whether it still watches at the incumbent.
+    /// Returns whether it still watches at the incumbent.
     pub fn lags(&self, log: &Log) -> bool {
         self.origin == Origin::Incumbent && log.at_incumbent.is_none()
     }
@@ -181,7 +181,7 @@ impl Watcher {
         }
     }
 
-    /// Whether an acknowledged write must show up here as an event.
+    /// Returns whether an acknowledged write must show up here as an event.
     pub fn expects(&self, ack: &Ack, log: &Log) -> bool {
         // What came and went before a watcher listed anew is no event for it.
         let known = || self.origin == Origin::Kubernetes || log.listed.contains(&ack.state.uid);
@@ -340,7 +340,7 @@ impl Watcher {
     }
 }
 
-/// What makes an event the one that an acknowledged write asks for: deletions have a version of
+/// Returns what makes an event the one that an acknowledged write asks for: deletions have a version of
 /// their own that the writer does not learn.
 pub fn ack_key(ack: &Ack) -> (bool, &str, u64) {
     match ack.did {

@@ -17,7 +17,7 @@ pub enum Flavour {
     IteratorName,
 }
 
-/// The value in JSON, in one line.
+/// Returns the value in JSON, in one line.
 #[must_use]
 pub fn json(value: &Value, flavour: Flavour) -> String {
     let mut out = String::new();

@@ -49,7 +49,7 @@ impl Numeric {
         }
     }
 
-    /// The number in JSON.
+    /// Returns the number in JSON.
     pub fn json(self) -> String {
         match self {
             Self::Int(int) => int.to_string(),
@@ -61,14 +61,14 @@ impl Numeric {
     }
 }
 
-/// A float in JSON.
+/// Returns a float in JSON.
 #[must_use]
 pub fn float(value: f64) -> String {
     Numeric::Float(value).json()
 }
 
-/// A float that is the key of a map in YAML, as sigs.k8s.io/yaml makes a text of it: with the digits
-/// that single precision needs.
+/// Returns a float that is the key of a map in YAML, as sigs.k8s.io/yaml makes a text of it: with
+/// the digits that single precision needs.
 #[must_use]
 pub fn yaml_key(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "so is the rule")]

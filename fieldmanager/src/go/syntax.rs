@@ -6,7 +6,7 @@ use super::quote;
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 10_000;
 
-/// What is wrong with a text; none when it is JSON.
+/// Returns what is wrong with a text; none when it is JSON.
 #[must_use]
 pub fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner {
@@ -31,7 +31,7 @@ pub fn syntax_error(text: &[u8]) -> Option<String> {
     }
 }
 
-/// A byte as a literal of Go.
+/// Returns a byte as a literal of Go.
 fn character(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

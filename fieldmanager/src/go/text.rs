@@ -37,8 +37,8 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// How package `time` quotes a text that it cannot read: the bytes of what is no printable ASCII one by
-/// one, but for a delete.
+/// Returns how package `time` quotes a text that it cannot read: the bytes of what is no printable
+/// ASCII one by one, but for a delete.
 #[must_use]
 pub fn quote_time(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);

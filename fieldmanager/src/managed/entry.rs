@@ -56,7 +56,7 @@ fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String,
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The entries of an object. `None` if there are none or one of them has fields of wrong types,
+/// Returns the entries of an object. `None` if there are none or one of them has fields of wrong types,
 /// which counts as none.
 fn entries(object: &Value) -> Option<Vec<Entry>> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?;
@@ -123,9 +123,10 @@ impl Managed {
         Ok(())
     }
 
-    /// The managers to start an update from: those of the new object if it has valid ones, so that
-    /// clients can edit them; otherwise those of the live object, so that a client that does not
-    /// know of them does not delete them. An empty list, or one empty entry, takes all away.
+    /// Returns the managers to start an update from: those of the new object if it has valid ones,
+    /// so that clients can edit them; otherwise those of the live object, so that a client that
+    /// does not know of them does not delete them. An empty list, or one empty entry, takes all
+    /// away.
     pub(crate) fn of_update(live: &Value, new: &Value, is_subresource: bool) -> Self {
         let of_live = || Self::decode(live).unwrap_or_default();
         if is_subresource {
@@ -158,7 +159,7 @@ impl Managed {
         }
     }
 
-    /// The entries, in their order.
+    /// Returns the entries, in their order.
     #[must_use]
     pub fn encode(&self) -> Value {
         let mut entries: Vec<(&Manager, &VersionedSet)> = self.managers.iter().collect();
@@ -229,7 +230,7 @@ pub(crate) fn remove_entries(object: &mut Value) {
     }
 }
 
-/// Whether an object has a list of entries, be it empty.
+/// Returns whether an object has a list of entries, be it empty.
 pub(crate) fn has_entries(object: &Value) -> bool {
     entries(object).is_some()
 }

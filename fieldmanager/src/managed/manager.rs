@@ -40,12 +40,12 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Who applies.
+    /// Returns who applies.
     pub fn apply(name: impl Into<String>, subresource: impl Into<String>) -> Self {
         Self::new(name.into(), String::new(), subresource.into())
     }
 
-    /// Who writes otherwise; `api_version` must not be empty.
+    /// Returns who writes otherwise; `api_version` must not be empty.
     pub fn update(
         name: impl Into<String>,
         api_version: impl Into<String>,
@@ -65,19 +65,19 @@ impl Manager {
         manager
     }
 
-    /// The name of the field manager.
+    /// Returns the name of the field manager.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The subresource that was written, or nothing.
+    /// Returns the subresource that was written, or nothing.
     #[must_use]
     pub fn subresource(&self) -> &str {
         &self.subresource
     }
 
-    /// How the manager writes.
+    /// Returns how the manager writes.
     #[must_use]
     pub fn operation(&self) -> Operation {
         if self.api_version.is_empty() {

@@ -14,8 +14,8 @@ use crate::updater::UpdateError;
 use crate::value::to_integers;
 
 impl FieldManager {
-    /// The object after the manager `name` has applied `config`, with its managed fields; the same
-    /// for a dry run. `live` is `None` when the object is to be created.
+    /// Returns the object after the manager `name` has applied `config`, with its managed fields;
+    /// the same for a dry run. `live` is `None` when the object is to be created.
     ///
     /// What comes back is to be defaulted, pruned of nulls and validated as any other new object,
     /// and to go through [`crate::keep_timestamps`] before it is stored.
@@ -158,7 +158,7 @@ impl Request<'_> {
             })
     }
 
-    /// What the annotation of client-side apply says was applied, as far as it still is so.
+    /// Returns what the annotation of client-side apply says was applied, as far as it still is so.
     fn allowed_conflicts(&self, live: &Value) -> Option<FieldSet> {
         let manager = self.manager;
         let last = last_applied::read(live)?;

@@ -12,7 +12,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How large all annotations of an object may be, keys and values, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// What was applied last by client-side apply.
+/// Returns what was applied last by client-side apply.
 pub(super) fn read(object: &Value) -> Option<Value> {
     let text = annotations(object)?.get(ANNOTATION)?.as_str()?;
     serde_json::from_str(text).ok()

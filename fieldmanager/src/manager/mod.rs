@@ -48,7 +48,7 @@ pub enum ApplyError {
 }
 
 impl FieldManager {
-    /// The field manager for requests in `api_version`, which must be one of `versions`.
+    /// Returns the field manager for requests in `api_version`, which must be one of `versions`.
     #[must_use]
     pub fn new(
         versions: Arc<Versions>,
@@ -89,7 +89,7 @@ impl FieldManager {
         new
     }
 
-    /// The managers after `new` has taken the place of `live`.
+    /// Returns the managers after `new` has taken the place of `live`.
     fn update_managed(
         &self,
         live: &Value,
@@ -142,7 +142,7 @@ impl FieldManager {
         self.versions.typed(value, &self.api_version, duplicates)
     }
 
-    /// An object of the kind about which nothing is known.
+    /// Returns an object of the kind about which nothing is known.
     fn empty(&self) -> Value {
         json!({"apiVersion": self.api_version, "kind": self.kind})
     }

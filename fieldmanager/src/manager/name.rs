@@ -35,8 +35,8 @@ pub enum NameError {
     },
 }
 
-/// What is wrong with a name that a client gave; empty means that it gave none, which only apply
-/// does not allow. Of a name that is far too long not every character is told.
+/// Returns what is wrong with a name that a client gave; empty means that it gave none, which only
+/// apply does not allow. Of a name that is far too long not every character is told.
 #[must_use]
 pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
     let missing = (is_apply && name.is_empty()).then_some(NameError::Missing);
@@ -57,8 +57,8 @@ pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
         .collect()
 }
 
-/// The name of a client that gave none: its user agent up to the first slash, without characters
-/// that are not printable, and not longer than a name may be.
+/// Returns the name of a client that gave none: its user agent up to the first slash, without
+/// characters that are not printable, and not longer than a name may be.
 #[must_use]
 pub fn name_of_user_agent(user_agent: &str) -> String {
     let product = user_agent.split('/').next().unwrap_or_default();

@@ -19,12 +19,12 @@ pub enum PathElement {
 }
 
 impl PathElement {
-    /// The field `name`.
+    /// Returns the field `name`.
     pub fn field(name: impl Into<String>) -> Self {
         Self::Field(name.into())
     }
 
-    /// The item with these key fields.
+    /// Returns the item with these key fields.
     pub fn key(fields: impl IntoIterator<Item = (String, serde_json::Value)>) -> Self {
         let mut fields: Vec<_> = fields
             .into_iter()
@@ -34,7 +34,7 @@ impl PathElement {
         Self::Key(fields)
     }
 
-    /// The item of a set with this value.
+    /// Returns the item of a set with this value.
     #[must_use]
     pub fn value(value: serde_json::Value) -> Self {
         Self::Value(FieldValue(value))

@@ -26,7 +26,7 @@ pub enum PathElementError {
 }
 
 impl PathElement {
-    /// The key of `fieldsV1`.
+    /// Returns the key of `fieldsV1`.
     #[must_use]
     pub fn encode(&self) -> String {
         match self {
@@ -77,7 +77,7 @@ impl PathElement {
     }
 }
 
-/// The first JSON value of a text; what follows it is not looked at.
+/// Returns the first JSON value of a text; what follows it is not looked at.
 fn first_value(text: &str) -> Option<Value> {
     let value = Deserializer::from_str(text).into_iter::<Value>().next()?;
     Some(to_floats(&value.ok()?))

@@ -13,7 +13,7 @@ pub use encoding::PathElementError;
 pub struct Path(pub Vec<PathElement>);
 
 impl Path {
-    /// A path of names of fields.
+    /// Returns a path of names of fields.
     #[must_use]
     pub fn of_fields(names: &[&str]) -> Self {
         Self(names.iter().map(|name| PathElement::field(*name)).collect())

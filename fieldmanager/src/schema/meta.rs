@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The schema of `ObjectMeta`.
+/// Returns the schema of `ObjectMeta`.
 pub(super) fn object_meta() -> Value {
     let string = json!({"type": "string"});
     let integer = json!({"type": "integer", "format": "int64"});

@@ -28,7 +28,7 @@ impl Schema {
         })
     }
 
-    /// The schema of objects about which nothing is known: maps are owned by entry, lists as a
+    /// Returns the schema of objects about which nothing is known: maps are owned by entry, lists as a
     /// whole.
     #[must_use]
     pub fn deduced() -> Self {
@@ -137,7 +137,7 @@ impl TypeRef {
         matches!(self, Self::Undeclared)
     }
 
-    /// Whether the type holds anything by deduction, or is a scalar of any type.
+    /// Returns whether the type holds anything by deduction, or is a scalar of any type.
     fn is_untyped(&self) -> bool {
         match self {
             Self::Deduced => true,
@@ -148,14 +148,14 @@ impl TypeRef {
 }
 
 impl MapType {
-    /// The type of what stands under `key`.
+    /// Returns the type of what stands under `key`.
     pub fn type_of(&self, key: &str) -> &TypeRef {
         self.fields
             .get(key)
             .map_or(&self.additional, |field| &field.of)
     }
 
-    /// Whether nothing at all is said about the entries.
+    /// Returns whether nothing at all is said about the entries.
     pub fn is_free(&self) -> bool {
         self.fields.is_empty() && self.additional.is_untyped()
     }
@@ -192,7 +192,8 @@ impl Atom {
         }
     }
 
-    /// The type to go on with: of several the map, then the scalar. `None` if nothing is allowed.
+    /// Returns the type to go on with: of several the map, then the scalar. `None` if nothing is
+    /// allowed.
     pub fn shape(&self, candidates: Candidates) -> Option<Shape<'_>> {
         let map = || self.map.as_ref().map(Shape::Map);
         let scalar = || self.scalar.map(Shape::Scalar);
@@ -205,7 +206,7 @@ impl Atom {
         }
     }
 
-    /// The only kind that is allowed, if there is only one.
+    /// Returns the only kind that is allowed, if there is only one.
     pub fn same(&self, left: Candidates, right: Candidates) -> bool {
         left == right || self.is_single()
     }

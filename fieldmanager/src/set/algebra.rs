@@ -6,7 +6,7 @@ use super::FieldSet;
 use crate::path::PathElement;
 
 impl FieldSet {
-    /// What is in either set.
+    /// Returns what is in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut children = self.children.clone();
@@ -24,7 +24,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in both sets.
+    /// Returns what is in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in this set and not in the other. A parent stays without its children, a child
+    /// Returns what is in this set and not in the other. A parent stays without its children, a child
     /// without its parent.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
@@ -51,7 +51,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in this set, and neither in the other nor below a member of the other.
+    /// Returns what is in this set, and neither in the other nor below a member of the other.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl FieldSet {
         }
     }
 
-    /// The members that have no member below them.
+    /// Returns the members that have no member below them.
     #[must_use]
     pub fn leaves(&self) -> Self {
         Self {

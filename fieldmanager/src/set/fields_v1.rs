@@ -82,7 +82,7 @@ impl FieldSet {
     }
 }
 
-/// The set below a value, and whether the value itself is a member.
+/// Returns the set below a value, and whether the value itself is a member.
 fn read(fields: &Value) -> Result<(FieldSet, bool), FieldsError> {
     let fields = match fields {
         Value::Object(fields) => fields,

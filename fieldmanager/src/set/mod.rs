@@ -23,7 +23,7 @@ pub struct FieldSet {
 }
 
 impl FieldSet {
-    /// The empty set.
+    /// Returns the empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -45,7 +45,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether the path is a member.
+    /// Returns whether the path is a member.
     #[must_use]
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
@@ -58,25 +58,25 @@ impl FieldSet {
         }
     }
 
-    /// Whether there is no member.
+    /// Returns whether there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len() + self.children.values().map(Self::len).sum::<usize>()
     }
 
-    /// What lies below `element`, without it; `None` if nothing does.
+    /// Returns what lies below `element`, without it; `None` if nothing does.
     #[must_use]
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
         self.children.get(element)
     }
 
-    /// All members; those of a level before those below it.
+    /// Returns all members; those of a level before those below it.
     #[must_use]
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();

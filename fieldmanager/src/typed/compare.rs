@@ -24,13 +24,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether nothing differs.
+    /// Returns whether nothing differs.
     #[must_use]
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// The difference but for these fields and all below them.
+    /// Returns the difference but for these fields and all below them.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {
         if fields.is_empty() {

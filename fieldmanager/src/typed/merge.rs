@@ -28,7 +28,7 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// What is applied, else what is there.
+    /// Returns what is applied, else what is there.
     fn newest(self) -> Option<Value> {
         self.config.or(self.live).cloned()
     }
@@ -235,7 +235,7 @@ impl<'a> ListMerge<'a> {
         }
     }
 
-    /// Whether an item of the live list is applied too, but not as the next one.
+    /// Returns whether an item of the live list is applied too, but not as the next one.
     fn is_out_of_turn(&self, element: &PathElement) -> bool {
         self.config.get(element).is_some() && self.next_shared.is_some_and(|next| next != element)
     }

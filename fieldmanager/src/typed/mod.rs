@@ -53,19 +53,19 @@ impl<'a> Typed<'a> {
         })
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The value, copied only if it was borrowed.
+    /// Returns the value, copied only if it was borrowed.
     #[must_use]
     pub fn into_value(self) -> Value {
         self.value.into_owned()
     }
 
-    /// Every field and item that is mentioned.
+    /// Returns every field and item that is mentioned.
     ///
     /// # Errors
     /// When a field is not in the schema.
@@ -73,7 +73,7 @@ impl<'a> Typed<'a> {
         fields::to_field_set(&self.value, &self.of)
     }
 
-    /// What was added, modified and removed on the way to `newer`, which has the same schema.
+    /// Returns what was added, modified and removed on the way to `newer`, which has the same schema.
     ///
     /// # Errors
     /// When one of the two does not conform to the schema.
@@ -130,7 +130,7 @@ impl<'a> Typed<'a> {
         set.with_named_fields(&self.of)
     }
 
-    /// The same value, borrowed.
+    /// Returns the same value, borrowed.
     pub(crate) fn reborrow(&self) -> Typed<'_> {
         Typed {
             value: Cow::Borrowed(&self.value),
@@ -138,7 +138,7 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// The value with its type, copied only if it was borrowed.
+    /// Returns the value with its type, copied only if it was borrowed.
     pub(crate) fn into_owned(self) -> Typed<'static> {
         Typed {
             value: Cow::Owned(self.value.into_owned()),

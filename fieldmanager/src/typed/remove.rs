@@ -7,7 +7,7 @@ use crate::path::PathElement;
 use crate::schema::{List, ListRelation, MapType, Shape, TypeRef};
 use crate::set::FieldSet;
 
-/// The value without these items. A list or map of which nothing is left is null.
+/// Returns the value without these items. A list or map of which nothing is left is null.
 pub(super) fn remove(value: &Value, items: &FieldSet, of: &TypeRef) -> Value {
     walk(value, items, of, Mode::Remove)
 }

@@ -8,7 +8,7 @@ use super::{Duplicates, Typed};
 use crate::set::FieldSet;
 use crate::testing::{object, schema, spec, typed};
 
-/// The set of `.spec` alone, a path a line.
+/// Returns the set of `.spec` alone, a path a line.
 fn fields(spec: Value) -> String {
     let set = typed(&json!({"spec": spec})).to_field_set().unwrap();
     set.to_string().replace('\n', " ")

@@ -4,7 +4,7 @@ use super::{Manager, Managers, Object, UpdateError, VersionedSet, Versions};
 use crate::value::equal;
 
 impl Versions {
-    /// What the object is after `config` was applied, or `None` if it stays as it is, and its
+    /// Returns what the object is after `config` was applied, or `None` if it stays as it is, and its
     /// owners.
     ///
     /// `manager` owns what it applied and nothing else; what it owned before and does not apply any

@@ -36,7 +36,7 @@ impl Cause {
 }
 
 impl Conflicts {
-    /// The causes, one a conflict.
+    /// Returns the causes, one a conflict.
     #[must_use]
     pub fn causes(&self) -> Vec<Cause> {
         self.0
@@ -55,7 +55,7 @@ impl Conflicts {
             .collect()
     }
 
-    /// The conflicts about other fields than these.
+    /// Returns the conflicts about other fields than these.
     pub(crate) fn without(&self, fields: &FieldSet) -> Self {
         let others = |conflict: &&Conflict| !fields.contains(&conflict.path.0);
         Self(self.0.iter().filter(others).cloned().collect())

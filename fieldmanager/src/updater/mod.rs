@@ -86,7 +86,7 @@ impl FromIterator<(String, Version)> for Versions {
 }
 
 impl Versions {
-    /// A kind of one version.
+    /// Returns a kind of one version.
     #[must_use]
     pub fn single(api_version: &str, schema: Schema) -> Self {
         let version = Version {
@@ -110,7 +110,7 @@ impl Versions {
         })
     }
 
-    /// The object in another version.
+    /// Returns the object in another version.
     fn convert<'a>(
         &self,
         object: &'a Object<'_>,
@@ -132,7 +132,7 @@ impl Versions {
             .ok_or_else(|| UpdateError::UnknownVersion(api_version.to_owned()))
     }
 
-    /// The difference of two objects in a version, but for what cannot be changed in it.
+    /// Returns the difference of two objects in a version, but for what cannot be changed in it.
     fn compare(
         &self,
         old: &Object<'_>,
@@ -152,7 +152,7 @@ impl Versions {
         Ok(comparison.without(&self.get(api_version)?.reset_fields))
     }
 
-    /// What a manager may own of a set in a version.
+    /// Returns what a manager may own of a set in a version.
     fn owned(&self, set: &FieldSet, api_version: &str) -> Result<FieldSet, UpdateError> {
         Ok(set.recursive_difference(&self.get(api_version)?.reset_fields))
     }

@@ -99,7 +99,7 @@ impl Versions {
     }
 }
 
-/// All fields of an object, with the named ones on the way to them.
+/// Returns all fields of an object, with the named ones on the way to them.
 fn named_fields(object: &Object<'_>) -> Result<FieldSet, UpdateError> {
     Ok(object
         .typed

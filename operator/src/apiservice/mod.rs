@@ -87,7 +87,7 @@ pub fn holder(api_service: Option<&APIService>, service: &ServiceRef) -> Holder 
     }
 }
 
-/// Whether an APIService of ours differs from what it should be: port or CA bundle.
+/// Returns whether an APIService of ours differs from what it should be: port or CA bundle.
 #[must_use]
 pub fn is_outdated(api_service: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> bool {
     api_service.spec.as_ref().is_none_or(|spec| {
@@ -96,7 +96,7 @@ pub fn is_outdated(api_service: &APIService, service: &ServiceRef, ca_bundle: &[
     })
 }
 
-/// The patch that puts our server in charge of an APIService of a CRD. Its first operation
+/// Returns the patch that puts our server in charge of an APIService of a CRD. Its first operation
 /// refuses it when anybody has changed the object since `current` was read.
 #[must_use]
 pub fn takeover_patch(
@@ -137,13 +137,13 @@ fn foreign_service(api_service: &APIService) -> Option<String> {
     Some(format!("{namespace}/{name}"))
 }
 
-/// What a take-over changes of an APIService that leads to another server.
+/// Returns what a take-over changes of an APIService that leads to another server.
 fn taken(current: &APIService) -> Value {
     json!({"spec": current.spec, "ownerReferences": current.metadata.owner_references})
 }
 
-/// The patch that leads an APIService back to the server that it was taken over from; `None` where
-/// nothing tells how it was.
+/// Returns the patch that leads an APIService back to the server that it was taken over from;
+/// `None` where nothing tells how it was.
 #[must_use]
 pub fn return_patch(current: &APIService) -> Option<Patch> {
     let annotations = current.metadata.annotations.as_ref()?;
@@ -167,7 +167,7 @@ pub fn return_patch(current: &APIService) -> Option<Patch> {
     Some(patch(operations))
 }
 
-/// The patch that takes an annotation off; `None` where it is not there.
+/// Returns the patch that takes an annotation off; `None` where it is not there.
 #[must_use]
 pub fn forget_patch(current: &APIService, key: &str) -> Option<Patch> {
     let annotations = current.metadata.annotations.as_ref()?;
@@ -183,7 +183,7 @@ fn remove_annotation(key: &str) -> Value {
     json!({"op": "remove", "path": format!("/metadata/annotations/{}", escape(key))})
 }
 
-/// The patch that brings an APIService of ours up to date.
+/// Returns the patch that brings an APIService of ours up to date.
 #[must_use]
 pub fn refresh_patch(current: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> Patch {
     let mut operations = vec![test_version(&current.metadata)];
@@ -191,7 +191,7 @@ pub fn refresh_patch(current: &APIService, service: &ServiceRef, ca_bundle: &[u8
     patch(operations)
 }
 
-/// The patch that adds annotations to an APIService.
+/// Returns the patch that adds annotations to an APIService.
 #[must_use]
 pub fn annotate_patch(current: &APIService, annotations: &BTreeMap<String, String>) -> Patch {
     let mut operations = vec![test_version(&current.metadata)];
@@ -199,7 +199,7 @@ pub fn annotate_patch(current: &APIService, annotations: &BTreeMap<String, Strin
     patch(operations)
 }
 
-/// The APIService of a version that no CRD serves.
+/// Returns the APIService of a version that no CRD serves.
 #[must_use]
 pub fn registration(
     group: &str,
@@ -237,7 +237,7 @@ pub fn name(group: &str, version: &str) -> String {
     format!("{version}.{group}")
 }
 
-/// Whether the kube-aggregator reports the APIService as Available.
+/// Returns whether the kube-aggregator reports the APIService as Available.
 #[must_use]
 pub fn is_available(api_service: &APIService) -> bool {
     api_service

@@ -10,7 +10,7 @@ use super::plan::{
     CaInfo, DatabaseLeaf, DatabaseNames, LeafInfo, Observed, Policy, Rotation, Why, minus, plus,
 };
 
-/// The next move, where that of the serving certificate is `serving`: to wait, or to drop the
+/// Returns the next move, where that of the serving certificate is `serving`: to wait, or to drop the
 /// previous CAs.
 pub(super) fn plan(
     now: Timestamp,

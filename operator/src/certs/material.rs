@@ -102,7 +102,7 @@ impl Material {
         }
     }
 
-    /// What the `APIService`s trust: the signing CA, then those on their way out.
+    /// Returns what the `APIService`s trust: the signing CA, then those on their way out.
     #[must_use]
     pub fn bundle(&self) -> String {
         let signing = self.ca.iter().map(|pair| pair.cert.as_str());
@@ -111,7 +111,7 @@ impl Material {
             .collect()
     }
 
-    /// What the plan has to know. `published` is the bundle of each `APIService` that points to
+    /// Returns what the plan has to know. `published` is the bundle of each `APIService` that points to
     /// the server.
     #[must_use]
     pub fn observe(&self, published: &[Vec<u8>]) -> Observed {
@@ -190,7 +190,7 @@ impl Material {
             .collect()
     }
 
-    /// When the server's certificate expires.
+    /// Returns when the server's certificate expires.
     #[must_use]
     pub fn leaf_not_after(&self) -> Option<Timestamp> {
         self.leaf
@@ -225,7 +225,7 @@ fn bytes(text: &str) -> ByteString {
     ByteString(text.as_bytes().to_vec())
 }
 
-/// The certificates of a bundle, one PEM each, ending in a newline.
+/// Returns the certificates of a bundle, one PEM each, ending in a newline.
 fn split(bundle: &str) -> Vec<String> {
     const END: &str = "-----END CERTIFICATE-----";
     bundle
@@ -243,7 +243,7 @@ fn fingerprint_of(pem: &str) -> Option<Fingerprint> {
     Some(hex::encode(Sha256::digest(der(pem)?)))
 }
 
-/// Whether the key belongs to the certificate.
+/// Returns whether the key belongs to the certificate.
 fn matches(pair: &Pair) -> bool {
     let (Some(cert), Ok(key)) = (
         der(&pair.cert),
@@ -255,7 +255,7 @@ fn matches(pair: &Pair) -> bool {
         .is_ok_and(|key| CertifiedKey::new(vec![cert], key).keys_match().is_ok())
 }
 
-/// A certificate's beginning and end. Ours begin [`super::issue::BACKDATE`] before their issue.
+/// Returns a certificate's beginning and end. Ours begin [`super::issue::BACKDATE`] before their issue.
 fn validity(cert: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
     let begin = Timestamp::from_second(cert.validity().not_before.timestamp()).ok()?;
     let end = Timestamp::from_second(cert.validity().not_after.timestamp()).ok()?;
@@ -299,7 +299,7 @@ fn read_leaf(pem: &str, cas: &[&str]) -> Option<LeafInfo> {
     })
 }
 
-/// A client's certificate; its name is the role.
+/// Returns a client's certificate; its name is the role.
 fn read_client(pem: &str, cas: &[&str]) -> Option<LeafInfo> {
     let der = der(pem)?;
     let (_, cert) = X509Certificate::from_der(&der).ok()?;
@@ -314,7 +314,8 @@ fn read_client(pem: &str, cas: &[&str]) -> Option<LeafInfo> {
     })
 }
 
-/// Whether a TLS server that trusts `ca` lets the client in, at the time of the certificate's issue.
+/// Returns whether a TLS server that trusts `ca` lets the client in, at the time of the
+/// certificate's issue.
 fn verifies_client(leaf: &CertificateDer<'_>, ca: &str, at: Timestamp) -> bool {
     let check = || {
         let mut roots = RootCertStore::empty();
@@ -335,8 +336,8 @@ fn unix(at: Timestamp) -> Option<UnixTime> {
     )))
 }
 
-/// Whether a TLS client that trusts `ca` accepts `leaf` at the time of its issue: the signature,
-/// not the present validity, is in question here.
+/// Returns whether a TLS client that trusts `ca` accepts `leaf` at the time of its issue: the
+/// signature, not the present validity, is in question here.
 fn verifies(leaf: &CertificateDer<'_>, ca: &str, name: &str, at: Timestamp) -> bool {
     let check = || {
         let mut roots = RootCertStore::empty();

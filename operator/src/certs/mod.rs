@@ -1,4 +1,5 @@
-//! The certificates of server and database: own CA and leafs, replaced with an overlap (`docs/certificates.md`).
+//! The certificates of server and database: own CA and leafs, replaced with an overlap
+//! (`docs/certificates.md`).
 //!
 //! [`plan()`] decides, [`reconcile`] carries its moves out on the [`Material`] of the Secrets.
 //! Neither talks to the cluster.

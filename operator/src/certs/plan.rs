@@ -99,7 +99,7 @@ pub enum DatabaseLeaf {
 }
 
 impl DatabaseNames {
-    /// What the certificate must be for.
+    /// Returns what the certificate must be for.
     #[must_use]
     pub fn of(&self, leaf: DatabaseLeaf) -> Vec<String> {
         match leaf {
@@ -160,7 +160,7 @@ impl Why {
     }
 }
 
-/// The next move. Call it again after carrying the move out, until it says [`Rotation::Wait`].
+/// Returns the next move. Call it again after carrying the move out, until it says [`Rotation::Wait`].
 #[must_use]
 pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
     let serving = plan_serving(now, observed, policy);

@@ -343,7 +343,7 @@ impl World {
     }
 }
 
-/// What has arrived last.
+/// Returns what has arrived last.
 fn in_use<T>(written: &[(Timestamp, T)], now: Timestamp) -> &T {
     let found = written.iter().rev().find(|(at, _)| *at <= now);
     &found.unwrap().1

@@ -57,7 +57,7 @@ pub fn plan(object: &ReportsServer, registered: &[Registered], groups: &[GroupSt
     }
 }
 
-/// What the migrations are asked to reach for a [`Plan::Restore`].
+/// Returns what the migrations are asked to reach for a [`Plan::Restore`].
 pub async fn targets(
     client: &Client,
     object: &ReportsServer,

@@ -64,7 +64,7 @@ impl Context {
     }
 }
 
-/// Whether the kube-apiserver reaches the server's control API.
+/// Returns whether the kube-apiserver reaches the server's control API.
 pub(super) fn is_control_available(ctx: &Context) -> bool {
     let found = ctx
         .api_services

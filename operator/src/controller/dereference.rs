@@ -98,7 +98,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the kube-apiserver said that the operator may not.
+    /// Returns whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         let (Self::Namespace { source, .. }
@@ -147,7 +147,7 @@ pub async fn cluster_uid(client: &Client) -> Result<String, Error> {
         .ok_or(Error::NoIdentity)
 }
 
-/// The server as it is; one of somebody else by that name is none.
+/// Returns the server as it is; one of somebody else by that name is none.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -163,7 +163,7 @@ pub async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Depl
     Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
 }
 
-/// The specification that was carried out last, where there is one that can still be read.
+/// Returns the specification that was carried out last, where there is one that can still be read.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -191,7 +191,7 @@ pub async fn accepted(
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// A PostgreSQL that the operator runs, as it is.
+/// Returns a PostgreSQL that the operator runs, as it is.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -207,7 +207,7 @@ pub async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<St
     Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
 }
 
-/// Whether the volume of an embedded database is there.
+/// Returns whether the volume of an embedded database is there.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -223,7 +223,7 @@ pub async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, E
     Ok(found.is_some())
 }
 
-/// What an embedded server is told about where to move its reports.
+/// Returns what an embedded server is told about where to move its reports.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -246,7 +246,7 @@ fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceSta
     }
 }
 
-/// The certificates as they lie in the Secrets.
+/// Returns the certificates as they lie in the Secrets.
 ///
 /// # Errors
 /// If a Secret cannot be read; that it is missing is an answer.
@@ -272,7 +272,8 @@ pub async fn material(client: &Client, spec: &Validated) -> Result<Material, Err
     Ok(material.with_database(server.as_ref(), client.as_ref()))
 }
 
-/// What the namespace holds of a managed database already. A password is made where there is none.
+/// Returns what the namespace holds of a managed database already. A password is made where there
+/// is none.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -298,7 +299,7 @@ pub async fn known(client: &Client, spec: &Validated) -> Result<Known, super::Er
     })
 }
 
-/// Whether the Job that restores the wanted backup has succeeded.
+/// Returns whether the Job that restores the wanted backup has succeeded.
 async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
     let Some(recovery) = spec.managed().and_then(Managed::recovery) else {
         return Ok(false);
@@ -316,7 +317,7 @@ async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
     Ok(succeeded.unwrap_or(0) > 0)
 }
 
-/// The Service of the server.
+/// Returns the Service of the server.
 #[must_use]
 pub fn service_ref(namespace: &str, name: String) -> ServiceRef {
     let port = u16::try_from(SERVICE_PORT).unwrap_or(443);
@@ -336,7 +337,7 @@ pub struct Registered {
     pub ca_bundle: Vec<u8>,
 }
 
-/// The APIServices that point to `service`.
+/// Returns the APIServices that point to `service`.
 #[must_use]
 pub fn registered<'a>(
     api_services: impl IntoIterator<Item = &'a APIService>,
@@ -361,7 +362,7 @@ pub fn registered<'a>(
         .collect()
 }
 
-/// The group in the name of an APIService, `<version>.<group>`.
+/// Returns the group in the name of an APIService, `<version>.<group>`.
 fn group_of(name: &str) -> String {
     name.split_once('.')
         .map_or_else(String::new, |(_, group)| group.to_owned())

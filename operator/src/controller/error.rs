@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// Whether the operator lacks a right.
+    /// Returns whether the operator lacks a right.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         match self {
@@ -86,8 +86,8 @@ impl Error {
         }
     }
 
-    /// Why a child can never be applied as it is, and what to change; nothing where trying again may
-    /// help.
+    /// Returns why a child can never be applied as it is, and what to change; nothing where trying
+    /// again may help.
     #[must_use]
     pub fn refused(&self) -> Option<Refusal> {
         match self {
@@ -96,7 +96,7 @@ impl Error {
         }
     }
 
-    /// Whether the object has changed since it was read. The newer one is on its way to us.
+    /// Returns whether the object has changed since it was read. The newer one is on its way to us.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         match self {
@@ -106,7 +106,7 @@ impl Error {
         }
     }
 
-    /// When to try again.
+    /// Returns when to try again.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         match (self.is_conflict(), self.is_forbidden()) {

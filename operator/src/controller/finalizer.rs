@@ -13,7 +13,7 @@ use crate::said::said;
 #[error("cannot change the finalizer: {}", said(.0))]
 pub struct Error(#[from] pub kube::Error);
 
-/// Whether `object` carries it.
+/// Returns whether `object` carries it.
 #[must_use]
 pub fn is_set(object: &ReportsServer) -> bool {
     object

@@ -15,8 +15,8 @@ pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
 /// Image of PostgreSQL of the tests.
 pub const POSTGRES_IMAGE: &str = "registry.example/library/postgres:17.11-bookworm";
 
-/// A `ReportsServer` called `simple`. Name, namespace and groups differ from each other and from
-/// the project's own names, so that a mix-up shows.
+/// Returns a `ReportsServer` called `simple`. Name, namespace and groups differ from each other and
+/// from the project's own names, so that a mix-up shows.
 pub fn object(mut spec: Value) -> ReportsServer {
     spec["targetNamespace"] = json!("target");
     serde_json::from_value(json!({
@@ -78,7 +78,7 @@ pub fn material() -> Material {
     }
 }
 
-/// The operator's `ServiceAccount`.
+/// Returns the operator's `ServiceAccount`.
 pub fn operator() -> ServiceAccountRef {
     ServiceAccountRef {
         namespace: "operator-ns".into(),

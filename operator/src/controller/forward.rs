@@ -142,7 +142,7 @@ async fn try_apply(
     Ok(Box::pin(apply::apply(&ctx.client, children)).await?)
 }
 
-/// What is wanted, with what the namespace holds of a managed database.
+/// Returns what is wanted, with what the namespace holds of a managed database.
 pub async fn with_database(
     spec: &Validated,
     client: &Client,

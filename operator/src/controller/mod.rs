@@ -106,8 +106,8 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
     }
 }
 
-/// What follows an error: it is counted, logged and, except for an object that only its author can
-/// mend, tried again.
+/// Returns what follows an error: it is counted, logged and, except for an object that only its
+/// author can mend, tried again.
 #[allow(
     clippy::needless_pass_by_value,
     reason = "the signature that Controller::run asks for"

@@ -3,7 +3,7 @@
 use crds::names::{FIELD_MANAGER, LABEL_APP_MANAGED_BY, LABEL_OWNER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Whether it has this owner, or the labels of a child of `instance`, which it keeps where it
+/// Returns whether it has this owner, or the labels of a child of `instance`, which it keeps where it
 /// outlives its owner.
 #[must_use]
 pub fn is_child(meta: &ObjectMeta, uid: &str, instance: &str) -> bool {
@@ -17,7 +17,7 @@ pub fn is_child(meta: &ObjectMeta, uid: &str, instance: &str) -> bool {
             && label(LABEL_OWNER) == Some(instance))
 }
 
-/// Whether an object is a child of the same `ReportsServer` as one that was built.
+/// Returns whether an object is a child of the same `ReportsServer` as one that was built.
 #[must_use]
 pub fn is_shared(found: &ObjectMeta, built: &ObjectMeta) -> bool {
     let owner = built.owner_references.iter().flatten().next();

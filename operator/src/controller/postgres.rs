@@ -83,7 +83,7 @@ async fn settle(
     })
 }
 
-/// What is wanted of `CloudNativePG`, in its mode.
+/// Returns what is wanted of `CloudNativePG`, in its mode.
 fn plan(object: &ReportsServer, names: &Names) -> Option<Plan> {
     let database = object.spec.database.as_ref()?;
     let wanted = database.cloud_native_pg.as_ref();

@@ -144,8 +144,9 @@ fn once_ready(store: Store<APIService>) -> watch::Receiver<bool> {
 
 type ObjectEvent = watcher::Result<watcher::Event<DeserializeGuard<ReportsServer>>>;
 
-/// When a `ReportsServer` comes or goes, the others look whether they may, or may no longer, claim
-/// their groups. What was done on behalf of one that is gone ends. Called after the cache knows.
+/// Returns when a `ReportsServer` comes or goes, the others look whether they may, or may no
+/// longer, claim their groups. What was done on behalf of one that is gone ends. Called after the
+/// cache knows.
 fn comings_and_goings(
     context: Arc<Context>,
     trigger: mpsc::Sender<Trigger>,
@@ -190,7 +191,7 @@ fn all(store: &Store<DeserializeGuard<ReportsServer>>) -> Vec<Trigger> {
         .collect()
 }
 
-/// The `ReportsServer`s whose target namespace it is.
+/// Returns the `ReportsServer`s whose target namespace it is.
 fn targeting(
     store: &Store<DeserializeGuard<ReportsServer>>,
     namespace: &PartialObjectMeta<Namespace>,

@@ -47,7 +47,7 @@ pub fn dropped(
         .collect()
 }
 
-/// What each group of the specification should reach; those that it names no more go back.
+/// Returns what each group of the specification should reach; those that it names no more go back.
 #[must_use]
 pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<GroupTarget> {
     let target = |group: &str, owner: migration::ApiOwner| GroupTarget {
@@ -79,7 +79,7 @@ pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<Group
     named.chain(dropped).collect()
 }
 
-/// The server that a group is taken over from.
+/// Returns the server that a group is taken over from.
 fn predecessor(api: &ApiSpec) -> Option<migration::Predecessor> {
     let server = api.from.as_ref()?.server.as_ref()?;
     Some(migration::Predecessor {
@@ -89,7 +89,7 @@ fn predecessor(api: &ApiSpec) -> Option<migration::Predecessor> {
     })
 }
 
-/// The database of a server that is gone, which reports of a group are imported from.
+/// Returns the database of a server that is gone, which reports of a group are imported from.
 fn predecessor_database(spec: &Validated, api: &ApiSpec) -> Option<migration::PredecessorDatabase> {
     let database = api.from.as_ref()?.database.as_ref()?;
     let cluster_id = database.cluster_id.as_ref().unwrap_or(&spec.cluster_uid);

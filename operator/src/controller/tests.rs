@@ -97,7 +97,7 @@ async fn a_status_is_written_when_it_differs_and_by_its_own_manager() {
     }
 }
 
-/// A list of metadata: a child, a leftover of ours, and a look-alike of somebody else.
+/// Returns a list of metadata: a child, a leftover of ours, and a look-alike of somebody else.
 fn found(own: Option<&str>) -> Value {
     let item = |name: &str, owner: &str| {
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",

@@ -37,14 +37,15 @@ impl Error {
         }
     }
 
-    /// Whether the kube-apiserver said that the operator may not.
+    /// Returns whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         matches!(&self.source, kube::Error::Api(status) if status.code == 403)
     }
 }
 
-/// The notes on all claims of the namespace. A claim that is being deleted counts until it is gone.
+/// Returns the notes on all claims of the namespace. A claim that is being deleted counts until it
+/// is gone.
 ///
 /// # Errors
 /// If they cannot be listed.
@@ -58,7 +59,8 @@ pub async fn volumes(client: &Client, namespace: &str) -> Result<Vec<Volume>, Er
         .collect())
 }
 
-/// Whether an upgrade has stopped the database, which nobody but the operator starts again then.
+/// Returns whether an upgrade has stopped the database, which nobody but the operator starts again
+/// then.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -72,7 +74,7 @@ pub async fn has_stopped(client: &Client, spec: &Validated) -> Result<bool, Erro
     Ok(set.is_some_and(|set| set.annotations().contains_key(STOPPED_ANNOTATION)))
 }
 
-/// How the database runs, and what was begun of an upgrade.
+/// Returns how the database runs, and what was begun of an upgrade.
 ///
 /// # Errors
 /// If it cannot be read.

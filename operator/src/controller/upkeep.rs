@@ -79,8 +79,8 @@ pub async fn refuse(
     Ok(Action::requeue(due(found.as_ref(), again)))
 }
 
-/// The object with the specification that was carried out last, where that is another one and still
-/// possible.
+/// Returns the object with the specification that was carried out last, where that is another one
+/// and still possible.
 async fn last_valid(
     object: &ReportsServer,
     ctx: &Context,
@@ -166,15 +166,15 @@ fn serving(found: &Found) -> Serving {
     }
 }
 
-/// When to look again at the latest.
+/// Returns when to look again at the latest.
 fn due(found: Option<&Found>, resync: Duration) -> Duration {
     let next = found.map(|found| found.certs.next.duration_since(Timestamp::now()));
     let next = next.map(|next| Duration::try_from(next).unwrap_or_default());
     next.map_or(resync, |next| next.clamp(Duration::from_secs(1), resync))
 }
 
-/// Whether a group is between two steps of a switch; of one that this process has not looked at yet
-/// the status tells.
+/// Returns whether a group is between two steps of a switch; of one that this process has not
+/// looked at yet the status tells.
 fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
     let told = || {
         let migration = object.status.as_ref()?.migration.as_ref()?;

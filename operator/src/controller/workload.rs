@@ -10,7 +10,7 @@ const REVISION_LABEL: &str = "controller-revision-hash";
 /// What a container waits for in the ordinary course.
 const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// Whether the pods of the present template serve.
+/// Returns whether the pods of the present template serve.
 #[must_use]
 pub fn is_ready(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else {
@@ -29,8 +29,8 @@ pub fn is_ready(deployment: &Deployment) -> bool {
         && status.available_replicas.unwrap_or(0) >= wanted
 }
 
-/// Whether enough pods serve for clients to be answered: of several, one of any template is enough,
-/// as during a rolling update or when a node is lost.
+/// Returns whether enough pods serve for clients to be answered: of several, one of any template is
+/// enough, as during a rolling update or when a node is lost.
 #[must_use]
 pub fn is_serving(deployment: &Deployment) -> bool {
     let counts = |deployment: &Deployment| {
@@ -45,7 +45,7 @@ pub fn is_serving(deployment: &Deployment) -> bool {
     is_ready(deployment) || (wanted > 1 && available > 0)
 }
 
-/// Whether the server that runs keeps its reports in SQLite.
+/// Returns whether the server that runs keeps its reports in SQLite.
 #[must_use]
 pub fn is_embedded(deployment: &Deployment) -> bool {
     let pod = deployment
@@ -57,7 +57,7 @@ pub fn is_embedded(deployment: &Deployment) -> bool {
     args.any(|arg| arg.starts_with("--database="))
 }
 
-/// Whether only pods of the present template are left, and serve.
+/// Returns whether only pods of the present template are left, and serve.
 #[must_use]
 pub fn is_rolled_out(deployment: &Deployment) -> bool {
     let status = deployment.status.as_ref();
@@ -65,7 +65,7 @@ pub fn is_rolled_out(deployment: &Deployment) -> bool {
     is_ready(deployment) && only
 }
 
-/// Why not: a container's last words, else what keeps a pod from its node, else what the
+/// Returns why not: a container's last words, else what keeps a pod from its node, else what the
 /// Deployment says, else that the previous pod has to end first.
 #[must_use]
 pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
@@ -80,14 +80,14 @@ pub fn why_not_ready(deployment: &Deployment, pods: &[Pod]) -> String {
         .unwrap_or_else(|| format!("the pods of Deployment {name} are not ready yet"))
 }
 
-/// Whether the database's pod answers queries.
+/// Returns whether the database's pod answers queries.
 #[must_use]
 pub fn is_database_ready(stateful_set: &StatefulSet) -> bool {
     let status = stateful_set.status.as_ref();
     status.is_some_and(|status| status.ready_replicas.unwrap_or(0) > 0)
 }
 
-/// Why it does not, in the words of whoever knows best.
+/// Returns why it does not, in the words of whoever knows best.
 #[must_use]
 pub fn why_database_not_ready(stateful_set: &StatefulSet, pods: &[Pod]) -> String {
     let name = stateful_set.name_any();
@@ -96,10 +96,10 @@ pub fn why_database_not_ready(stateful_set: &StatefulSet, pods: &[Pod]) -> Strin
         .unwrap_or_else(|| format!("the pod of StatefulSet {name} is not ready yet"))
 }
 
-/// A pod of a `StatefulSet` that cannot start and is of an older template than the present one. The
-/// `StatefulSet` itself waits for it for ever (kubernetes/kubernetes#67250), so a template that was
-/// corrected would never get its turn. A pod whose containers run is left alone, however long it
-/// takes: it may be replaying its log.
+/// Returns a pod of a `StatefulSet` that cannot start and is of an older template than the present
+/// one. The `StatefulSet` itself waits for it for ever (kubernetes/kubernetes#67250), so a template
+/// that was corrected would never get its turn. A pod whose containers run is left alone, however
+/// long it takes: it may be replaying its log.
 #[must_use]
 pub fn in_the_way<'a>(stateful_set: &StatefulSet, pods: &'a [Pod]) -> Option<&'a Pod> {
     let status = stateful_set.status.as_ref()?;
@@ -115,7 +115,7 @@ pub fn in_the_way<'a>(stateful_set: &StatefulSet, pods: &'a [Pod]) -> Option<&'a
     })
 }
 
-/// Whether a container waits for what does not come by itself.
+/// Returns whether a container waits for what does not come by itself.
 fn waits_in_vain(pod: &Pod) -> bool {
     let statuses = pod
         .status
@@ -129,7 +129,7 @@ fn waits_in_vain(pod: &Pod) -> bool {
     reasons.next().is_some()
 }
 
-/// The condition of this type that a Job has, `Complete` or `Failed` once it has ended.
+/// Returns the condition of this type that a Job has, `Complete` or `Failed` once it has ended.
 #[must_use]
 pub fn job_condition<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
@@ -138,7 +138,7 @@ pub fn job_condition<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> 
         .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// Why a Job does not get on, in the words of whoever knows best.
+/// Returns why a Job does not get on, in the words of whoever knows best.
 #[must_use]
 pub fn why_job_fails(pods: &[Pod]) -> Option<String> {
     pod_trouble(pods)

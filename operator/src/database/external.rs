@@ -7,7 +7,7 @@ use database::parameters::key;
 
 use super::place::{Connection, Source};
 
-/// How the database is reached. It depends on the specification alone, so that nothing that is
+/// Returns how the database is reached. It depends on the specification alone, so that nothing that is
 /// written into the Secrets changes the pods.
 #[must_use]
 pub fn connection(spec: &ExternalSpec) -> Connection {

@@ -111,7 +111,7 @@ fn config_values(map: &ConfigMap) -> Values {
     text.chain(binary).collect()
 }
 
-/// The parameters that the servers will read.
+/// Returns the parameters that the servers will read.
 ///
 /// # Errors
 /// [`Problem`] names what is missing or wrong, and where.
@@ -136,7 +136,7 @@ pub fn parameters(
     }
 }
 
-/// The files that the servers will read.
+/// Returns the files that the servers will read.
 ///
 /// # Errors
 /// [`Problem`] names what is missing, and where.

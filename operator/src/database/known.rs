@@ -38,7 +38,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// A database that cannot even be connected to.
+    /// Returns a database that cannot even be connected to.
     #[must_use]
     pub fn problem(problem: Problem, primary: Option<String>) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Known {
         }
     }
 
-    /// Whether it can be used; `None` while nobody knows.
+    /// Returns whether it can be used; `None` while nobody knows.
     #[must_use]
     pub fn usable(&self) -> Option<bool> {
         match self.state {

@@ -108,9 +108,9 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
     }
 }
 
-/// Whether the reports were on the claim of an embedded server when the status was written, which is
-/// what it says until they have moved. A claim alone says nothing: it stays when they have, and
-/// when a `ReportsServer` of the same name was deleted.
+/// Returns whether the reports were on the claim of an embedded server when the status was written,
+/// which is what it says until they have moved. A claim alone says nothing: it stays when they
+/// have, and when a `ReportsServer` of the same name was deleted.
 #[must_use]
 pub fn is_on_claim(status: &ReportsServerStatus) -> bool {
     let database = status.database.as_ref();
@@ -119,7 +119,7 @@ pub fn is_on_claim(status: &ReportsServerStatus) -> bool {
     })
 }
 
-/// Whether the server that has the reports in its pod has moved them.
+/// Returns whether the server that has the reports in its pod has moved them.
 fn has_moved(seen: &Seen) -> bool {
     let server = seen.server.as_ref();
     server.is_some_and(|server| {
@@ -128,7 +128,7 @@ fn has_moved(seen: &Seen) -> bool {
     })
 }
 
-/// Whether the server has heard that it is to give up, and does nothing any more.
+/// Returns whether the server has heard that it is to give up, and does nothing any more.
 fn has_given_up(seen: &Seen) -> bool {
     let told = seen
         .server
@@ -145,8 +145,8 @@ fn target_of(secret: &Values) -> Option<String> {
     Some(String::from_utf8_lossy(target).into_owned())
 }
 
-/// What a database is called in the Secret, in the status and in messages: the same for as long as
-/// it is the same one.
+/// Returns what a database is called in the Secret, in the status and in messages: the same for as
+/// long as it is the same one.
 #[must_use]
 pub fn target(postgres: &Postgres) -> String {
     let sources = postgres.connection.sources.iter().map(Source::name);
@@ -165,7 +165,7 @@ pub fn target(postgres: &Postgres) -> String {
     format!("{mode}{place}")
 }
 
-/// What the Secret says: the connection's parameters and what goes with them.
+/// Returns what the Secret says: the connection's parameters and what goes with them.
 #[must_use]
 pub fn secret(postgres: &Postgres, mut files: Values) -> Values {
     let own = [
@@ -187,14 +187,14 @@ pub fn secret(postgres: &Postgres, mut files: Values) -> Values {
     files
 }
 
-/// The same Secret, as an order to give up.
+/// Returns the same Secret, as an order to give up.
 #[must_use]
 pub fn given_up(mut secret: Values) -> Values {
     secret.insert(move_file::GIVE_UP.to_owned(), b"true".to_vec());
     secret
 }
 
-/// Where the pod of a Deployment has its embedded database: on its claim, where nothing else is
+/// Returns where the pod of a Deployment has its embedded database: on its claim, where nothing else is
 /// known.
 #[must_use]
 pub fn storage(deployment: Option<&Deployment>, volume: &str) -> Storage {
@@ -215,7 +215,7 @@ pub fn storage(deployment: Option<&Deployment>, volume: &str) -> Storage {
     }
 }
 
-/// The volume to be mounted at [`DIRECTORY`]: empty until there is somewhere to move to.
+/// Returns the volume to be mounted at [`DIRECTORY`]: empty until there is somewhere to move to.
 #[must_use]
 pub fn volume(name: &str, secret: String) -> Volume {
     Volume {
@@ -230,7 +230,7 @@ pub fn volume(name: &str, secret: String) -> Volume {
     }
 }
 
-/// What is said of a move that is under way.
+/// Returns what is said of a move that is under way.
 #[must_use]
 pub fn describe(moving: &Moving) -> (MovePhase, String) {
     let Some(told) = &moving.told else {

@@ -1,9 +1,9 @@
 //! Where a database is: the one thing that the server's pods need to know of it, whoever runs it.
 //!
-//! The server reads its connection's parameters from a directory, a file each ([`database::parameters::key`]
-//! names them), and reads them again for every new connection. That directory is a projected
-//! volume: the kubelet follows the Secrets it is made of, so a changed password or certificate
-//! needs neither a copy of ours nor a restart.
+//! The server reads its connection's parameters from a directory, a file each
+//! ([`database::parameters::key`] names them), and reads them again for every new connection. That
+//! directory is a projected volume: the kubelet follows the Secrets it is made of, so a changed
+//! password or certificate needs neither a copy of ours nor a restart.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ impl Source {
 }
 
 impl Database {
-    /// The PostgreSQL database, where it is one.
+    /// Returns the PostgreSQL database, where it is one.
     #[must_use]
     pub fn postgres(&self) -> Option<&Postgres> {
         match self {
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// The volume to be mounted at [`DIRECTORY`]. `own` is the `ConfigMap` with
+    /// Returns the volume to be mounted at [`DIRECTORY`]. `own` is the `ConfigMap` with
     /// [`Self::parameters`].
     #[must_use]
     pub fn volume(&self, name: &str, own: &str) -> Volume {

@@ -53,7 +53,7 @@ fn meta(name: &str, namespace: Option<&str>) -> ObjectMeta {
     }
 }
 
-/// The operator's namespace, closed to pods that break the `restricted` standard.
+/// Returns the operator's namespace, closed to pods that break the `restricted` standard.
 pub(super) fn namespace() -> Namespace {
     let mut metadata = meta(OPERATOR_NAMESPACE, None);
     let standard = ["enforce", "audit", "warn"].map(|mode| {
@@ -77,12 +77,12 @@ pub(super) fn service_account() -> ServiceAccount {
     }
 }
 
-/// The operator as the subject of a binding.
+/// Returns the operator as the subject of a binding.
 pub(super) fn subject() -> Value {
     json!({"kind": "ServiceAccount", "name": OPERATOR, "namespace": OPERATOR_NAMESPACE})
 }
 
-/// A Role or `ClusterRole`.
+/// Returns a Role or `ClusterRole`.
 pub(super) fn role(
     kind: &str,
     name: &str,
@@ -101,7 +101,7 @@ pub(super) fn role(
     }
 }
 
-/// A `ClusterRole` whose rules are gathered from every `ClusterRole` with a label.
+/// Returns a `ClusterRole` whose rules are gathered from every `ClusterRole` with a label.
 pub(super) fn aggregated(name: &str, label: &str) -> Document {
     Document::plain(json!({
         "apiVersion": format!("{RBAC}/v1"),

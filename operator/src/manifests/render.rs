@@ -19,7 +19,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// An object without rules of ours.
+    /// Returns an object without rules of ours.
     pub fn plain(object: Value) -> Self {
         Self {
             object,
@@ -27,7 +27,7 @@ impl Document {
         }
     }
 
-    /// The document, ending in a newline.
+    /// Returns the document, ending in a newline.
     pub fn to_yaml(&self) -> Result<String, Error> {
         let mut text = serde_yaml::to_string(&ordered(&self.object))?;
         if self.rules.is_empty() {
@@ -61,7 +61,7 @@ fn ordered(object: &Value) -> Value {
     Value::Object(first)
 }
 
-/// A rule as a list item, lists on one line.
+/// Returns a rule as a list item, lists on one line.
 fn item(rule: &PolicyRule) -> Result<String, Error> {
     let list = |values: &[String]| {
         serde_json::to_string(values).map(|text| text.replace("\",\"", "\", \""))

@@ -82,7 +82,7 @@ fn own_resources() -> Vec<Reasoned> {
     ]
 }
 
-/// What a server needs of the cluster, and that it can be given it.
+/// Returns what a server needs of the cluster, and that it can be given it.
 fn handed_out() -> Vec<Reasoned> {
     vec![
         rule(
@@ -121,7 +121,7 @@ fn handed_out() -> Vec<Reasoned> {
     ]
 }
 
-/// What a migration does besides reading and writing reports.
+/// Returns what a migration does besides reading and writing reports.
 fn switch() -> Vec<Reasoned> {
     vec![
         rule(

@@ -186,7 +186,7 @@ fn bindings_refer_to_roles_that_are_installed() {
     }
 }
 
-/// The paths of all fields.
+/// Returns the paths of all fields.
 fn fields(value: &Value) -> std::collections::BTreeSet<String> {
     let below = |name: String, value: &Value| {
         let inner = fields(value)

@@ -17,7 +17,7 @@ const MANY: usize = 1000;
 pub struct HeldConnections(Vec<Client>);
 
 impl HeldConnections {
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
@@ -25,7 +25,7 @@ impl HeldConnections {
 }
 
 impl Postgres {
-    /// A connection of the superuser to the application's database, by the Unix socket.
+    /// Returns a connection of the superuser to the application's database, by the Unix socket.
     ///
     /// # Errors
     /// When the server does not take it.
@@ -33,7 +33,7 @@ impl Postgres {
         Ok(open(&self.local("postgres")).await?)
     }
 
-    /// A connection of [`USER`], by the Unix socket.
+    /// Returns a connection of [`USER`], by the Unix socket.
     ///
     /// # Errors
     /// When the server does not take it.

@@ -31,44 +31,44 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The directory of the Unix socket, on which every role needs no more than its password and
-    /// the superuser nothing.
+    /// Returns the directory of the Unix socket, on which every role needs no more than its
+    /// password and the superuser nothing.
     #[must_use]
     pub fn socket_directory(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.directory.path().join("disk/data")
     }
 
-    /// The server's version, for example `15.14`.
+    /// Returns the server's version, for example `15.14`.
     #[must_use]
     pub fn version(&self) -> &str {
         self.binaries.version()
     }
 
-    /// The password of [`USER`].
+    /// Returns the password of [`USER`].
     #[must_use]
     pub fn password(&self) -> String {
         lock(&self.password).clone()
     }
 
-    /// Who signed the server's certificate and signs those of clients; `None` without TLS.
+    /// Returns who signed the server's certificate and signs those of clients; `None` without TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&Authority> {
         self.authority.as_ref()
     }
 
-    /// How [`USER`] connects over TCP, with the strictest TLS that the server offers.
+    /// Returns how [`USER`] connects over TCP, with the strictest TLS that the server offers.
     #[must_use]
     pub fn params(&self) -> Params {
         let params = Params::new()
@@ -105,7 +105,7 @@ impl Postgres {
         Ok(directory)
     }
 
-    /// The last lines of the server's log.
+    /// Returns the last lines of the server's log.
     #[must_use]
     pub fn log(&self) -> String {
         process::tail(&self.log_path())

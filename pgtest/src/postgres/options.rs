@@ -44,7 +44,7 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// A server that forgets everything in a power cut, and is quick.
+    /// Returns a server that forgets everything in a power cut, and is quick.
     #[must_use]
     pub fn quick() -> Self {
         Self {

@@ -41,12 +41,12 @@ impl Server {
         Ok(())
     }
 
-    /// The process, when it runs.
+    /// Returns the process, when it runs.
     pub fn pid(&self) -> Option<u32> {
         lock(&self.0).as_ref().map(Child::id)
     }
 
-    /// Whether it has ended by itself. From then on another can be launched.
+    /// Returns whether it has ended by itself. From then on another can be launched.
     fn is_gone(&self) -> Result<bool> {
         let mut child = lock(&self.0);
         let gone = match child.as_mut() {
@@ -118,12 +118,12 @@ impl Postgres {
     }
 }
 
-/// Whether a server did not start because of its port.
+/// Returns whether a server did not start because of its port.
 pub fn is_port_taken(error: &anyhow::Error) -> bool {
     format!("{error:#}").contains("Address already in use")
 }
 
-/// The end of a file.
+/// Returns the end of a file.
 pub fn tail(path: &Path) -> String {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let read = || -> std::io::Result<Vec<u8>> {

@@ -40,7 +40,7 @@ impl Postgres {
         Ok(new)
     }
 
-    /// A server whose data directory is still to be filled.
+    /// Returns a server whose data directory is still to be filled.
     fn prepare(options: PostgresOptions) -> Result<Self> {
         let account = Account::of_servers()?;
         let directory = Workdir::new("postgres")?;

@@ -4,13 +4,13 @@ use apimachinery::error::ApiError;
 use storage::cache::SnapshotError;
 use storage::store::ReadError;
 
-/// A version that was not reached in time.
+/// Returns a version that was not reached in time.
 #[must_use]
 pub fn too_large(error: ReadError) -> ApiError {
     ApiError::too_large_resource_version(error.requested, error.current)
 }
 
-/// A state of the past that is not to be had.
+/// Returns a state of the past that is not to be had.
 #[must_use]
 pub fn snapshot(error: SnapshotError, requested: u64) -> ApiError {
     match error {

@@ -17,9 +17,9 @@ pub async fn admit(attachments: &Attachments, scope: &Scope) -> Result<(), ApiEr
     attached(attachments, scope).await
 }
 
-/// Whether the resource is being given back, so that its log is all there is and goes no further.
-/// A watch that resumes is served from it whoever waits: its client would go to the CRD with a
-/// version from before the last bookmark otherwise, and be told there that this is too old.
+/// Returns whether the resource is being given back, so that its log is all there is and goes no
+/// further. A watch that resumes is served from it whoever waits: its client would go to the CRD
+/// with a version from before the last bookmark otherwise, and be told there that this is too old.
 #[must_use]
 pub fn serves_the_past(scope: &Scope) -> bool {
     let gate = scope.resource.gate();
@@ -27,7 +27,7 @@ pub fn serves_the_past(scope: &Scope) -> bool {
     gate.state == GateState::Held && gate.frozen.is_some()
 }
 
-/// Whether the request would wait if it was to be admitted now.
+/// Returns whether the request would wait if it was to be admitted now.
 #[must_use]
 pub fn makes_wait(attachments: &Attachments, scope: &Scope) -> bool {
     let info = &scope.ctx.info;

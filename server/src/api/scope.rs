@@ -79,19 +79,20 @@ impl Scope {
         })
     }
 
-    /// The namespace of the request; `None` for all namespaces and for cluster-scoped resources.
+    /// Returns the namespace of the request; `None` for all namespaces and for cluster-scoped
+    /// resources.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         Some(self.ctx.info.namespace.as_str()).filter(|ns| !ns.is_empty())
     }
 
-    /// The key of `name` in the namespace of the request.
+    /// Returns the key of `name` in the namespace of the request.
     #[must_use]
     pub fn key(&self, name: &str) -> ObjectKey {
         ObjectKey::new(&self.ctx.info.namespace, name)
     }
 
-    /// The name in the path.
+    /// Returns the name in the path.
     ///
     /// # Errors
     /// 400 when there is none, or one that no object can have.
@@ -117,7 +118,7 @@ impl Scope {
         ApiError::not_found(&self.definition.group, &self.definition.plural, name)
     }
 
-    /// The encoding of a body with an object.
+    /// Returns the encoding of a body with an object.
     ///
     /// # Errors
     /// 415.
@@ -128,7 +129,7 @@ impl Scope {
         })
     }
 
-    /// The objects that the request is about, for a write.
+    /// Returns the objects that the request is about, for a write.
     #[must_use]
     pub fn collection<'a>(&'a self, api: &'a Api) -> Collection<'a> {
         Collection {

@@ -20,7 +20,7 @@ pub struct Page {
     pub remaining: Option<usize>,
 }
 
-/// Whether an object is selected; its namespace is that of the request already.
+/// Returns whether an object is selected; its namespace is that of the request already.
 #[must_use]
 pub fn selected(options: &ListOptions, key: &ObjectKey, labels: &Labels) -> bool {
     let field = &options.field_selector;
@@ -28,8 +28,8 @@ pub fn selected(options: &ListOptions, key: &ObjectKey, labels: &Labels) -> bool
         && options.label_selector.matches(labels)
 }
 
-/// Whether no more than one object can be selected: a name that an object may have is asked for, and a
-/// namespace where there are namespaces.
+/// Returns whether no more than one object can be selected: a name that an object may have is asked
+/// for, and a namespace where there are namespaces.
 #[must_use]
 pub fn is_of_one(namespace: Option<&str>, namespaced: bool, options: &ListOptions) -> bool {
     let fields = &options.field_selector;
@@ -39,7 +39,7 @@ pub fn is_of_one(namespace: Option<&str>, namespaced: bool, options: &ListOption
         && (!namespaced || namespace.or(fields.namespace()).is_some())
 }
 
-/// The objects of `snapshot` in `namespace`, or in all, that `options` select: at most `limit`
+/// Returns the objects of `snapshot` in `namespace`, or in all, that `options` select: at most `limit`
 /// (0 for all), from `from` on.
 #[must_use]
 pub fn page(
@@ -71,7 +71,7 @@ pub fn page(
     page
 }
 
-/// A key as it stands in a token: without the namespace of a namespaced list.
+/// Returns a key as it stands in a token: without the namespace of a namespaced list.
 fn below<'a>(namespace: Option<&str>, key: &'a ObjectKey) -> &'a str {
     match namespace {
         Some(_) => key.name(),
@@ -79,7 +79,7 @@ fn below<'a>(namespace: Option<&str>, key: &'a ObjectKey) -> &'a str {
     }
 }
 
-/// The objects to look at, in order: all that come in question, found on the shortest way.
+/// Returns the objects to look at, in order: all that come in question, found on the shortest way.
 fn candidates<'a>(
     snapshot: &'a Snapshot,
     namespace: Option<&'a str>,
@@ -117,7 +117,7 @@ fn candidates<'a>(
     }
 }
 
-/// The objects with a label value that is asked for, where there is an index of it.
+/// Returns the objects with a label value that is asked for, where there is an index of it.
 fn indexed<'a>(
     snapshot: &'a Snapshot,
     namespace: Option<&str>,
@@ -133,7 +133,7 @@ fn indexed<'a>(
         })
 }
 
-/// Where a token points, and whether an object right there belongs to the page.
+/// Returns where a token points, and whether an object right there belongs to the page.
 fn start(namespace: Option<&str>, from: &Continue) -> (ObjectKey, bool) {
     let (position, at) = from.position();
     let key = match (namespace, position.split_once('/')) {

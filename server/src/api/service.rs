@@ -23,7 +23,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// An API over a store, serving what `definitions` say.
+    /// Returns an API over a store, serving what `definitions` say.
     #[must_use]
     pub fn new(
         store: Store,
@@ -39,7 +39,7 @@ impl Api {
         }
     }
 
-    /// The same, which refuses the writes of some users whatever their rights.
+    /// Returns the same, which refuses the writes of some users whatever their rights.
     #[must_use]
     pub fn refusing(mut self, writers: Receiver<BTreeSet<String>>) -> Self {
         self.refused_writers = writers;
@@ -65,7 +65,7 @@ impl Api {
         ))
     }
 
-    /// The same, whose requests wait while the kube-aggregator does not send them here.
+    /// Returns the same, whose requests wait while the kube-aggregator does not send them here.
     #[must_use]
     pub fn attached(mut self, attachments: Arc<Attachments>) -> Self {
         self.attachments = attachments;

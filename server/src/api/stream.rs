@@ -25,7 +25,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// The next piece, appended to `out`; true when it was the last.
+    /// Returns the next piece, appended to `out`; true when it was the last.
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, ApiError> {
         while out.len() < CHUNK {
             let Some(object) = self.objects.next() else {
@@ -42,7 +42,7 @@ impl Rest {
     }
 }
 
-/// An answer with a list in compact JSON. A small one is sent whole, with its length.
+/// Returns an answer with a list in compact JSON. A small one is sent whole, with its length.
 ///
 /// # Errors
 /// When an object of the first piece cannot be read. Later the stream breaks off, which a client

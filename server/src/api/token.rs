@@ -31,7 +31,7 @@ struct Wire {
 }
 
 impl Continue {
-    /// The page that follows the object with this key.
+    /// Returns the page that follows the object with this key.
     #[must_use]
     pub fn after(rv: Option<u64>, key: &str) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Continue {
         }
     }
 
-    /// The key behind which the page begins, or the key at which it does.
+    /// Returns the key behind which the page begins, or the key at which it does.
     #[must_use]
     pub fn position(&self) -> (&str, bool) {
         match self.start.strip_suffix('\0') {
@@ -49,7 +49,7 @@ impl Continue {
         }
     }
 
-    /// The token.
+    /// Returns the token.
     #[must_use]
     pub fn encode(&self) -> String {
         let wire = Wire {

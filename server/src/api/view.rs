@@ -66,7 +66,7 @@ fn meta_version(version: MetaVersion) -> table::MetaVersion {
 }
 
 impl View {
-    /// The view of a request, for one object or for a list.
+    /// Returns the view of a request, for one object or for a list.
     ///
     /// # Errors
     /// 400 for an unknown `includeObject`, 406 where the form does not fit.
@@ -90,19 +90,19 @@ impl View {
         })
     }
 
-    /// Whether a list can be written object by object without being parsed as a whole.
+    /// Returns whether a list can be written object by object without being parsed as a whole.
     fn streams(&self) -> bool {
         self.accepted.media_type == MediaType::Json && !self.accepted.pretty
     }
 
-    /// Whether this is the metadata of objects in protobuf.
+    /// Returns whether this is the metadata of objects in protobuf.
     #[must_use]
     pub fn is_protobuf(&self) -> bool {
         self.accepted.media_type == MediaType::Protobuf
     }
 
-    /// What tells the encoding of an event in this view from others: empty when encodings differ
-    /// from one watch to the next, as ages in Tables do.
+    /// Returns what tells the encoding of an event in this view from others: empty when encodings
+    /// differ from one watch to the next, as ages in Tables do.
     #[must_use]
     pub fn frame_name(&self) -> Option<String> {
         match self.accepted.transform {
@@ -117,7 +117,7 @@ impl View {
         }
     }
 
-    /// The object as a JSON value in the requested version.
+    /// Returns the object as a JSON value in the requested version.
     ///
     /// # Errors
     /// When the stored text cannot be read.
@@ -185,8 +185,8 @@ impl View {
         }
     }
 
-    /// A stored object in this form, as a value. Of an object of which only metadata is asked for,
-    /// nothing else is read.
+    /// Returns a stored object in this form, as a value. Of an object of which only metadata is
+    /// asked for, nothing else is read.
     ///
     /// # Errors
     /// When the stored text cannot be read.
@@ -201,7 +201,7 @@ impl View {
         Ok(self.transform(object, headers))
     }
 
-    /// A bookmark at `rv`; the one that ends the initial events says so.
+    /// Returns a bookmark at `rv`; the one that ends the initial events says so.
     #[must_use]
     pub fn bookmark(&self, rv: u64, initial_events_end: bool, headers: bool) -> Value {
         let mut metadata = json!({ "resourceVersion": rv.to_string() });
@@ -225,7 +225,7 @@ impl View {
         bookmark
     }
 
-    /// An answer with one stored object.
+    /// Returns an answer with one stored object.
     ///
     /// # Errors
     /// When the stored text cannot be read.
@@ -243,7 +243,7 @@ impl View {
         Ok(response::bytes(code, self.accepted.content_type(), body))
     }
 
-    /// An answer with what a write has made.
+    /// Returns an answer with what a write has made.
     ///
     /// # Errors
     /// When it cannot be read or encoded.
@@ -256,7 +256,7 @@ impl View {
         self.respond_form(code, outcome.object)
     }
 
-    /// An answer with an object after a write.
+    /// Returns an answer with an object after a write.
     ///
     /// # Errors
     /// When it cannot be read or encoded.
@@ -274,7 +274,7 @@ impl View {
         }
     }
 
-    /// An answer with a list.
+    /// Returns an answer with a list.
     ///
     /// # Errors
     /// When a stored text cannot be read before the first bytes are sent.
@@ -293,7 +293,7 @@ impl View {
         response::object(StatusCode::OK, self.accepted, &list)
     }
 
-    /// The metadata of a list, object by object: a list may be large.
+    /// Returns the metadata of a list, object by object: a list may be large.
     fn respond_protobuf(
         &self,
         objects: &[Arc<StoredObject>],
@@ -343,7 +343,7 @@ impl View {
         }
     }
 
-    /// What stands before and behind the items of a list.
+    /// Returns what stands before and behind the items of a list.
     #[must_use]
     pub fn list_frame(&self, meta: &ListMeta) -> (Vec<u8>, Vec<u8>) {
         let metadata = self.list_metadata(meta);
@@ -390,13 +390,13 @@ impl View {
     }
 }
 
-/// A value as compact JSON with Go's escapes.
+/// Returns a value as compact JSON with Go's escapes.
 fn go_text(value: &Value) -> String {
     let bytes = encoding::to_json(value).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The metadata of a stored object; nothing else of it is read.
+/// Returns the metadata of a stored object; nothing else of it is read.
 fn metadata(object: &StoredObject) -> Result<Value, ApiError> {
     let text = object.metadata_json().map_err(ApiError::internal)?;
     serde_json::from_slice(&text).map_err(ApiError::internal)

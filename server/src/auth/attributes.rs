@@ -52,7 +52,7 @@ pub struct ResourceTarget {
 }
 
 impl Attributes {
-    /// The question that a request raises.
+    /// Returns the question that a request raises.
     ///
     /// Selectors are left out: an authorizer may only ever allow more on account of a selector, so
     /// without it the answer is at most stricter, and a list by label (Kyverno makes one for every
@@ -78,8 +78,8 @@ impl Attributes {
         }
     }
 
-    /// The same question for every name, then for every namespace too; those that differ from this
-    /// one, widest first.
+    /// Returns the same question for every name, then for every namespace too; those that differ
+    /// from this one, widest first.
     #[must_use]
     pub fn widened(&self) -> Vec<Self> {
         let Target::Resource(target) = &self.target else {
@@ -109,7 +109,7 @@ impl Attributes {
             .collect()
     }
 
-    /// The 403 for a refusal; `reason` is the authorizer's explanation, or empty.
+    /// Returns the 403 for a refusal; `reason` is the authorizer's explanation, or empty.
     #[must_use]
     pub fn forbidden(&self, reason: &str) -> ApiError {
         let user = quote(&self.user.username);

@@ -35,7 +35,7 @@ struct Verdict {
 }
 
 impl PeerCertificates {
-    /// The certificates of one connection.
+    /// Returns the certificates of one connection.
     #[must_use]
     pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
         Self {
@@ -156,7 +156,8 @@ impl Authenticator {
     }
 }
 
-/// The user named by a front proxy; `None` when the client shows no certificate or names nobody.
+/// Returns the user named by a front proxy; `None` when the client shows no certificate or names
+/// nobody.
 fn from_front_proxy(
     config: &Arc<FrontProxyConfig>,
     peer: &PeerCertificates,

@@ -15,7 +15,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority over a request with this proof.
+    /// Returns the authority over a request with this proof.
     #[must_use]
     pub fn new(authorizer: Arc<dyn Authorizer>, proof: Proof) -> Self {
         Self { authorizer, proof }

@@ -74,7 +74,7 @@ pub struct SubjectAccess {
 }
 
 impl SubjectAccess {
-    /// An authorizer with empty caches.
+    /// Returns an authorizer with empty caches.
     #[must_use]
     pub fn new(client: kube::Client, metrics: ReviewMetrics) -> Self {
         let decisions = Cache::builder()

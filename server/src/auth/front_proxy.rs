@@ -100,13 +100,13 @@ impl FrontProxyConfig {
         })
     }
 
-    /// Whether this comes from the `ConfigMap`, and is not just the state at the start.
+    /// Returns whether this comes from the `ConfigMap`, and is not just the state at the start.
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.loaded
     }
 
-    /// Whether any front proxy can be recognised.
+    /// Returns whether any front proxy can be recognised.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         !self.anchors.is_empty() && !self.username_headers.is_empty()
@@ -144,7 +144,7 @@ impl FrontProxyConfig {
         }
     }
 
-    /// The user named in the headers; `None` when no user is named. Call it only after
+    /// Returns the user named in the headers; `None` when no user is named. Call it only after
     /// [`Self::verify`].
     ///
     /// # Errors
@@ -249,7 +249,7 @@ fn anchors(pem: &str) -> Result<Vec<TrustAnchor<'static>>, FrontProxyConfigError
     Ok(anchors)
 }
 
-/// The subject's common name; empty where there is none.
+/// Returns the subject's common name; empty where there is none.
 fn common_name(certificate: &CertificateDer<'_>) -> String {
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
         return String::new();

@@ -31,7 +31,7 @@ pub struct TokenAuthenticator {
 }
 
 impl TokenAuthenticator {
-    /// An authenticator with an empty cache.
+    /// Returns an authenticator with an empty cache.
     #[must_use]
     pub fn new(client: kube::Client, metrics: ReviewMetrics) -> Self {
         let results = Cache::builder()
@@ -45,7 +45,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// The owner of a token; `None` when the token is not valid.
+    /// Returns the owner of a token; `None` when the token is not valid.
     ///
     /// # Errors
     /// When the kube-apiserver could not be asked.
@@ -83,7 +83,7 @@ fn reviewed(user: ReviewedUser) -> UserInfo {
     }
 }
 
-/// The bearer token of a request, if it carries one.
+/// Returns the bearer token of a request, if it carries one.
 #[must_use]
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();

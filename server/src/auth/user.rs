@@ -25,7 +25,7 @@ pub struct UserInfo {
 }
 
 impl UserInfo {
-    /// The user of a request without credentials.
+    /// Returns the user of a request without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl UserInfo {
         }
     }
 
-    /// Whether the user belongs to a group.
+    /// Returns whether the user belongs to a group.
     #[must_use]
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)

@@ -61,7 +61,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether another try may end better.
+    /// Returns whether another try may end better.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -71,8 +71,8 @@ impl Error {
     }
 }
 
-/// The text of the first element of this name. Services differ in names of roots and namespaces,
-/// and what is asked for here never has to be unescaped.
+/// Returns the text of the first element of this name. Services differ in names of roots and
+/// namespaces, and what is asked for here never has to be unescaped.
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once("</").map(|(value, _)| value)

@@ -12,7 +12,7 @@ use super::Error;
 
 const OPTION: &str = "--ca-file";
 
-/// The CAs of the file, else those of Mozilla: the image has no others.
+/// Returns the CAs of the file, else those of Mozilla: the image has no others.
 ///
 /// # Errors
 /// If the file cannot be used.

@@ -50,8 +50,8 @@ impl Known {
         }
     }
 
-    /// Whether requests for a version are sent elsewhere. Ours is the Service that the control API
-    /// is registered with; without it nobody can tell.
+    /// Returns whether requests for a version are sent elsewhere. Ours is the Service that the
+    /// control API is registered with; without it nobody can tell.
     fn is_detached(&self, group: &str, version: &str) -> bool {
         let control = format!("{}.{}", crds::control::VERSION, crds::control::GROUP);
         let Some(ours @ Some(_)) = self.services.get(&control) else {
@@ -99,7 +99,7 @@ impl Attachments {
         (this, follow)
     }
 
-    /// Whether requests for a version are sent here, as far as that is known.
+    /// Returns whether requests for a version are sent here, as far as that is known.
     #[must_use]
     pub fn is_attached(&self, group: &str, version: &str) -> bool {
         !self.0.borrow().is_detached(group, version)

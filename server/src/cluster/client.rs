@@ -24,7 +24,7 @@ pub enum ClientError {
     Client(#[from] kube::Error),
 }
 
-/// A client with the credentials of a kubeconfig, else those of the pod.
+/// Returns a client with the credentials of a kubeconfig, else those of the pod.
 ///
 /// # Errors
 /// When they cannot be read. Nothing is asked of the kube-apiserver yet.

@@ -78,13 +78,13 @@ impl Served {
         })
     }
 
-    /// A resource by its group and plural name.
+    /// Returns a resource by its group and plural name.
     #[must_use]
     pub fn resource(&self, group: &str, plural: &str) -> Option<&Effective> {
         self.resources.get(group)?.get(plural)
     }
 
-    /// A resource in one of its served versions.
+    /// Returns a resource in one of its served versions.
     #[must_use]
     pub fn version(
         &self,
@@ -96,7 +96,7 @@ impl Served {
         Some((effective, effective.definition.served(version)?))
     }
 
-    /// All resources, sorted by group and plural name.
+    /// Returns all resources, sorted by group and plural name.
     pub fn iter(&self) -> impl Iterator<Item = &Effective> {
         self.resources.values().flat_map(BTreeMap::values)
     }
@@ -115,7 +115,7 @@ pub struct Sources<'a> {
     pub catalog: &'a BTreeMap<String, Arc<ResourceDefinition>>,
 }
 
-/// The definitions in force: for each resource of the groups the CRD's, else the last one. A
+/// Returns the definitions in force: for each resource of the groups the CRD's, else the last one. A
 /// resource whose CRD is gone or has become unusable goes on with the last. A group of which nothing
 /// is known otherwise is taken from the catalog.
 #[must_use]

@@ -48,8 +48,9 @@ impl FromStr for ConfigMapRef {
     }
 }
 
-/// The groups in a comma-separated list. Our own control API, the core group and groups without a
-/// dot (the kube-apiserver's own) are passed over with a warning: they can never be served here.
+/// Returns the groups in a comma-separated list. Our own control API, the core group and groups
+/// without a dot (the kube-apiserver's own) are passed over with a warning: they can never be
+/// served here.
 #[must_use]
 pub fn parse_groups(text: &str) -> BTreeSet<String> {
     let (groups, refused): (BTreeSet<_>, BTreeSet<_>) = text
@@ -64,7 +65,7 @@ pub fn parse_groups(text: &str) -> BTreeSet<String> {
     groups
 }
 
-/// The users in a comma-separated list.
+/// Returns the users in a comma-separated list.
 #[must_use]
 pub fn parse_users(text: &str) -> BTreeSet<String> {
     let users = text.split([',', '\n']).map(str::trim);
@@ -83,8 +84,9 @@ pub struct Followers {
     pub refused_writers: watch::Sender<BTreeSet<String>>,
 }
 
-/// Keeps groups and refused writers up to date for as long as it is polled. While the `ConfigMap` is missing the
-/// groups known last stay in force, so that a mistake in it does not end the service.
+/// Keeps groups and refused writers up to date for as long as it is polled. While the `ConfigMap`
+/// is missing the groups known last stay in force, so that a mistake in it does not end the
+/// service.
 pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Followers) {
     let Followers {
         groups,

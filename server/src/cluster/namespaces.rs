@@ -47,7 +47,7 @@ pub struct NamespaceError {
 /// Knows the namespaces.
 #[async_trait]
 pub trait NamespaceLookup: Send + Sync + 'static {
-    /// The state of a namespace.
+    /// Returns the state of a namespace.
     ///
     /// # Errors
     /// When it is not known and cannot be asked for.
@@ -64,7 +64,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// The view, and the future that keeps it up to date for as long as it is polled.
+    /// Returns the view, and the future that keeps it up to date for as long as it is polled.
     pub fn watch(client: Client) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let api: Api<Meta> = Api::all(client);
         let events = watcher(api.clone(), watcher::Config::default());

@@ -9,7 +9,7 @@ use storage::store::{Store, StoreError};
 
 use super::definitions::DefinitionStore;
 
-/// The definitions that were in force when the server last ran, of all API groups.
+/// Returns the definitions that were in force when the server last ran, of all API groups.
 ///
 /// One that cannot be read is passed over with a warning: it comes again from the cluster.
 ///

@@ -44,7 +44,7 @@ impl EffectiveDefinitions {
         }))
     }
 
-    /// What is served now.
+    /// Returns what is served now.
     #[must_use]
     pub fn load(&self) -> Arc<Served> {
         self.served.load_full()
@@ -56,7 +56,7 @@ impl EffectiveDefinitions {
         self.generation.subscribe()
     }
 
-    /// Whether the cluster's CRDs have been read.
+    /// Returns whether the cluster's CRDs have been read.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
@@ -278,7 +278,7 @@ impl Follower {
     }
 }
 
-/// Whether two definitions are the same in everything that counts.
+/// Returns whether two definitions are the same in everything that counts.
 fn same(a: &Arc<ResourceDefinition>, b: &Arc<ResourceDefinition>) -> bool {
     Arc::ptr_eq(a, b)
         || matches!((serde_json::to_value(a), serde_json::to_value(b)), (Ok(a), Ok(b)) if a == b)

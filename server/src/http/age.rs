@@ -53,7 +53,7 @@ impl ConnectionAge {
         traffic.pause(age).await;
     }
 
-    /// The age of one connection; `random` is in [0, 1).
+    /// Returns the age of one connection; `random` is in [0, 1).
     fn draw(&self, random: f64) -> Duration {
         self.max.mul_f64(1.0 - JITTER + 2.0 * JITTER * random)
     }

@@ -45,7 +45,7 @@ impl RequestContext {
         negotiation::accept(&self.headers, &self.info.query, offer)
     }
 
-    /// The `User-Agent`, or an empty text.
+    /// Returns the `User-Agent`, or an empty text.
     #[must_use]
     pub fn user_agent(&self) -> &str {
         self.headers

@@ -21,7 +21,7 @@ const THRESHOLD: u64 = 128 * 1024;
 /// Most input compressed at one go, so that other requests on the thread are not held up.
 const STEP: usize = 64 * 1024;
 
-/// Whether the client takes gzip.
+/// Returns whether the client takes gzip.
 #[must_use]
 pub fn accepted(headers: &HeaderMap) -> bool {
     joined(headers, &ACCEPT_ENCODING).split(',').any(|coding| {

@@ -13,7 +13,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A condition that must be quick to evaluate and depend on nothing slow.
+    /// Returns a condition that must be quick to evaluate and depend on nothing slow.
     pub fn new(name: &'static str, holds: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
             name,
@@ -35,7 +35,7 @@ impl Health {
         Self { ready }
     }
 
-    /// Whether a request is for one of the endpoints of health.
+    /// Returns whether a request is for one of the endpoints of health.
     #[must_use]
     pub fn is_endpoint(info: &RequestInfo) -> bool {
         let first = info.path.trim_matches('/').split('/').next();
@@ -75,7 +75,7 @@ impl Health {
     }
 }
 
-/// The answer for a list of (name, excluded, holds).
+/// Returns the answer for a list of (name, excluded, holds).
 fn report(endpoint: &str, results: &[(&str, bool, bool)], verbose: bool) -> Response {
     let failed: Vec<_> = results
         .iter()

@@ -29,8 +29,8 @@ pub struct LimitConfig {
 }
 
 impl Default for LimitConfig {
-    /// A kube-apiserver lets 600 requests through at one time by default; these bounds take three
-    /// of them, also while a gate holds all requests back.
+    /// Returns a kube-apiserver lets 600 requests through at one time by default; these bounds take
+    /// three of them, also while a gate holds all requests back.
     fn default() -> Self {
         Self {
             connections: 4096,

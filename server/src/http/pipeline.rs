@@ -192,8 +192,8 @@ impl Pipeline {
     }
 }
 
-/// The kube-apiserver's `Audit-ID`, so that its audit log and ours can be read side by side, else a
-/// new one.
+/// Returns the kube-apiserver's `Audit-ID`, so that its audit log and ours can be read side by
+/// side, else a new one.
 fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(AUDIT_ID).and_then(|value| value.to_str().ok());
     match given.filter(|id| !id.is_empty() && id.len() <= MAX_AUDIT_ID) {
@@ -202,7 +202,7 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
     }
 }
 
-/// What the kube-apiserver's authorization answers has one header more than other refusals.
+/// Returns what the kube-apiserver's authorization answers has one header more than other refusals.
 fn refused(error: ApiError, headers: &HeaderMap, info: &RequestInfo) -> Response {
     let mut response = response::error(error, accept_error(headers, &info.query));
     if response.status() == StatusCode::FORBIDDEN {
@@ -251,7 +251,7 @@ fn panicked(request_id: &str, panic: &(dyn Any + Send)) -> ApiError {
     ))
 }
 
-/// The answer to HEAD: the length stays, the body goes.
+/// Returns the answer to HEAD: the length stays, the body goes.
 fn without_body(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact() {

@@ -121,7 +121,7 @@ fn accept_json(headers: &HeaderMap) -> Result<(), ApiError> {
         .ok_or_else(|| ApiError::not_acceptable(&["application/json"]))
 }
 
-/// A legacy discovery document, which carries no entity tag.
+/// Returns a legacy discovery document, which carries no entity tag.
 fn legacy(
     headers: &HeaderMap,
     info: &RequestInfo,
@@ -164,7 +164,8 @@ fn openapi(
     })
 }
 
-/// The document in protobuf, which few ask for, with the tag of its JSON, as Go's servers have it.
+/// Returns the document in protobuf, which few ask for, with the tag of its JSON, as Go's servers
+/// have it.
 fn in_protobuf(found: &Document) -> Result<Document, ApiError> {
     let value = serde_json::from_slice(&found.body).map_err(ApiError::internal)?;
     Ok(Document {
@@ -173,7 +174,7 @@ fn in_protobuf(found: &Document) -> Result<Document, ApiError> {
     })
 }
 
-/// A document with its entity tag, or 304 when the client has it already.
+/// Returns a document with its entity tag, or 304 when the client has it already.
 fn document(
     headers: &HeaderMap,
     found: &Document,
@@ -208,7 +209,7 @@ fn document(
     response
 }
 
-/// A year from now as an HTTP date.
+/// Returns a year from now as an HTTP date.
 fn in_a_year() -> String {
     let then = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(365 * 24);
     jiff::fmt::rfc2822::DateTimePrinter::new()

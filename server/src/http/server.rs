@@ -100,7 +100,7 @@ impl Server {
         })
     }
 
-    /// The address that is listened on.
+    /// Returns the address that is listened on.
     ///
     /// # Errors
     /// When the system does not say.

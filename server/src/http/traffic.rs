@@ -28,7 +28,7 @@ impl Traffic {
         Answering(self.clone())
     }
 
-    /// Whether there was a request at all.
+    /// Returns whether there was a request at all.
     pub(super) fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Relaxed) > 0
     }

@@ -58,7 +58,7 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// The conflict of a stale resourceVersion.
+    /// Returns the conflict of a stale resourceVersion.
     #[must_use]
     pub fn modified() -> Self {
         Self::Conflict {
@@ -109,8 +109,8 @@ pub fn causes(errors: &[FieldError]) -> Vec<StatusCause> {
         .collect()
 }
 
-/// A 500 without a reason: how the kube-apiserver answers with an error of its storage that it has
-/// no Status for.
+/// Returns a 500 without a reason: how the kube-apiserver answers with an error of its storage that
+/// it has no Status for.
 #[must_use]
 pub fn unknown_error(message: impl Into<String>) -> ApiError {
     Status::failure(500, "", message).into()

@@ -39,7 +39,7 @@ pub fn passage(gate: &GateStatus, reader: Option<&str>) -> Passage {
     }
 }
 
-/// The time until which a request that arrives now may wait.
+/// Returns the time until which a request that arrives now may wait.
 #[must_use]
 pub fn patience() -> Instant {
     Instant::now() + MAX_HOLD

@@ -144,7 +144,7 @@ fn no_json(type_: PatchType, strictly: bool, error: DecodeError) -> ApiError {
     })
 }
 
-/// The version within an object's `apiVersion`; empty where there is none.
+/// Returns the version within an object's `apiVersion`; empty where there is none.
 fn version(object: &Object) -> &str {
     let api_version = object.get("apiVersion").and_then(Value::as_str);
     api_version

@@ -183,7 +183,7 @@ impl Collection<'_> {
         }
     }
 
-    /// Whether a write would change nothing. `text` is what is stored, which may be of an older
+    /// Returns whether a write would change nothing. `text` is what is stored, which may be of an older
     /// schema than `old`, the form in which it was read.
     fn is_stored(&self, new: &Object, old: &Object, text: &Bytes) -> Result<bool, ApiError> {
         if new != old || broken(Mutation::NoOpWrites) {

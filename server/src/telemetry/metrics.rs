@@ -29,8 +29,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A registry with the metrics of HTTP, TLS, authentication and authorization; other parts add
-    /// theirs by [`Metrics::register`] and [`Metrics::register_collector`].
+    /// Returns a registry with the metrics of HTTP, TLS, authentication and authorization; other
+    /// parts add theirs by [`Metrics::register`] and [`Metrics::register_collector`].
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("reports_server");
@@ -66,7 +66,7 @@ impl Metrics {
         self.lock().register_collector(collector);
     }
 
-    /// The metrics page.
+    /// Returns the metrics page.
     ///
     /// # Errors
     /// When a metric cannot be written as text.

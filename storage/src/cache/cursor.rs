@@ -65,7 +65,7 @@ impl Cursor {
         }
     }
 
-    /// The next events, at most `max` (at least one is given); waits until there is one.
+    /// Returns the next events, at most `max` (at least one is given); waits until there is one.
     ///
     /// Cancel safe: a call that is dropped has taken nothing.
     ///
@@ -79,7 +79,7 @@ impl Cursor {
         }
     }
 
-    /// The same; with `milestones`, `None` when the watcher has been given everything up to a
+    /// Returns the same; with `milestones`, `None` when the watcher has been given everything up to a
     /// milestone that it has not been told of, so that a bookmark is due.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl Cursor {
         Ok(Some(self.take(events)))
     }
 
-    /// The version up to which everything has been given: what a bookmark may carry.
+    /// Returns the version up to which everything has been given: what a bookmark may carry.
     ///
     /// It also advances while nothing happens to this resource, as far as no event is waiting.
     pub fn position(&mut self) -> u64 {

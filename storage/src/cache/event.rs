@@ -33,7 +33,7 @@ pub enum Previous {
 }
 
 impl Previous {
-    /// The object as it was, where it is known.
+    /// Returns the object as it was, where it is known.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<StoredObject>> {
         match self {
@@ -42,7 +42,7 @@ impl Previous {
         }
     }
 
-    /// The labels that it had, where they are known.
+    /// Returns the labels that it had, where they are known.
     #[must_use]
     pub fn labels(&self) -> Option<&Labels> {
         match self {
@@ -94,8 +94,8 @@ impl Event {
         self.object.rv
     }
 
-    /// The encoding named `form` (event type, served version, media type, …), made by `encode` for
-    /// the first watcher that asks and shared with those who follow it closely.
+    /// Returns the encoding named `form` (event type, served version, media type, …), made by
+    /// `encode` for the first watcher that asks and shared with those who follow it closely.
     ///
     /// # Errors
     /// Those of `encode`; nothing is kept then.

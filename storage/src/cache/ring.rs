@@ -37,7 +37,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring that takes events above `floor`.
+    /// Returns an empty ring that takes events above `floor`.
     pub fn new(limits: RingLimits, floor: u64) -> Self {
         Self {
             limits,
@@ -74,7 +74,7 @@ impl Ring {
         self.floor
     }
 
-    /// The newest version that was ever pushed.
+    /// Returns the newest version that was ever pushed.
     pub fn newest(&self) -> u64 {
         self.events.back().map_or(self.floor, |e| e.rv())
     }

@@ -87,7 +87,7 @@ impl Snapshot {
         Self { rv, contents }
     }
 
-    /// The object at `key`.
+    /// Returns the object at `key`.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
         self.contents.get(key)
@@ -105,7 +105,7 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// The objects of `namespace`, or of all, in key order; only those behind `after` if given,
+    /// Returns the objects of `namespace`, or of all, in key order; only those behind `after` if given,
     /// whether or not there is an object at `after`.
     pub fn range<'a>(
         &'a self,
@@ -131,7 +131,7 @@ impl Snapshot {
         objects.into_iter().flatten().map(|(_, object)| object)
     }
 
-    /// The objects of `namespace`, or of all, whose label `name` equals `value`, in key order;
+    /// Returns the objects of `namespace`, or of all, whose label `name` equals `value`, in key order;
     /// `None` when that label is not indexed and the caller has to look at every object.
     #[must_use]
     pub fn by_label(
@@ -144,7 +144,8 @@ impl Snapshot {
         Some(keys.filter_map(|key| self.contents.get(key)).collect())
     }
 
-    /// The namespaces that hold objects, in order of name, which differs from the order of keys.
+    /// Returns the namespaces that hold objects, in order of name, which differs from the order of
+    /// keys.
     #[must_use]
     pub fn namespaces(&self) -> Vec<&str> {
         let mut namespaces = Vec::new();

@@ -74,7 +74,7 @@ impl ObjectKey {
         }
     }
 
-    /// The whole key, `namespace/name` or `name`.
+    /// Returns the whole key, `namespace/name` or `name`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -31,7 +31,7 @@ impl Labels {
         }
     }
 
-    /// All labels, sorted by key.
+    /// Returns all labels, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut parts = self.0.split_terminator('\0');
         std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))

@@ -26,7 +26,7 @@ pub struct StoredObject {
 }
 
 impl StoredObject {
-    /// The object's canonical JSON (compact, sorted keys), resourceVersion included.
+    /// Returns the object's canonical JSON (compact, sorted keys), resourceVersion included.
     ///
     /// # Errors
     /// Only when the memory of the body is corrupt.
@@ -67,7 +67,7 @@ impl StoredObject {
         self.body.append_metadata(out, self.rv)
     }
 
-    /// The object parsed.
+    /// Returns the object parsed.
     ///
     /// # Errors
     /// Only when the memory of the body is corrupt.

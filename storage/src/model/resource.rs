@@ -73,7 +73,8 @@ impl GateStatus {
         }
     }
 
-    /// Whether reads of everybody pass although the gate is held: what is stored is all there is.
+    /// Returns whether reads of everybody pass although the gate is held: what is stored is all
+    /// there is.
     #[must_use]
     pub fn serves_reads(&self) -> bool {
         match self.state {
@@ -137,7 +138,7 @@ pub struct ResourceRecord {
 }
 
 impl ResourceRecord {
-    /// The version up to which the log is known to be complete without looking at the counter.
+    /// Returns the version up to which the log is known to be complete without looking at the counter.
     ///
     /// Before the first opening that is what the mirror has reached, afterwards at least the
     /// version at the opening. Never 0, which lists may not carry.
@@ -211,7 +212,7 @@ impl ResourceRecord {
         }
     }
 
-    /// The horizon in force: without any import or opening, nothing older than now is known.
+    /// Returns the horizon in force: without any import or opening, nothing older than now is known.
     #[must_use]
     pub fn effective_horizon(&self) -> u64 {
         self.horizon.unwrap_or_else(|| self.least_rv())

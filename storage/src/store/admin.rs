@@ -209,7 +209,7 @@ impl Store {
         .await
     }
 
-    /// The definitions of all API groups, as (group, text).
+    /// Returns the definitions of all API groups, as (group, text).
     ///
     /// # Errors
     /// When the database cannot be read.

@@ -30,7 +30,7 @@ impl<T> Default for Answer<T> {
 }
 
 impl<T: Clone> Coalesced<T> {
-    /// The answer to a question that is asked from now on.
+    /// Returns the answer to a question that is asked from now on.
     pub async fn get<E: Display>(
         &self,
         ask: impl AsyncFnOnce() -> Result<T, E>,

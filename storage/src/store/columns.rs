@@ -6,17 +6,17 @@ use super::engine::{EngineError, corrupt};
 use crate::cache::{Effect, PreviousRef};
 use crate::model::{Encoded, Labels, ObjectKey, StoredObject};
 
-/// A version or seq as the database keeps it.
+/// Returns a version or seq as the database keeps it.
 pub(super) fn db(number: u64) -> i64 {
     number.cast_signed()
 }
 
-/// A version or seq as the database kept it.
+/// Returns a version or seq as the database kept it.
 pub(super) fn un_db(number: i64) -> u64 {
     number.cast_unsigned()
 }
 
-/// A count as the database takes it.
+/// Returns a count as the database takes it.
 pub(super) fn limit(max: usize) -> i64 {
     i64::try_from(max).unwrap_or(i64::MAX)
 }
@@ -31,7 +31,7 @@ pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineErr
     serde_json::from_str(text).map_err(|error| corrupt(key, error))
 }
 
-/// An object from its body and the columns rv and `as_imported`.
+/// Returns an object from its body and the columns rv and `as_imported`.
 pub(super) fn object(
     key: ObjectKey,
     body: String,
@@ -42,7 +42,7 @@ pub(super) fn object(
     Ok(encoded.into_object(key, rv, as_imported))
 }
 
-/// The columns `prev_rv` and `prev_labels`.
+/// Returns the columns `prev_rv` and `prev_labels`.
 pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<String>) {
     match previous {
         PreviousRef::None => (None, None),
@@ -52,7 +52,7 @@ pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<S
     }
 }
 
-/// The columns `prev_rv` and `prev_labels`.
+/// Returns the columns `prev_rv` and `prev_labels`.
 pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
     match (rv, labels) {
         (None, _) => PreviousRef::None,
@@ -65,7 +65,7 @@ pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
     }
 }
 
-/// The column `effect`.
+/// Returns the column `effect`.
 pub(super) fn effect_number(effect: Effect) -> i16 {
     match effect {
         Effect::EventAndState => 0,
@@ -74,7 +74,7 @@ pub(super) fn effect_number(effect: Effect) -> i16 {
     }
 }
 
-/// The column `effect`.
+/// Returns the column `effect`.
 pub(super) fn effect(number: i16, key: &ObjectKey) -> Result<Effect, EngineError> {
     match number {
         0 => Ok(Effect::EventAndState),
@@ -84,7 +84,7 @@ pub(super) fn effect(number: i16, key: &ObjectKey) -> Result<Effect, EngineError
     }
 }
 
-/// The column `gate`.
+/// Returns the column `gate`.
 pub(super) fn gate_text(state: GateState) -> &'static str {
     match state {
         GateState::Closed => "Closed",
@@ -93,7 +93,7 @@ pub(super) fn gate_text(state: GateState) -> &'static str {
     }
 }
 
-/// The column `gate`.
+/// Returns the column `gate`.
 pub(super) fn gate(text: &str) -> Option<GateState> {
     match text {
         "Closed" => Some(GateState::Closed),

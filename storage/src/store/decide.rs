@@ -29,8 +29,8 @@ impl Existing {
     }
 }
 
-/// What changes leave behind: the objects that are gone, and those that are there. A key may change
-/// more than once in an import; its last state counts.
+/// Returns what changes leave behind: the objects that are gone, and those that are there. A key
+/// may change more than once in an import; its last state counts.
 pub(super) fn last_states(logged: &[Logged]) -> (Vec<&Logged>, Vec<&Logged>) {
     let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
     for change in logged.iter().filter(|l| l.change.effect != Effect::Event) {
@@ -51,12 +51,12 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    /// Whether the log keeps its text: state from a listing has it in `objects` only.
+    /// Returns whether the log keeps its text: state from a listing has it in `objects` only.
     pub fn has_text(&self) -> bool {
         self.change.effect != Effect::State
     }
 
-    /// What it adds to the log, in bytes.
+    /// Returns what it adds to the log, in bytes.
     pub fn bytes(&self) -> i64 {
         if !self.has_text() {
             return 0;
@@ -64,7 +64,7 @@ impl Logged {
         i64::try_from(self.json.len()).unwrap_or(i64::MAX)
     }
 
-    /// The next change after `position`, which advances.
+    /// Returns the next change after `position`, which advances.
     pub fn next(
         position: &mut Position,
         resource: ResourceId,
@@ -134,7 +134,7 @@ pub(super) fn decide(
     (outcomes, logged)
 }
 
-/// The change that a write makes, or why it makes none.
+/// Returns the change that a write makes, or why it makes none.
 fn check(op: &Op, stored: Option<&Existing>) -> Result<(EventType, PreviousRef), OpOutcome> {
     let stored = match (&op.kind, stored) {
         (OpKind::Create, None) => return Ok((EventType::Added, PreviousRef::None)),

@@ -155,7 +155,7 @@ pub(crate) struct Tail {
 /// the commit, behind a lock that every writer takes first, so that both follow commit order.
 #[async_trait::async_trait]
 pub(crate) trait Engine: Log {
-    /// The records of all resources, and the position.
+    /// Returns the records of all resources, and the position.
     async fn load(&self) -> Result<Loaded, EngineError>;
 
     /// At most `max` objects of `resource` behind `after`, in the order that the engine likes
@@ -167,29 +167,29 @@ pub(crate) trait Engine: Log {
         max: usize,
     ) -> Result<Vec<StoredObject>, EngineError>;
 
-    /// What at most `max` changes behind `seq` did, in order.
+    /// Returns what at most `max` changes behind `seq` did, in order.
     async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError>;
 
     /// Newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;
 
-    /// The newest seq that other servers, or this one, have told of without being asked. Messages
-    /// may be lost.
+    /// Returns the newest seq that other servers, or this one, have told of without being asked.
+    /// Messages may be lost.
     fn announcements(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// Whether such messages are coming in.
+    /// Returns whether such messages are coming in.
     fn is_listening(&self) -> bool {
         false
     }
 
-    /// How many other servers have come so far, or may have; `None` where none can.
+    /// Returns how many other servers have come so far, or may have; `None` where none can.
     fn arrivals(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// What the database can do; `None` where it is part of this process.
+    /// Returns what the database can do; `None` where it is part of this process.
     fn info(&self) -> Option<DatabaseInfo> {
         None
     }
@@ -200,7 +200,7 @@ pub(crate) trait Engine: Log {
         Ok(())
     }
 
-    /// Whether it keeps what is projected of objects, so that they have to come with it.
+    /// Returns whether it keeps what is projected of objects, so that they have to come with it.
     fn projects(&self) -> bool {
         false
     }
@@ -238,7 +238,7 @@ pub(crate) trait Engine: Log {
     /// Raises the counter to `floor` at least.
     async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError>;
 
-    /// The oldest changes that may be dropped, at most `max`: those that were committed by
+    /// Returns the oldest changes that may be dropped, at most `max`: those that were committed by
     /// `before`, and younger ones as long as the log is larger than `max_bytes`.
     async fn compactable(
         &self,
@@ -253,8 +253,8 @@ pub(crate) trait Engine: Log {
     /// Drops at most `max` rows that nothing refers to any more; gives how many there were.
     async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError>;
 
-    /// Whether [`Engine::prepare`] should be called soon, because another database may stand behind
-    /// the connections than before. True once for each time.
+    /// Returns whether [`Engine::prepare`] should be called soon, because another database may
+    /// stand behind the connections than before. True once for each time.
     fn is_unprepared(&self) -> bool;
 
     /// Does what makes later transactions cheaper, and notes for others what this server knows.
@@ -265,7 +265,7 @@ pub(crate) trait Engine: Log {
     /// Stores the definition of an API group, as text that only the caller understands.
     async fn save_definition(&self, group: &str, body: &str) -> Result<(), EngineError>;
 
-    /// All definitions, by group.
+    /// Returns all definitions, by group.
     async fn load_definitions(&self) -> Result<Vec<(String, String)>, EngineError>;
 
     /// At most `max` imported marks behind (namespace, name), in that order.

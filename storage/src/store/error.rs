@@ -50,7 +50,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// How long a client should wait before it tries again, where trying again may help.
+    /// Returns how long a client should wait before it tries again, where trying again may help.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -115,7 +115,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether time alone may heal it: the database cannot be reached, or takes nobody now.
+    /// Returns whether time alone may heal it: the database cannot be reached, or takes nobody now.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {

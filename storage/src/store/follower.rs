@@ -143,7 +143,7 @@ enum Seen {
 }
 
 impl Store {
-    /// Whether the cache has what is the reason to look.
+    /// Returns whether the cache has what is the reason to look.
     fn has(&self, reason: Reason) -> bool {
         match reason {
             Reason::Due => false,
@@ -175,7 +175,7 @@ impl Store {
         self.follow().await
     }
 
-    /// The newest commit of the database; [`u64::MAX`] where it has to be followed in any case,
+    /// Returns the newest commit of the database; [`u64::MAX`] where it has to be followed in any case,
     /// `None` where no other server can write to it.
     async fn newest(&self) -> Result<Option<u64>, EngineError> {
         let newest = self.engine().newest_seq().await;

@@ -59,19 +59,19 @@ pub(super) struct Inner {
 }
 
 impl Store {
-    /// All stored resources, by group and name.
+    /// Returns all stored resources, by group and name.
     #[must_use]
     pub fn resources(&self) -> Vec<Arc<Resource>> {
         self.inner.registry.all()
     }
 
-    /// A stored resource.
+    /// Returns a stored resource.
     #[must_use]
     pub fn resource(&self, name: &GroupResource) -> Option<Arc<Resource>> {
         self.inner.registry.by_name(name)
     }
 
-    /// A stored resource.
+    /// Returns a stored resource.
     ///
     /// # Errors
     /// [`StoreError::UnknownResource`].
@@ -178,7 +178,7 @@ impl Store {
             })
     }
 
-    /// The counter: the newest version given to a write, or the floor it was raised to.
+    /// Returns the counter: the newest version given to a write, or the floor it was raised to.
     #[must_use]
     pub fn counter(&self) -> u64 {
         self.inner.shared.commits.borrow().counter
@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    /// What the reports are stored in, and how far its move to another database has got.
+    /// Returns what the reports are stored in, and how far its move to another database has got.
     #[must_use]
     pub fn database(&self) -> DatabaseStatus {
         let position = *self.inner.shared.commits.borrow();
@@ -244,17 +244,17 @@ impl Store {
         }
     }
 
-    /// Where the cache is.
+    /// Returns where the cache is.
     pub(super) fn position(&self) -> watch::Receiver<Position> {
         self.inner.shared.commits.subscribe()
     }
 
-    /// What is counted.
+    /// Returns what is counted.
     pub(super) fn counters(&self) -> &Counters {
         &self.inner.counters
     }
 
-    /// The database, for what is read from it directly.
+    /// Returns the database, for what is read from it directly.
     /// Returns how many other servers have come to the database so far, or may have; `None` where
     /// none can.
     #[must_use]
@@ -272,7 +272,7 @@ impl Store {
         self.inner.stop.cancel();
     }
 
-    /// A handle that does not keep the store open.
+    /// Returns a handle that does not keep the store open.
     pub(super) fn downgrade(&self) -> WeakStore {
         WeakStore(Arc::downgrade(&self.inner))
     }
@@ -306,7 +306,7 @@ impl Store {
 pub(super) struct WeakStore(Weak<Inner>);
 
 impl WeakStore {
-    /// The store, while somebody else has it open.
+    /// Returns the store, while somebody else has it open.
     pub fn upgrade(&self) -> Option<Store> {
         self.0.upgrade().map(|inner| Store { inner })
     }
@@ -326,7 +326,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// The committer ended before it answered.
+/// Returns the committer ended before it answered.
 fn stopped() -> StoreError {
     unavailable("the server is shutting down")
 }

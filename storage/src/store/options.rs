@@ -31,13 +31,13 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// The defaults, with a SQLite database at `path`.
+    /// Returns the defaults, with a SQLite database at `path`.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::on(Database::Sqlite(path.into()))
     }
 
-    /// The defaults, on `database`.
+    /// Returns the defaults, on `database`.
     #[must_use]
     pub fn on(database: Database) -> Self {
         Self {
@@ -102,7 +102,7 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The defaults, with parameters from `directory`, for the cluster `cluster_identity`.
+    /// Returns the defaults, with parameters from `directory`, for the cluster `cluster_identity`.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>, cluster_identity: impl Into<String>) -> Self {
         Self {

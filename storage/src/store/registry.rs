@@ -35,7 +35,7 @@ impl Registry {
             .cloned()
     }
 
-    /// All, by group and name.
+    /// Returns all, by group and name.
     pub fn all(&self) -> Vec<Arc<Resource>> {
         let maps = self.0.read().unwrap_or_else(PoisonError::into_inner);
         maps.by_name.values().cloned().collect()

@@ -111,7 +111,7 @@ impl Processes {
             .ok_or_else(|| unknown(name))
     }
 
-    /// All processes, also those that have ended.
+    /// Returns all processes, also those that have ended.
     pub(super) fn list(&self) -> Vec<ProcessInfo> {
         let by_name = self.lock();
         by_name

@@ -20,7 +20,7 @@ pub struct ProcessSpec {
 }
 
 impl ProcessSpec {
-    /// A process without arguments.
+    /// Returns a process without arguments.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
@@ -30,14 +30,14 @@ impl ProcessSpec {
         }
     }
 
-    /// The same with these arguments added.
+    /// Returns the same with these arguments added.
     #[must_use]
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// The same with an environment variable added.
+    /// Returns the same with an environment variable added.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));

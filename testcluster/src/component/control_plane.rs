@@ -9,7 +9,7 @@ use super::{ProcessSpec, Record, Shape, StateDir, network};
 /// Several times what a test or the benchmark stores; the default of 2 GiB is not.
 const ETCD_QUOTA_BYTES: u64 = 8 << 30;
 
-/// A flag with a path.
+/// Returns a flag with a path.
 pub(super) fn flag(name: &str, path: impl AsRef<Path>) -> String {
     format!("--{name}={}", path.as_ref().display())
 }

@@ -37,7 +37,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// The components of a new cluster in the order in which they are started.
+    /// Returns the components of a new cluster in the order in which they are started.
     pub(super) fn of(shape: Shape, apiservers: usize) -> Vec<Self> {
         let mut components = vec![Self::Etcd];
         components.extend((0..apiservers).map(Self::ApiServer));
@@ -54,7 +54,7 @@ impl Component {
         components
     }
 
-    /// How it is started. Files that it reads are in `config`, see [`Component::files`].
+    /// Returns how it is started. Files that it reads are in `config`, see [`Component::files`].
     pub(super) fn spec(self, state: &StateDir, record: &Record) -> ProcessSpec {
         let name = self.to_string();
         match self {
@@ -70,7 +70,7 @@ impl Component {
         }
     }
 
-    /// Its configuration files: names below `config/` with their contents.
+    /// Returns its configuration files: names below `config/` with their contents.
     pub(super) fn files(self, state: &StateDir) -> Vec<(&'static str, String)> {
         match self {
             Self::KubeProxy => control_plane::kube_proxy_files(state),
@@ -81,7 +81,7 @@ impl Component {
         }
     }
 
-    /// Where it answers over plain HTTP when it is ready, for those whose readiness is
+    /// Returns where it answers over plain HTTP when it is ready, for those whose readiness is
     /// not seen in the API.
     pub(super) fn health(self) -> Option<(SocketAddr, &'static str)> {
         match self {

@@ -149,7 +149,7 @@ impl Structural {
         Ok(parsed)
     }
 
-    /// The schema of what stands under `key` of an object, if anything is said about it.
+    /// Returns the schema of what stands under `key` of an object, if anything is said about it.
     pub(super) fn below(&self, key: &str) -> Option<&Self> {
         self.properties.get(key).or(match &self.additional {
             Additional::Schema(schema) => Some(schema),
@@ -157,13 +157,14 @@ impl Structural {
         })
     }
 
-    /// Whether there is a value to fill in anywhere.
+    /// Returns whether there is a value to fill in anywhere.
     #[must_use]
     pub fn has_defaults(&self) -> bool {
         self.needs.defaults
     }
 
-    /// Whether the map is owned as a whole in server-side apply (`x-kubernetes-map-type: atomic`).
+    /// Returns whether the map is owned as a whole in server-side apply
+    /// (`x-kubernetes-map-type: atomic`).
     #[must_use]
     pub fn is_atomic_map(&self) -> bool {
         self.map_atomic

@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// A schema and all below it.
+/// Returns a schema and all below it.
 pub(super) fn structural(
     schema: &JSONSchemaProps,
     place: &Place,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{SchemaError, Structural};
 
-/// The schema of an object whose fields besides the usual are `properties`.
+/// Returns the schema of an object whose fields besides the usual are `properties`.
 fn schema(properties: &Value) -> Structural {
     try_schema(properties).unwrap()
 }
@@ -34,7 +34,7 @@ fn parse(schema: &Value) -> Result<Structural, SchemaError> {
     Structural::parse(&props)
 }
 
-/// A part of what a report looks like.
+/// Returns a part of what a report looks like.
 fn report() -> Structural {
     schema(&json!({
         "results": { "type": "array", "items": {

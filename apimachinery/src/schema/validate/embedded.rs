@@ -10,7 +10,7 @@ use super::super::{Malformed, object_meta};
 use super::is_full;
 use super::path::Path;
 
-/// The errors in `apiVersion`, `kind` and `metadata` of all embedded objects.
+/// Returns the errors in `apiVersion`, `kind` and `metadata` of all embedded objects.
 pub(super) fn errors(schema: &Structural, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(schema, object, &Path::root(), &mut errors);

@@ -105,7 +105,7 @@ fn all_of(
     ));
 }
 
-/// The failure with more matches; of equal ones the first.
+/// Returns the failure with more matches; of equal ones the first.
 fn better(best: Option<Outcome>, candidate: Outcome) -> Outcome {
     match best {
         Some(best) if best.matches >= candidate.matches => best,

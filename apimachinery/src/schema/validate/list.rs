@@ -9,7 +9,7 @@ use super::super::{FieldError, Structural};
 use super::is_full;
 use super::path::Path;
 
-/// The errors of all lists in an object.
+/// Returns the errors of all lists in an object.
 pub(super) fn errors(schema: &Structural, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(schema, object, &Path::root(), &mut errors);

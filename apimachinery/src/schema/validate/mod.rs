@@ -24,7 +24,7 @@ use super::{FieldError, Structural, told};
 pub const MAX_ERRORS: usize = 1000;
 
 impl Structural {
-    /// All errors of a new object, at most [`MAX_ERRORS`]: the causes of a 422.
+    /// Returns all errors of a new object, at most [`MAX_ERRORS`]: the causes of a 422.
     ///
     /// What stands in `metadata` is not judged, only that of embedded objects.
     #[must_use]
@@ -33,8 +33,9 @@ impl Structural {
         self.collect(object, outcome, true)
     }
 
-    /// All errors of an object that replaces `old`. Errors that a part of the object had before, and
-    /// that nothing has touched, are let pass (CRD ratcheting, on since Kubernetes 1.30).
+    /// Returns all errors of an object that replaces `old`. Errors that a part of the object had
+    /// before, and that nothing has touched, are let pass (CRD ratcheting, on since Kubernetes
+    /// 1.30).
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         let mut outcome = self.judge(object, &Path::root(), None);
@@ -66,8 +67,8 @@ impl Structural {
     }
 }
 
-/// Whether no more errors are told. The field of an error holds the keys that lead to it, which may
-/// be as long as the body.
+/// Returns whether no more errors are told. The field of an error holds the keys that lead to it,
+/// which may be as long as the body.
 fn is_full(errors: &[FieldError]) -> bool {
     let fields = errors.iter().map(|error| error.field.len());
     errors.len() >= MAX_ERRORS || fields.sum::<usize>() >= told::MAX_BYTES

@@ -38,7 +38,7 @@ pub(super) fn judge(schema: &Structural, number: &Number, path: &Path<'_>) -> Ou
     outcome
 }
 
-/// The limits with the names that errors give them.
+/// Returns the limits with the names that errors give them.
 fn limits(rules: &Rules) -> impl Iterator<Item = (Limit, &'static str)> {
     [
         (rules.multiple_of.map(Limit::MultipleOf), "MultipleOf"),
@@ -71,7 +71,7 @@ impl Given {
         }
     }
 
-    /// How two numbers of the same kind compare.
+    /// Returns how two numbers of the same kind compare.
     fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(left), Self::Integer(right)) => Some(left.cmp(&right)),
@@ -121,8 +121,8 @@ impl Limit {
         }
     }
 
-    /// The value and the detail of the error, if the limit is broken. An integer is compared with
-    /// the limit cut to an integer.
+    /// Returns the value and the detail of the error, if the limit is broken. An integer is
+    /// compared with the limit cut to an integer.
     fn broken_by(self, given: Given, path: &Path<'_>) -> Option<(Given, String)> {
         let limit = match given {
             Given::Integer(_) => Given::Integer(truncate(self.value())),
@@ -199,8 +199,9 @@ fn fits_f32(given: Given) -> bool {
     }
 }
 
-/// What Go's validator takes for an integer (`IsFloat64AJSONInteger` of go-openapi/swag): whole, or a
-/// little above a positive integer for its size, and within the integers that a float holds exactly.
+/// Returns what Go's validator takes for an integer (`IsFloat64AJSONInteger` of go-openapi/swag):
+/// whole, or a little above a positive integer for its size, and within the integers that a float
+/// holds exactly.
 pub(super) fn is_nearly_whole(number: f64) -> bool {
     const EPSILON: f64 = 1e-9;
     const SAFE: f64 = 9_007_199_254_740_991.0;

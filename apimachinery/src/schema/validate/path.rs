@@ -51,7 +51,7 @@ impl<'a> Path<'a> {
         matches!(self.part, Part::Root)
     }
 
-    /// The field of an error: `<nil>` at the root, as Go prints a path that is nil.
+    /// Returns the field of an error: `<nil>` at the root, as Go prints a path that is nil.
     pub fn to_field(self) -> String {
         if self.is_root() {
             "<nil>".to_owned()

@@ -16,7 +16,7 @@ pub(super) struct Previous<'a> {
 }
 
 impl<'a> Previous<'a> {
-    /// The former self of a field, as far as the schema knows the field.
+    /// Returns the former self of a field, as far as the schema knows the field.
     fn property(self, name: &str) -> Option<Self> {
         let schema = match (self.schema.properties.get(name), &self.schema.additional) {
             (Some(property), _) => property,
@@ -29,8 +29,8 @@ impl<'a> Previous<'a> {
         })
     }
 
-    /// The former self of a field for judging it. `apiVersion` and `kind` of the object itself have
-    /// none: they are converted before they are compared.
+    /// Returns the former self of a field for judging it. `apiVersion` and `kind` of the object
+    /// itself have none: they are converted before they are compared.
     pub fn field(self, name: &str, path: &Path<'_>) -> Option<Self> {
         if path.is_root() && matches!(name, "apiVersion" | "kind") {
             None
@@ -39,8 +39,8 @@ impl<'a> Previous<'a> {
         }
     }
 
-    /// Whether `value` is what it was before. Of objects with fields that the schema does not know,
-    /// and of `map` lists with items that have no key, nothing is said to be as it was.
+    /// Returns whether `value` is what it was before. Of objects with fields that the schema does
+    /// not know, and of `map` lists with items that have no key, nothing is said to be as it was.
     pub fn equals(self, value: &Value) -> bool {
         match (value, self.value) {
             (Value::Object(fields), Value::Object(former)) => {
@@ -68,7 +68,7 @@ impl<'a> Previous<'a> {
         }
     }
 
-    /// The former selves of list items. Only items of a `map` list can be found again.
+    /// Returns the former selves of list items. Only items of a `map` list can be found again.
     pub fn items(self) -> Items<'a> {
         let (ListType::Map(keys), Some(schema), Value::Array(items)) = (
             &self.schema.list_type,
@@ -103,7 +103,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The values of all keys; none unless all are there and scalar.
+/// Returns the values of all keys; none unless all are there and scalar.
 fn key_of(item: &Value, keys: &[String]) -> Option<String> {
     let fields = item.as_object()?;
     let values = keys

@@ -192,7 +192,7 @@ impl Structural {
         }
     }
 
-    /// What was wanted and what was found.
+    /// Returns what was wanted and what was found.
     fn type_error(&self, value: &Value) -> Option<(String, &'static str)> {
         if value.is_null() {
             let refused = self.types != Types::Any && !self.nullable;

@@ -349,7 +349,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The indentation that the head of a block scalar gives; 0 where the text shows it.
+    /// Returns the indentation that the head of a block scalar gives; 0 where the text shows it.
     fn block_scalar_header(&mut self) -> usize {
         let mut indent = 0;
         for _ in 0..2 {
@@ -450,7 +450,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Whether a plain text ends here, and a token begins.
+    /// Returns whether a plain text ends here, and a token begins.
     fn ends_plain(&self) -> bool {
         match self.byte(0) {
             b':' if self.is_blank_or_end(1) => true,

@@ -17,7 +17,7 @@ fn levels(text: &str) -> usize {
     deepest
 }
 
-/// What the parser itself makes of the first document.
+/// Returns what the parser itself makes of the first document.
 fn parsed(text: &str) -> Result<Value, String> {
     match serde_yaml::Deserializer::from_str(text).next() {
         Some(document) => Value::deserialize(document).map_err(|error| error.to_string()),
@@ -182,7 +182,7 @@ fn any_yaml() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Whether nothing stands behind the first document, beyond which the parser does not go.
+/// Returns whether nothing stands behind the first document, beyond which the parser does not go.
 fn is_alone(text: &str) -> bool {
     serde_yaml::Deserializer::from_str(text).take(2).count() < 2
 }

@@ -274,7 +274,7 @@ impl Normaliser {
         }
     }
 
-    /// Whether an object, or its metadata alone, is of the group.
+    /// Returns whether an object, or its metadata alone, is of the group.
     fn is_own(&self, map: &Map<String, Value>) -> bool {
         match map.get("apiVersion").and_then(Value::as_str) {
             Some(version) => {
@@ -284,7 +284,7 @@ impl Normaliser {
         }
     }
 
-    /// A version of an object: which one in the order of the case's.
+    /// Returns a version of an object: which one in the order of the case's.
     fn rank(&self, version: u64) -> String {
         if self.versions.contains(&version) {
             format!("<rv {}>", self.versions.range(..=version).count())
@@ -293,7 +293,7 @@ impl Normaliser {
         }
     }
 
-    /// A version of a list: how many of the case's versions are not newer.
+    /// Returns a version of a list: how many of the case's versions are not newer.
     fn after(&self, version: u64) -> String {
         format!("<rv after {}>", self.versions.range(..=version).count())
     }
@@ -315,7 +315,7 @@ impl Normaliser {
         texts::shape_errors(&texts::parsers(&texts::hashes(&text)))
     }
 
-    /// A number, which may be a time of this run in seconds.
+    /// Returns a number, which may be a time of this run in seconds.
     fn seconds(&self, number: u64) -> String {
         let time = i64::try_from(number).ok();
         let time = time.and_then(|number| Timestamp::from_second(number).ok());

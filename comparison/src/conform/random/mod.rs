@@ -95,7 +95,7 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    /// How many requests it has.
+    /// Returns how many requests it has.
     fn length(&self) -> usize {
         self.tree.current().iter().flatten().count()
     }
@@ -244,7 +244,7 @@ fn unexplained(outcome: Outcome, deviations: &[Deviation]) -> Vec<Difference> {
     differences
 }
 
-/// Whether only the message of a Status differs; a result of a report has a message, too.
+/// Returns whether only the message of a Status differs; a result of a report has a message, too.
 fn only_words(difference: &Difference) -> bool {
     let status = difference.diff.contains("\"kind\": \"Status\"");
     status

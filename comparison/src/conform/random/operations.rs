@@ -72,7 +72,7 @@ fn create(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// What is kept of an object that was answered.
+/// Returns what is kept of an object that was answered.
 fn saved(item: &str) -> Value {
     json!({format!("object-{item}"): "", format!("rv-{item}"): "/metadata/resourceVersion"})
 }
@@ -88,7 +88,7 @@ fn object(target: &Target, item: &str, mut content: Value, metadata: Value) -> V
     content
 }
 
-/// What stands in the metadata beside the name.
+/// Returns what stands in the metadata beside the name.
 pub fn metadata() -> Values {
     let labels = select(vec![
         json!({"in": "yes"}),
@@ -118,7 +118,7 @@ pub fn metadata() -> Values {
         .boxed()
 }
 
-/// A field of metadata with a value that it may not have, or that is ignored.
+/// Returns a field of metadata with a value that it may not have, or that is ignored.
 fn odd_field() -> BoxedStrategy<(&'static str, Value)> {
     let field = select(vec![
         "annotations",
@@ -208,7 +208,7 @@ fn list() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A page, a write, and the pages that follow.
+/// Returns a page, a write, and the pages that follow.
 fn pages(target: &Target, contents: &Values) -> BoxedStrategy<Vec<Value>> {
     (create(target, contents), delete(), any::<bool>())
         .prop_map(|(create, delete, creates)| {
@@ -273,7 +273,7 @@ fn apply(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// A write of a body that no client library would make.
+/// Returns a write of a body that no client library would make.
 fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     let whole = |applied: bool| {
         let target = target.clone();

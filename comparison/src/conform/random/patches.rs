@@ -13,7 +13,7 @@ use crate::conform::target::Target;
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json-patch+json";
 
-/// A merge patch: of content, of metadata, or of something else.
+/// Returns a merge patch: of content, of metadata, or of something else.
 pub fn merge(contents: &Values) -> BoxedStrategy<Value> {
     let nulls = (contents.clone(), any::<Index>(), Just(Value::Null)).prop_map(objects::spoilt);
     let body = prop_oneof![
@@ -37,7 +37,7 @@ fn step(item: &str, query: &str, kind: &str) -> Value {
     json!({"do": format!("PATCH ${{item {item}}}{query}"), "type": kind})
 }
 
-/// A JSON patch of a few operations.
+/// Returns a JSON patch of a few operations.
 pub fn json(target: &Target) -> BoxedStrategy<Value> {
     (item(), vec(operation(target), 1..4), options())
         .prop_map(|(item, operations, query)| {
@@ -78,7 +78,7 @@ fn operation(target: &Target) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Whether a kube-apiserver bears this operation.
+/// Returns whether a kube-apiserver bears this operation.
 fn bears(operation: &Value) -> bool {
     fn listed(value: &Value) -> bool {
         match value {
@@ -90,8 +90,8 @@ fn bears(operation: &Value) -> bool {
     operation["op"] != "test" || !listed(&operation["value"])
 }
 
-/// A patch that is read carelessly or refused: lists in place of objects, bad syntax, and operations
-/// with members that are missing, twice there or of another type.
+/// Returns a patch that is read carelessly or refused: lists in place of objects, bad syntax, and
+/// operations with members that are missing, twice there or of another type.
 pub fn odd(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     let strictness = select(vec![
         "?fieldValidation=Ignore",
@@ -131,7 +131,7 @@ pub fn odd(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
 /// What a member of an operation is called in place of its name.
 const NAMES: &[&str] = &["OP", "Path", "From", "VALUE", "note", "op", "path", "value"];
 
-/// An operation, one of whose members has another name.
+/// Returns an operation, one of whose members has another name.
 fn misnamed(mut patch: Value, at: impl Fn(usize) -> usize, name: &str) -> Value {
     if let Some(Value::Object(operation)) = patch.get_mut(0)
         && !operation.is_empty()

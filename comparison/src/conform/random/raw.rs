@@ -55,7 +55,8 @@ pub const WAYS: &[&str] = &[
 /// Those that mean the same in every version of YAML.
 pub const YAML_WAYS: &[&str] = WAYS.split_at(1).1;
 
-/// The text of `value` with something odd in it, or a value that is written in one of these ways.
+/// Returns the text of `value` with something odd in it, or a value that is written in one of these
+/// ways.
 pub fn bytes(value: BoxedStrategy<Value>, ways: &'static [&str]) -> BoxedStrategy<String> {
     let again = select(vec!["null", "1", "\"x\"", "{}", "[]"]);
     let twist = prop_oneof![

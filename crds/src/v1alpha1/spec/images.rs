@@ -72,7 +72,7 @@ pub enum PullPolicy {
 }
 
 impl PullPolicy {
-    /// The value of a container's `imagePullPolicy`.
+    /// Returns the value of a container's `imagePullPolicy`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

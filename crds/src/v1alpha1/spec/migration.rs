@@ -113,7 +113,7 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
-    /// The kind as it is written.
+    /// Returns the kind as it is written.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -229,7 +229,7 @@ pub struct PredecessorSpec {
 }
 
 impl PredecessorSpec {
-    /// The user that it is to the kube-apiserver.
+    /// Returns the user that it is to the kube-apiserver.
     #[must_use]
     pub fn user(&self) -> String {
         let account = self.service_account.as_ref().unwrap_or(&self.name);

@@ -150,7 +150,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The level as the binaries' `--log-level` takes it.
+    /// Returns the level as the binaries' `--log-level` takes it.
     #[must_use]
     pub fn as_flag(self) -> &'static str {
         match self {

@@ -87,7 +87,7 @@ pub enum MigrationPhase {
 }
 
 impl MigrationPhase {
-    /// The phase's name as it is written in status, events and metrics.
+    /// Returns the phase's name as it is written in status, events and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -110,8 +110,8 @@ impl MigrationPhase {
         }
     }
 
-    /// Whether clients of the group are served as asked, and nothing but waiting and tidying up is
-    /// left.
+    /// Returns whether clients of the group are served as asked, and nothing but waiting and
+    /// tidying up is left.
     #[must_use]
     pub fn is_settled(self) -> bool {
         matches!(
@@ -125,8 +125,8 @@ impl MigrationPhase {
         )
     }
 
-    /// The order in which a person should look at groups, 0 first. A failure comes before a way back,
-    /// that before the way forward, and there the least advanced.
+    /// Returns the order in which a person should look at groups, 0 first. A failure comes before a
+    /// way back, that before the way forward, and there the least advanced.
     #[must_use]
     pub fn rank(self) -> u8 {
         match self {

@@ -91,13 +91,13 @@ pub struct History {
 }
 
 impl History {
-    /// The acknowledged write with the highest number.
+    /// Returns the acknowledged write with the highest number.
     fn last_acknowledged(&self) -> Option<&Op> {
         let acknowledged = self.ops.iter().filter(|op| op.fate == Fate::Acknowledged);
         acknowledged.max_by_key(|op| op.seq)
     }
 
-    /// What must be stored once nothing is pending.
+    /// Returns what must be stored once nothing is pending.
     #[must_use]
     pub fn expected(&self) -> Expected {
         let last = self.last_acknowledged();
@@ -117,7 +117,7 @@ impl History {
         }
     }
 
-    /// Whether the object may be absent for a reader that began when `floor` was the last
+    /// Returns whether the object may be absent for a reader that began when `floor` was the last
     /// acknowledged write.
     fn may_be_absent(&self, floor: Floor) -> bool {
         let goes = |op: &Op| matches!(op.what, What::Delete(_)) && op.fate != Fate::Refused;
@@ -181,7 +181,7 @@ impl Ledger {
         self.inner().background.clone()
     }
 
-    /// The newest id so far.
+    /// Returns the newest id so far.
     #[must_use]
     pub fn newest(&self) -> u64 {
         self.inner().next
@@ -200,7 +200,7 @@ impl Ledger {
         self.inner().begin(key, what, seq, selected)
     }
 
-    /// A write begins that gets its name from the server.
+    /// Returns a write begins that gets its name from the server.
     pub fn begin_unnamed(&self) -> Stamp {
         let mut inner = self.inner();
         inner.next += 1;
@@ -269,7 +269,7 @@ impl Ledger {
             .unwrap_or_default()
     }
 
-    /// What is acknowledged of the objects of a kind in a namespace, or in all.
+    /// Returns what is acknowledged of the objects of a kind in a namespace, or in all.
     #[must_use]
     pub fn floors(&self, kind: ReportKind, namespace: Option<&str>) -> HashMap<Key, Floor> {
         let inner = self.inner();
@@ -286,7 +286,7 @@ impl Ledger {
             .collect()
     }
 
-    /// Whether what a reader found of an object is as new as the floor it began with.
+    /// Returns whether what a reader found of an object is as new as the floor it began with.
     #[must_use]
     pub fn fresh(&self, key: &Key, floor: Floor, found: Option<Stamp>) -> bool {
         match found {
@@ -300,7 +300,7 @@ impl Ledger {
         }
     }
 
-    /// Whether this write was begun, and on this object as far as is known.
+    /// Returns whether this write was begun, and on this object as far as is known.
     #[must_use]
     pub fn knows(&self, key: &Key, stamp: Stamp) -> bool {
         match self.inner().places.get(&stamp.id) {
@@ -310,7 +310,7 @@ impl Ledger {
         }
     }
 
-    /// The deletion of what had this sequence number; the newest where one was tried again.
+    /// Returns the deletion of what had this sequence number; the newest where one was tried again.
     #[must_use]
     pub fn deletion(&self, key: &Key, of: u64) -> Option<Op> {
         let inner = self.inner();
@@ -319,7 +319,7 @@ impl Ledger {
         ops.iter().rev().find(deletes).cloned()
     }
 
-    /// Whether the object may have been deleted, once or more, since it had this number.
+    /// Returns whether the object may have been deleted, once or more, since it had this number.
     #[must_use]
     pub fn deleted_since(&self, key: &Key, seq: u64) -> bool {
         let inner = self.inner();
@@ -361,7 +361,7 @@ impl Ledger {
         }
     }
 
-    /// What must be stored under a name; `None` where the harness never wrote.
+    /// Returns what must be stored under a name; `None` where the harness never wrote.
     #[must_use]
     pub fn expected(&self, key: &Key) -> Option<Expected> {
         self.inner().objects.get(key).map(History::expected)

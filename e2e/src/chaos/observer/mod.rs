@@ -85,7 +85,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer of a watcher that has not begun.
+    /// Returns an observer of a watcher that has not begun.
     #[must_use]
     pub fn new(nature: Nature, ledger: Arc<Ledger>, tally: Arc<Tally>) -> Self {
         Self {
@@ -111,12 +111,12 @@ impl Observer {
             .flaw_of(flaw, key, || format!("{name}: {}", text()));
     }
 
-    /// Whether it is told what became of a cache.
+    /// Returns whether it is told what became of a cache.
     fn level(&self) -> bool {
         self.nature.source == Source::Informer
     }
 
-    /// Whether it has its initial state.
+    /// Returns whether it has its initial state.
     #[must_use]
     pub fn started(&self) -> bool {
         self.inner().started
@@ -351,7 +351,7 @@ impl Observer {
         }
     }
 
-    /// Whether it knows everything that is stored, as far as that is sure and was not counted.
+    /// Returns whether it knows everything that is stored, as far as that is sure and was not counted.
     #[must_use]
     pub fn settled(&self) -> bool {
         let inner = self.inner();
@@ -406,7 +406,7 @@ impl Observer {
     }
 }
 
-/// Whether a cache has what is stored.
+/// Returns whether a cache has what is stored.
 fn agrees(expected: &Expected, held: Option<Stamp>) -> bool {
     match expected {
         Expected::Unknown => true,

@@ -8,7 +8,7 @@ use crate::testing::{at, field_manager, object, stored};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An object that client-side apply made of `spec`.
+/// Returns an object that client-side apply made of `spec`.
 fn client_side(spec: &Value) -> Value {
     let mut object = object(spec.clone());
     let last = format!("{object}\n");

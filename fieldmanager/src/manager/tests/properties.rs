@@ -6,7 +6,7 @@ use crate::FieldSet;
 use crate::managed::{Managed, Manager};
 use crate::testing::{object, spec, typed};
 
-/// A write: who, whether by apply, and what.
+/// Returns a write: who, whether by apply, and what.
 fn writes() -> impl Strategy<Value = Vec<(String, bool, Value)>> {
     prop::collection::vec(("[a-c]", any::<bool>(), spec()), 1..5)
 }

@@ -205,7 +205,7 @@ async fn with_pods(client: &Client, job: Job) -> Result<Recovery, Error> {
     Ok(Recovery { job, pods })
 }
 
-/// The Jobs of a `CronJob`, those that a user has made from it included.
+/// Returns the Jobs of a `CronJob`, those that a user has made from it included.
 async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     let labels = cron_job.labels().clone().into_iter().collect();
     let selector = ListParams::default().labels_from(&labels);

@@ -118,7 +118,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the kube-apiserver said that the operator may not.
+    /// Returns whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         match self {
@@ -242,7 +242,7 @@ pub async fn keep(client: &Client, children: &Children) -> Result<APIService, Er
     one(&Api::all(client.clone()), &children.control_api).await
 }
 
-/// The server's pods, newest first; none while it is ready.
+/// Returns the server's pods, newest first; none while it is ready.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -286,7 +286,7 @@ async fn one<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
     named(api, object).await
 }
 
-/// The same without a look, where the operator has no right to it; such names begin with
+/// Returns the same without a look, where the operator has no right to it; such names begin with
 /// `reports-server:` and are nobody else's.
 async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
     patch(api, object, &PatchParams::apply(FIELD_MANAGER).force()).await
@@ -331,7 +331,7 @@ async fn patch<K: Child>(api: &Api<K>, object: &K, params: &PatchParams) -> Resu
     patched.map_err(|source| refused_to(object, source))
 }
 
-/// The pods that a selector finds, newest first.
+/// Returns the pods that a selector finds, newest first.
 async fn pods(
     client: &Client,
     namespace: &str,
@@ -346,7 +346,7 @@ async fn pods(
     Ok(pods)
 }
 
-/// The API of an object's namespace.
+/// Returns the API of an object's namespace.
 fn inside<K>(client: &Client, object: &K) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,

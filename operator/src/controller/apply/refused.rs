@@ -52,7 +52,7 @@ impl Error {
     }
 }
 
-/// The field of the `ReportsServer`.
+/// Returns the field of the `ReportsServer`.
 fn field(kind: &str, name: &str, status: &Status) -> String {
     let is = |wanted: std::borrow::Cow<'static, str>| kind == wanted;
     if is(HorizontalPodAutoscaler::kind(&())) {
@@ -79,7 +79,7 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
     }
 }
 
-/// The field that the pods of the server have what was refused from.
+/// Returns the field that the pods of the server have what was refused from.
 fn server_field(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let found = causes.flat_map(|cause| {

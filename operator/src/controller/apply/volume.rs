@@ -56,7 +56,7 @@ pub async fn apply(client: &Client, claim: PersistentVolumeClaim) -> Result<Volu
     })
 }
 
-/// What a claim asks for.
+/// Returns what a claim asks for.
 fn size(claim: &PersistentVolumeClaim) -> Option<&str> {
     let resources = claim.spec.as_ref()?.resources.as_ref()?;
     let size = resources.requests.as_ref()?.get("storage")?;

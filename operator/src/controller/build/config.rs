@@ -11,9 +11,9 @@ use super::Validated;
 use super::metadata::namespaced;
 use crate::names::{ACCEPTED_KEY, GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
 
-/// Every group named by the user, those owned by CRDs and those that are named no more too: a group
-/// on its way back is read from the server until its last report is in etcd again. A group that was
-/// never taken over stays gated and unregistered.
+/// Returns every group named by the user, those owned by CRDs and those that are named no more too:
+/// a group on its way back is read from the server until its last report is in etcd again. A group
+/// that was never taken over stays gated and unregistered.
 pub(super) fn config(spec: &Validated) -> ConfigMap {
     let named = spec.apis.iter().map(|api| api.group.as_str());
     let dropped = spec.dropped.iter().map(String::as_str);
@@ -37,7 +37,7 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
     }
 }
 
-/// The specification, for the time when a later one is refused.
+/// Returns the specification, for the time when a later one is refused.
 pub(super) fn accepted(spec: &Validated) -> ConfigMap {
     let source = serde_json::to_string(&spec.source).unwrap_or_default();
     ConfigMap {
@@ -47,7 +47,7 @@ pub(super) fn accepted(spec: &Validated) -> ConfigMap {
     }
 }
 
-/// What is not secret about the connection to PostgreSQL; none where nothing is ours to say.
+/// Returns what is not secret about the connection to PostgreSQL; none where nothing is ours to say.
 pub(super) fn connection(spec: &Validated) -> Option<ConfigMap> {
     let parameters = &spec.database.postgres()?.connection.parameters;
     let data = parameters

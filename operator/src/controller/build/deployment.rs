@@ -49,7 +49,7 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
     }
 }
 
-/// The template of a pod that stays as it is until its reports have moved.
+/// Returns the template of a pod that stays as it is until its reports have moved.
 fn held(spec: &Validated) -> Option<PodTemplateSpec> {
     spec.moving.as_ref()?.template.clone()
 }
@@ -219,7 +219,7 @@ fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
     }])
 }
 
-/// The volume with the database, or with what leads to it: name, path, whether it is only read.
+/// Returns the volume with the database, or with what leads to it: name, path, whether it is only read.
 fn database_mount(spec: &Validated) -> (&'static str, &'static str, bool) {
     match spec.backend() {
         Backend::Pod(_) => (DATA_VOLUME, DATA_DIR, false),

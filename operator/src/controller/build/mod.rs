@@ -155,7 +155,7 @@ pub struct Kept {
 }
 
 impl Children {
-    /// What is to stay when leftovers are removed.
+    /// Returns what is to stay when leftovers are removed.
     #[must_use]
     pub fn kept(&self) -> Kept {
         let mut kept = Kept {

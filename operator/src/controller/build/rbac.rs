@@ -75,7 +75,8 @@ pub(super) fn schema_reader(spec: &Validated) -> ClusterRole {
     }
 }
 
-/// What a server reads of the cluster. The operator has to hold the same rights to hand them out.
+/// Returns what a server reads of the cluster. The operator has to hold the same rights to hand
+/// them out.
 pub(crate) fn schema_reader_rules() -> Vec<PolicyRule> {
     let read = |group: &str, resource: &str| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),

@@ -35,8 +35,8 @@ pub(super) fn replicas(spec: &Validated) -> Option<i32> {
     }
 }
 
-/// The user's own constraints; else pods spread where that is possible, and run anyway where it is
-/// not. Pods of another template do not count, or a rolling update would end lopsided.
+/// Returns the user's own constraints; else pods spread where that is possible, and run anyway
+/// where it is not. Pods of another template do not count, or a rolling update would end lopsided.
 pub(super) fn spread(spec: &Validated) -> Option<Vec<TopologySpreadConstraint>> {
     if let Some(own) = &spec.scale.spread {
         return Some(own.clone());

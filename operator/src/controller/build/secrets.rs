@@ -19,7 +19,7 @@ pub(super) fn ca(spec: &Validated, material: &Material) -> Secret {
     }
 }
 
-/// Where an embedded server is to move its reports, while there is something to tell it.
+/// Returns where an embedded server is to move its reports, while there is something to tell it.
 pub(super) fn database_move(spec: &Validated) -> Option<Secret> {
     let told = spec.moving.as_ref()?.secret.as_ref()?;
     Some(Secret {

@@ -11,7 +11,7 @@ use super::{Validated, data_metadata};
 use crate::controller::validate::Backend;
 use crate::database::place::{Database, Storage};
 
-/// The claim.
+/// Returns the claim.
 pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
     let Database::Embedded(Storage::Claim { size, class }) = &spec.database else {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
     })
 }
 
-/// The volume with the database, or with what leads to it.
+/// Returns the volume with the database, or with what leads to it.
 pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
     match spec.backend() {
         Backend::Pod(storage) => embedded(spec, storage, name),

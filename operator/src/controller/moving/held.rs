@@ -16,8 +16,8 @@ use crate::database::moving::FLAG;
 /// needs to start. Opening a large database takes two minutes at most.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// The template of the server's pod, where it is to stay as it is. A pod that cannot hear of a move
-/// has to be replaced, and one that does not serve has nothing to lose.
+/// Returns the template of the server's pod, where it is to stay as it is. A pod that cannot hear
+/// of a move has to be replaced, and one that does not serve has nothing to lose.
 pub fn template(present: &Deployment, now: Timestamp) -> Option<&PodTemplateSpec> {
     let template = &present.spec.as_ref()?.template;
     (hears(template) && !is_lost(present, now)).then_some(template)
@@ -38,14 +38,14 @@ pub fn keep(spec: &mut Validated, template: &PodTemplateSpec) {
     }
 }
 
-/// Whether a server of this template finds out where to move to.
+/// Returns whether a server of this template finds out where to move to.
 fn hears(template: &PodTemplateSpec) -> bool {
     let containers = template.spec.iter().flat_map(|pod| &pod.containers);
     let mut args = containers.flat_map(|container| container.args.iter().flatten());
     args.any(|arg| arg.starts_with(FLAG))
 }
 
-/// Whether the server has been away for longer than a restart takes.
+/// Returns whether the server has been away for longer than a restart takes.
 fn is_lost(present: &Deployment, now: Timestamp) -> bool {
     let status = present.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());

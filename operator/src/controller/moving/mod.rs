@@ -112,7 +112,7 @@ fn begin(
     });
 }
 
-/// What the server is told: nothing before the database can be used, and from then on whatever
+/// Returns what the server is told: nothing before the database can be used, and from then on whatever
 /// leads there.
 async fn tell(
     client: &Client,
@@ -157,7 +157,7 @@ async fn files(
     Ok(files.map_err(|problem| problem.message))
 }
 
-/// What the server says of its database; nothing where it does not answer.
+/// Returns what the server says of its database; nothing where it does not answer.
 async fn server(client: &Client) -> Option<control::DatabaseStatus> {
     let path = format!("/apis/{}/{DATABASES}/{DATABASE_NAME}", control::API_VERSION);
     let request = http::Request::get(path).body(Vec::new()).ok()?;

@@ -10,7 +10,7 @@ use super::conditions::Finding;
 use crate::controller::apply::{Managed, Recovery};
 use crate::controller::workload;
 
-/// The backup that ended last, and what was said about it if it failed.
+/// Returns the backup that ended last, and what was said about it if it failed.
 #[must_use]
 pub fn last(jobs: &[Job]) -> Option<(LastBackup, Option<String>)> {
     let ended = jobs.iter().filter_map(ended);
@@ -33,7 +33,7 @@ fn ended(job: &Job) -> Option<(LastBackup, Option<String>)> {
     Some((backup, why.filter(|_| result == BackupResult::Failed)))
 }
 
-/// Whether the last backup succeeded; none where the Jobs say nothing and something was said
+/// Returns whether the last backup succeeded; none where the Jobs say nothing and something was said
 /// before.
 #[must_use]
 pub fn finding(managed: &Managed, before: Option<&LastBackup>) -> Option<Finding> {

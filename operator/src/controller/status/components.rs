@@ -40,7 +40,7 @@ pub fn certificates(certs: &Outcome) -> Finding {
     )
 }
 
-/// The database: its volume; its pod, where it has one of its own; and what the operator found
+/// Returns the database: its volume; its pod, where it has one of its own; and what the operator found
 /// when it connected as the servers do. A server is not ready without a working database, so an
 /// embedded one is judged by its server.
 pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
@@ -51,7 +51,7 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
     wanted_database(spec, applied, postgres)
 }
 
-/// The database that the specification asks for.
+/// Returns the database that the specification asks for.
 fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
     let managed = applied.managed.as_ref();
     let volume = managed
@@ -94,7 +94,7 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
     }
 }
 
-/// Whether the reports of an embedded database are where the specification wants them; nothing
+/// Returns whether the reports of an embedded database are where the specification wants them; nothing
 /// where they were never to be moved.
 pub fn moved(
     spec: &Validated,
@@ -139,7 +139,7 @@ pub fn moved(
     Some(Finding::no(reason, message))
 }
 
-/// How far a move is, for the status.
+/// Returns how far a move is, for the status.
 pub fn move_status(moving: &Moving) -> Option<DatabaseMoveStatus> {
     let told = moving.told.as_ref()?;
     Some(DatabaseMoveStatus {
@@ -155,7 +155,7 @@ fn stopped(spec: &Validated, applied: &Applied) -> Option<Finding> {
     upgrade::why_stopped(spec.managed()?, applied)
 }
 
-/// Its pod asks it itself, so that it answers is known without the network between.
+/// Returns its pod asks it itself, so that it answers is known without the network between.
 fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) -> Finding {
     if !workload::is_database_ready(&managed.stateful_set) {
         let why = workload::why_database_not_ready(&managed.stateful_set, &managed.pods);
@@ -241,7 +241,7 @@ pub fn server(deployment: &Deployment, pods: &[Pod], control_api: &APIService) -
     )
 }
 
-/// The server where nothing is repaired.
+/// Returns the server where nothing is repaired.
 pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
     match &found.deployment {
         Some(deployment) => server(deployment, &found.pods, &found.control_api),
@@ -252,8 +252,8 @@ pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
     }
 }
 
-/// The database where nothing is repaired. Of one that somebody else runs the server tells: its pods
-/// are not ready without it.
+/// Returns the database where nothing is repaired. Of one that somebody else runs the server tells:
+/// its pods are not ready without it.
 pub fn database_as_found(spec: &Validated, found: &Found) -> Finding {
     let managed = spec.is_managed() && spec.moving.is_none();
     match (&found.deployment, &found.stateful_set) {
@@ -280,7 +280,7 @@ fn missing(kind: &str, name: &str) -> String {
     format!("{kind} {name} is missing")
 }
 
-/// Whether every APIService points to where the specification wants it.
+/// Returns whether every APIService points to where the specification wants it.
 pub fn registered(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
     if apis.is_empty() {
         return Finding::yes(reasons::AS_EXPECTED, "spec.apis names no API group");
@@ -325,7 +325,7 @@ fn is_where_wanted(api: &ApiSpec, groups: &[GroupStatus]) -> bool {
     known && group.api_services.iter().all(right)
 }
 
-/// Whether a group's reports are in the server, compared with etcd.
+/// Returns whether a group's reports are in the server, compared with etcd.
 pub fn data_migrated(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
     let mut without_crd = Vec::new();
     for api in apis.iter().filter(|api| api.owner == ApiOwner::Server) {
@@ -374,7 +374,7 @@ fn has_verified_copy(phase: MigrationPhase) -> bool {
     )
 }
 
-/// Whether every group that the server serves could go back to its CRDs.
+/// Returns whether every group that the server serves could go back to its CRDs.
 pub fn rollback(groups: &[GroupStatus]) -> Finding {
     let is_switched = |group: &&GroupStatus| {
         group
@@ -415,7 +415,7 @@ pub fn rollback(groups: &[GroupStatus]) -> Finding {
     Finding::yes(reasons::AS_EXPECTED, "set owner: CRD to go back")
 }
 
-/// Whether the operator can be replaced without anybody waiting for its successor.
+/// Returns whether the operator can be replaced without anybody waiting for its successor.
 pub fn upgradeable(spec: &Validated, groups: &[GroupStatus]) -> Finding {
     use MigrationPhase as P;
     if spec

@@ -94,13 +94,13 @@ impl Conditions {
         conditions
     }
 
-    /// The condition of a type.
+    /// Returns the condition of a type.
     #[must_use]
     pub fn get(&self, type_: &str) -> Option<&Condition> {
         self.list.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether a condition is true.
+    /// Returns whether a condition is true.
     #[must_use]
     pub fn is_true(&self, type_: &str) -> bool {
         self.get(type_)
@@ -146,7 +146,7 @@ impl Conditions {
         self.list.retain(|condition| condition.type_ != type_);
     }
 
-    /// The list, in a fixed order, every entry for the present generation.
+    /// Returns the list, in a fixed order, every entry for the present generation.
     #[must_use]
     pub fn into_list(mut self) -> Vec<Condition> {
         let order = |condition: &Condition| {

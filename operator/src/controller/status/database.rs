@@ -13,7 +13,7 @@ use crate::database::known::Known;
 use crate::database::managed::{self, Managed};
 use crate::database::place::Storage;
 
-/// The database that serves, which while the reports are moved is the embedded one. `before` is
+/// Returns the database that serves, which while the reports are moved is the embedded one. `before` is
 /// what was said last; `known` was found out about the database that the specification asks for.
 pub fn status(
     before: Option<DatabaseStatus>,
@@ -49,7 +49,7 @@ pub fn status(
     }
 }
 
-/// The key of the reports that are served.
+/// Returns the key of the reports that are served.
 fn identity(spec: &Validated) -> Option<String> {
     match spec.backend() {
         Backend::Postgres(postgres) => Some(postgres.cluster_identity.clone()),
@@ -57,7 +57,7 @@ fn identity(spec: &Validated) -> Option<String> {
     }
 }
 
-/// The host and port of a database that the operator runs.
+/// Returns the host and port of a database that the operator runs.
 fn host(spec: &Validated) -> Option<String> {
     let Backend::Postgres(postgres) = spec.backend() else {
         return None;
@@ -67,7 +67,7 @@ fn host(spec: &Validated) -> Option<String> {
     Some(format!("{host}:{}", managed::PORT))
 }
 
-/// The volume with the reports.
+/// Returns the volume with the reports.
 fn volume_claim(spec: &Validated) -> Option<String> {
     match spec.backend() {
         Backend::Pod(Storage::Claim { .. }) => Some(spec.names.data()),

@@ -14,7 +14,7 @@ use crate::migration::{self, GroupStatus, Phase};
 /// Most characters in a message of the status.
 const MAX_MESSAGE: usize = 2048;
 
-/// The published phase of a group.
+/// Returns the published phase of a group.
 pub fn phase(group: &GroupStatus) -> MigrationPhase {
     match group.phase {
         Phase::Pending => MigrationPhase::Pending,
@@ -34,8 +34,8 @@ pub fn phase(group: &GroupStatus) -> MigrationPhase {
     }
 }
 
-/// The group that a person should look at first: one that trying again cannot help, then one that is
-/// on its way or in trouble, then any; among them the least advanced.
+/// Returns the group that a person should look at first: one that trying again cannot help, then
+/// one that is on its way or in trouble, then any; among them the least advanced.
 pub fn leading(groups: &[GroupStatus]) -> Option<&GroupStatus> {
     let urgency = |group: &GroupStatus| match &group.problem {
         Some(problem) if problem.stalled => 0,
@@ -47,7 +47,7 @@ pub fn leading(groups: &[GroupStatus]) -> Option<&GroupStatus> {
         .min_by_key(|group| (urgency(group), phase(group).rank()))
 }
 
-/// Whether a group is where the specification wants it.
+/// Returns whether a group is where the specification wants it.
 pub fn rests(phase: MigrationPhase) -> bool {
     phase.is_settled() || phase == MigrationPhase::DryRun
 }
@@ -112,7 +112,7 @@ pub fn apis(before: &[ApiStatus], groups: &[GroupStatus], now: Timestamp) -> Vec
     entries.collect()
 }
 
-/// The whole of `status.migration`.
+/// Returns the whole of `status.migration`.
 pub fn migration(
     before: Option<&MigrationStatus>,
     groups: &[GroupStatus],
@@ -367,7 +367,7 @@ pub(super) fn count(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The API knows whole seconds; more would look like a change at every comparison.
+/// Returns the API knows whole seconds; more would look like a change at every comparison.
 fn time(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }

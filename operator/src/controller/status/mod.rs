@@ -75,7 +75,7 @@ pub enum State<'a> {
     Deleting,
 }
 
-/// The status after a reconciliation. Parts that it did not reach stay as they were.
+/// Returns the status after a reconciliation. Parts that it did not reach stay as they were.
 #[must_use]
 pub fn compute(
     object: &ReportsServer,
@@ -151,7 +151,7 @@ pub fn compute(
     status
 }
 
-/// What was looked at without being carried out.
+/// Returns what was looked at without being carried out.
 fn found<'a>(state: &'a State<'a>) -> Option<(&'a Validated, &'a Found)> {
     match state {
         State::Refused { found, .. } => *found,
@@ -257,7 +257,7 @@ fn summarize(
     conditions.set(types::READY, ready);
 }
 
-/// What is under way, in the order in which it matters to a user.
+/// Returns what is under way, in the order in which it matters to a user.
 fn reconciling(
     state: &State<'_>,
     ready: &Finding,
@@ -278,7 +278,7 @@ fn reconciling(
     Finding::yes(reason, message)
 }
 
-/// What goes on with the database, served or not.
+/// Returns what goes on with the database, served or not.
 fn busy(conditions: &Conditions, state: &State<'_>) -> Option<(&'static str, String)> {
     let State::Applied { spec, .. } = state else {
         return None;
@@ -302,7 +302,7 @@ fn busy(conditions: &Conditions, state: &State<'_>) -> Option<(&'static str, Str
     })
 }
 
-/// What trying again cannot mend.
+/// Returns what trying again cannot mend.
 fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, String)> {
     match state {
         State::Refused { refusal, .. } => Some((refusal.reason, refusal.message.clone())),
@@ -330,7 +330,7 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
     }
 }
 
-/// What is in the way of the group to look at first, stalled or not.
+/// Returns what is in the way of the group to look at first, stalled or not.
 fn problem(groups: &[GroupStatus]) -> Option<String> {
     let group = migration::leading(groups)?;
     let problem = group.problem.as_ref()?;
@@ -382,7 +382,7 @@ fn suspended(
     }
 }
 
-/// Why clients are not served, in the words of the part that they depend on.
+/// Returns why clients are not served, in the words of the part that they depend on.
 fn unhealthy(conditions: &Conditions) -> Option<String> {
     let parts = [
         types::CERTIFICATES_READY,
@@ -488,7 +488,7 @@ fn tls(certs: &certs::Outcome) -> TlsStatus {
     }
 }
 
-/// The version that the image of a managed database names.
+/// Returns the version that the image of a managed database names.
 fn postgres_version(spec: &Validated) -> Option<String> {
     let image = spec.managed()?.image();
     let version = images::version(&image);

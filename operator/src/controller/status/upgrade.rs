@@ -10,7 +10,8 @@ use crate::controller::workload;
 use crate::database::managed::Managed;
 use crate::database::managed::upgrade::{Stage, Upgrade};
 
-/// Whether the database has the wanted major version; none where it was never brought to another.
+/// Returns whether the database has the wanted major version; none where it was never brought to
+/// another.
 #[must_use]
 pub fn finding(spec: &Validated, applied: &Applied, before: Option<&Condition>) -> Option<Finding> {
     let managed = spec.managed()?;
@@ -20,7 +21,7 @@ pub fn finding(spec: &Validated, applied: &Applied, before: Option<&Condition>) 
     }
 }
 
-/// Why the database is stopped, where it is for an upgrade.
+/// Returns why the database is stopped, where it is for an upgrade.
 #[must_use]
 pub fn why_stopped(managed: &Managed, applied: &Applied) -> Option<Finding> {
     if !managed.present.stopped {

@@ -59,7 +59,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// What `object` claims.
+    /// Returns what `object` claims.
     #[must_use]
     pub fn of(object: &ReportsServer) -> Self {
         Self {
@@ -147,7 +147,7 @@ pub enum Backend<'a> {
 }
 
 impl Backend<'_> {
-    /// The mode that it is.
+    /// Returns the mode that it is.
     #[must_use]
     pub fn mode(self) -> DatabaseMode {
         match self {
@@ -156,8 +156,8 @@ impl Backend<'_> {
         }
     }
 
-    /// Whether the reports survive the server's pod. Where they do not, etcd's copies are the only
-    /// durable ones.
+    /// Returns whether the reports survive the server's pod. Where they do not, etcd's copies are
+    /// the only durable ones.
     #[must_use]
     pub fn is_persistent(self) -> bool {
         !matches!(self, Self::Pod(Storage::EmptyDir { .. }))
@@ -215,7 +215,8 @@ impl Validated {
         Ok(self)
     }
 
-    /// The same with a managed database of the major version that it has, whatever is asked for.
+    /// Returns the same with a managed database of the major version that it has, whatever is asked
+    /// for.
     #[must_use]
     pub fn staying(mut self) -> Self {
         if let Database::Postgres(postgres) = &mut self.database {
@@ -224,7 +225,7 @@ impl Validated {
         self
     }
 
-    /// Where the reports are that the server serves: while they are moved, where they were.
+    /// Returns where the reports are that the server serves: while they are moved, where they were.
     #[must_use]
     pub fn backend(&self) -> Backend<'_> {
         match (&self.moving, &self.database) {
@@ -234,7 +235,7 @@ impl Validated {
         }
     }
 
-    /// The PostgreSQL that the operator runs for it.
+    /// Returns the PostgreSQL that the operator runs for it.
     #[must_use]
     pub fn managed(&self) -> Option<&Managed> {
         self.database.postgres()?.managed.as_ref()
@@ -247,7 +248,7 @@ impl Validated {
         own.unwrap_or_else(|| self.names.server())
     }
 
-    /// Whether the operator runs a PostgreSQL for it.
+    /// Returns whether the operator runs a PostgreSQL for it.
     #[must_use]
     pub fn is_managed(&self) -> bool {
         self.managed().is_some()
@@ -370,7 +371,7 @@ fn database_names(
     })
 }
 
-/// How the database is reached, as far as the specification says it.
+/// Returns how the database is reached, as far as the specification says it.
 fn connection(spec: &ReportsServerSpec, mode: DatabaseMode) -> Connection {
     let database = spec.database.as_ref();
     let external = database.and_then(|database| database.external.as_ref());
@@ -450,7 +451,7 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
     }
 }
 
-/// What is restarted where it is needed, which is all that can be asked for.
+/// Returns what is restarted where it is needed, which is all that can be asked for.
 fn workloads(migration: &MigrationSpec) -> Vec<migration::Workload> {
     let all = migration.restart.iter().flatten();
     let workloads = all.map(|restart| {

@@ -55,7 +55,7 @@ fn invalid(path: &str, why: &str) -> Result<(), Refusal> {
     refuse(reasons::INVALID_SPEC, format!("{FIELD}{path}: {why}"))
 }
 
-/// The first member of `given` that nobody has `read`.
+/// Returns the first member of `given` that nobody has `read`.
 fn unknown(given: &Value, read: &Value) -> Option<String> {
     match (given, read) {
         (Value::Object(given), Value::Object(read)) => {

@@ -320,7 +320,7 @@ fn a_version_that_nobody_asked_for_is_that_of_the_volume() {
     assert_eq!(image, "registry.example/library/postgres:15.19-bookworm");
 }
 
-/// A database of version 15 on the volume that it began with, in the image `i:15`.
+/// Returns a database of version 15 on the volume that it began with, in the image `i:15`.
 fn of_15(jobs: &[(&str, Outcome)]) -> Known {
     let jobs = jobs.iter().map(|(name, outcome)| upgrade::Job {
         name: (*name).to_owned(),

@@ -60,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it is worth a look at conditions. Sizes change all the time.
+    /// Returns whether it is worth a look at conditions. Sizes change all the time.
     pub(super) fn differs(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Usable(a), Self::Usable(b)) => {
@@ -72,7 +72,7 @@ impl Verdict {
     }
 }
 
-/// The reason of a condition.
+/// Returns the reason of a condition.
 #[must_use]
 pub fn reason(diagnosis: Diagnosis) -> &'static str {
     match diagnosis {
@@ -91,7 +91,7 @@ pub fn reason(diagnosis: Diagnosis) -> &'static str {
     }
 }
 
-/// What to do, where the database's own words do not say it.
+/// Returns what to do, where the database's own words do not say it.
 fn advice(diagnosis: Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::WrongPassword => ": write the right password into the Secret",

@@ -13,9 +13,9 @@ pub const OWNER: &str = "reports";
 /// Instances of PostgreSQL where the specification says nothing: a primary and two standbys.
 const INSTANCES: i32 = 3;
 
-/// What `CloudNativePG` does while no standby answers. A commit is acknowledged when a standby has
-/// it, too, so that a failover loses none. With two standbys one may be away and that still holds;
-/// the only one must not hold up the reports.
+/// Returns what `CloudNativePG` does while no standby answers. A commit is acknowledged when a
+/// standby has it, too, so that a failover loses none. With two standbys one may be away and that
+/// still holds; the only one must not hold up the reports.
 fn durability(instances: i32) -> Option<&'static str> {
     match instances {
         ..2 => None,
@@ -24,7 +24,7 @@ fn durability(instances: i32) -> Option<&'static str> {
     }
 }
 
-/// The object for server-side apply. Fields that are not here stay as their owners set them.
+/// Returns the object for server-side apply. Fields that are not here stay as their owners set them.
 pub(super) fn cluster(metadata: &ObjectMeta, create: &CloudNativePgCreate) -> Value {
     // Taken apart without `..`: a new field cannot be forgotten here.
     let CloudNativePgCreate {

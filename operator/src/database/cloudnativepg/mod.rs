@@ -36,7 +36,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What the specification wants. `own` is the name of a `Cluster` of ours.
+    /// Returns what the specification wants. `own` is the name of a `Cluster` of ours.
     #[must_use]
     pub fn of(spec: &CloudNativePgSpec, own: String) -> Self {
         match (&spec.create, &spec.cluster_ref) {
@@ -74,7 +74,7 @@ pub struct Error {
     pub source: kube::Error,
 }
 
-/// The kind `Cluster`.
+/// Returns the kind `Cluster`.
 #[must_use]
 pub fn resource() -> ApiResource {
     let kind = GroupVersionKind::gvk("postgresql.cnpg.io", "v1", "Cluster");

@@ -90,7 +90,7 @@ pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Reconciled {
     }
 }
 
-/// What follows from a `Cluster`, or from there being none.
+/// Returns what follows from a `Cluster`, or from there being none.
 pub(super) fn reconciled(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Reconciled {
     let problem = problem(namespace, plan, observed);
     let observed = observed.cloned().unwrap_or_default();

@@ -44,7 +44,7 @@ struct Work<'a> {
     labels: &'a BTreeMap<String, String>,
 }
 
-/// The volume for backups, where they go to one; it always outlives the `ReportsServer`.
+/// Returns the volume for backups, where they go to one; it always outlives the `ReportsServer`.
 #[must_use]
 pub fn claim(backup: &Backup, scope: Scope<'_>) -> Option<PersistentVolumeClaim> {
     let Destination::Volume { size, class } = &backup.destination else {

@@ -64,7 +64,8 @@ pub fn files(managed: &Managed) -> BTreeMap<String, String> {
     )
 }
 
-/// The settings. Nothing in it depends on the time, so that the same input gives the same bytes.
+/// Returns the settings. Nothing in it depends on the time, so that the same input gives the same
+/// bytes.
 #[must_use]
 pub fn postgresql_conf(managed: &Managed) -> String {
     let mut text =

@@ -23,7 +23,7 @@ pub const READABLE: i32 = 0o440;
 /// Scripts that the image starts.
 pub const EXECUTABLE: i32 = 0o550;
 
-/// A variable of the environment.
+/// Returns a variable of the environment.
 pub fn variable(name: &str, value: String) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
@@ -32,7 +32,7 @@ pub fn variable(name: &str, value: String) -> EnvVar {
     }
 }
 
-/// Where a volume is mounted.
+/// Returns where a volume is mounted.
 pub fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
@@ -42,7 +42,7 @@ pub fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     }
 }
 
-/// A key under its own name.
+/// Returns a key under its own name.
 pub fn path(key: &str) -> KeyToPath {
     KeyToPath {
         key: key.to_owned(),
@@ -51,7 +51,7 @@ pub fn path(key: &str) -> KeyToPath {
     }
 }
 
-/// The volume of a claim.
+/// Returns the volume of a claim.
 pub fn on_claim(name: &str, claim: String) -> Volume {
     Volume {
         persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
@@ -75,7 +75,7 @@ pub fn files(name: &str, config_map: String, files: &[&str], mode: i32) -> Volum
     }
 }
 
-/// A Secret, or one key of it.
+/// Returns a Secret, or one key of it.
 pub fn secret(name: &str, secret: String, key: Option<&str>) -> Volume {
     Volume {
         secret: Some(SecretVolumeSource {
@@ -88,7 +88,7 @@ pub fn secret(name: &str, secret: String, key: Option<&str>) -> Volume {
     }
 }
 
-/// A directory that lives as long as the pod.
+/// Returns a directory that lives as long as the pod.
 pub fn empty(name: &str) -> Volume {
     Volume {
         empty_dir: Some(EmptyDirVolumeSource::default()),
@@ -114,7 +114,7 @@ fn named(name: &str) -> Volume {
     }
 }
 
-/// A pod without containers, placed as the user wants the database's pods.
+/// Returns a pod without containers, placed as the user wants the database's pods.
 pub fn pod(managed: &Managed) -> PodSpec {
     let secrets = managed.pull_secrets.iter();
     let secrets: Vec<LocalObjectReference> = secrets
@@ -133,7 +133,7 @@ pub fn pod(managed: &Managed) -> PodSpec {
     }
 }
 
-/// A Job whose pods are not restarted, but replaced this many times.
+/// Returns a Job whose pods are not restarted, but replaced this many times.
 pub fn job(labels: &BTreeMap<String, String>, retries: i32, pod: PodSpec) -> JobSpec {
     JobSpec {
         active_deadline_seconds: Some(DEADLINE_SECONDS),
@@ -152,7 +152,7 @@ pub fn job(labels: &BTreeMap<String, String>, retries: i32, pod: PodSpec) -> Job
     }
 }
 
-/// What a container needs that handles a backup a part at a time.
+/// Returns what a container needs that handles a backup a part at a time.
 pub fn resources() -> ResourceRequirements {
     let quantity = |text: &str| Quantity(text.to_owned());
     ResourceRequirements {

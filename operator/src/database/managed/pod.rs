@@ -36,7 +36,7 @@ const ALIVE: &str = "pg_isready -q -h /var/run/postgresql -U postgres -d reports
 /// Fast shutdown whatever signal the image asks for: a smart one would wait for the servers.
 const STOP: &str = "pg_ctl stop -D \"$PGDATA\" -m fast -W";
 
-/// The pod's specification.
+/// Returns the pod's specification.
 #[must_use]
 pub fn pod(managed: &Managed, names: &Names) -> PodSpec {
     PodSpec {
@@ -116,7 +116,7 @@ fn reload(managed: &Managed) -> Container {
     }
 }
 
-/// What every container of the image has.
+/// Returns what every container of the image has.
 pub(super) fn container(managed: &Managed, name: &str) -> Container {
     Container {
         name: name.to_owned(),
@@ -147,7 +147,7 @@ pub(super) fn environment() -> Vec<EnvVar> {
     ]
 }
 
-/// The socket, the configuration and the certificates.
+/// Returns the socket, the configuration and the certificates.
 fn shared_mounts() -> Vec<VolumeMount> {
     vec![
         mount("config", conf::DIRECTORY, true),

@@ -25,8 +25,8 @@ pub struct Known {
 }
 
 impl Managed {
-    /// The same of the major version that it has, whatever is asked for: an upgrade is not begun,
-    /// and one under way is given up.
+    /// Returns the same of the major version that it has, whatever is asked for: an upgrade is not
+    /// begun, and one under way is given up.
     #[must_use]
     pub fn staying(mut self) -> Self {
         self.stays = true;
@@ -78,8 +78,8 @@ impl Managed {
         self
     }
 
-    /// The database as it is, of `version`, with what is to be done to bring it to the one that is
-    /// wanted.
+    /// Returns the database as it is, of `version`, with what is to be done to bring it to the one
+    /// that is wanted.
     fn upgraded(self, version: u32, seen: &Seen) -> Self {
         let target = self.clone();
         let image = self
@@ -114,7 +114,7 @@ impl Managed {
         met
     }
 
-    /// Whether something of a major upgrade goes on.
+    /// Returns whether something of a major upgrade goes on.
     #[must_use]
     pub fn is_upgrading(&self) -> bool {
         let wanted = self.upgrade.as_ref();
@@ -128,14 +128,14 @@ impl Managed {
         present.unwrap_or_else(|| self.names.postgres_data())
     }
 
-    /// The backup that still has to be restored before the first server starts.
+    /// Returns the backup that still has to be restored before the first server starts.
     #[must_use]
     pub fn recovering(&self) -> Option<&Recovery> {
         let pending = !self.is_recovered();
         self.recovery.as_ref().filter(|_| pending)
     }
 
-    /// The backup that the database starts with.
+    /// Returns the backup that the database starts with.
     #[must_use]
     pub fn recovery(&self) -> Option<&Recovery> {
         self.recovery.as_ref()
@@ -146,7 +146,7 @@ impl Managed {
         self.present.restored || self.present.recovery().is_some_and(done)
     }
 
-    /// What to note on the volume about the backup that it starts with.
+    /// Returns what to note on the volume about the backup that it starts with.
     #[must_use]
     pub fn recovery_note(&self) -> Option<String> {
         let recovery = self.recovery.as_ref()?;

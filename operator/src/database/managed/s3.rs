@@ -32,7 +32,7 @@ pub(super) enum Transfer {
     Get,
 }
 
-/// The container that transfers the backup of the variable `BACKUP_NAME`.
+/// Returns the container that transfers the backup of the variable `BACKUP_NAME`.
 pub(super) fn container(
     image: &TransferImage,
     bucket: &S3Destination,
@@ -100,7 +100,7 @@ fn variable(bucket: &S3Destination, (key, name, optional): (&str, &str, bool)) -
     }
 }
 
-/// The volume with the CAs, where the service has its own.
+/// Returns the volume with the CAs, where the service has its own.
 pub(super) fn volume(bucket: &S3Destination) -> Option<Volume> {
     let from = bucket.ca_secret_ref.as_ref()?;
     Some(secret(CA_VOLUME, from.name.clone(), Some(CA_FILE)))

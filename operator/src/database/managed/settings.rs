@@ -101,7 +101,7 @@ pub fn settings(
     })
 }
 
-/// The field, else what the user's tag says, else the release's version.
+/// Returns the field, else what the user's tag says, else the release's version.
 fn wanted_version(
     field: Option<&str>,
     image: &ImageSpec,
@@ -158,7 +158,7 @@ fn backup(spec: BackupSpec) -> Backup {
     }
 }
 
-/// Where a backup to start with is: where the specification says, else where the backups of a
+/// Returns where a backup to start with is: where the specification says, else where the backups of a
 /// `ReportsServer` of this name go.
 fn source(name: &str, recovery: RecoverySpec, backups: Option<&BackupSpec>) -> Source {
     let destination = backups.and_then(|backup| backup.destination.as_ref());

@@ -46,7 +46,7 @@ pub struct Tuning {
     pub min_wal_size: u64,
 }
 
-/// The settings for the room there is.
+/// Returns the settings for the room there is.
 #[must_use]
 pub fn tuning(room: Room) -> Tuning {
     let Room {

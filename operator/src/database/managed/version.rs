@@ -13,14 +13,14 @@ pub const SUPPORTED: [(u32, &str); 5] = [
     (18, "18.6-bookworm"),
 ];
 
-/// The major version that a tag begins with, such as 17 of `17.11-bookworm`.
+/// Returns the major version that a tag begins with, such as 17 of `17.11-bookworm`.
 #[must_use]
 pub fn major(tag: &str) -> Option<u32> {
     let digits = tag.len() - tag.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     tag[..digits].parse().ok()
 }
 
-/// The tag of the official image for a major version.
+/// Returns the tag of the official image for a major version.
 #[must_use]
 pub fn tag(version: u32) -> Option<&'static str> {
     let found = SUPPORTED.iter().find(|(major, _)| *major == version);

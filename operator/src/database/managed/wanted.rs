@@ -63,13 +63,13 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// The major version.
+    /// Returns the major version.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The image.
+    /// Returns the image.
     #[must_use]
     pub fn image(&self) -> String {
         if let Some(pinned) = &self.pinned {
@@ -86,19 +86,19 @@ impl Managed {
         images::resolve(&self.default_image, self.registry.as_deref(), &image)
     }
 
-    /// Whether the release's image is of the wanted version; it may be one by digest.
+    /// Returns whether the release's image is of the wanted version; it may be one by digest.
     fn default_fits(&self) -> bool {
         let tag = images::version(&self.default_image);
         major(tag).is_none_or(|default| default == self.version)
     }
 
-    /// When the image is pulled.
+    /// Returns when the image is pulled.
     #[must_use]
     pub fn pull_policy(&self) -> PullPolicy {
         self.image.pull_policy.unwrap_or_default()
     }
 
-    /// What the settings of PostgreSQL follow from.
+    /// Returns what the settings of PostgreSQL follow from.
     #[must_use]
     pub fn room(&self) -> Room {
         let memory = |of: &Option<BTreeMap<String, Quantity>>| {

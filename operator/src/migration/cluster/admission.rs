@@ -14,7 +14,7 @@ const PLURALS: [&str; 2] = [
     "validatingadmissionpolicybindings",
 ];
 
-/// A policy that refuses what `constraints` match and `expression` does not allow.
+/// Returns a policy that refuses what `constraints` match and `expression` does not allow.
 #[must_use]
 pub fn policy(name: &str, constraints: &Value, expression: &str, message: &str) -> Value {
     json!({
@@ -31,7 +31,7 @@ pub fn policy(name: &str, constraints: &Value, expression: &str, message: &str) 
     })
 }
 
-/// The binding that puts the policy of the same name in force.
+/// Returns the binding that puts the policy of the same name in force.
 #[must_use]
 pub fn binding(name: &str) -> Value {
     json!({

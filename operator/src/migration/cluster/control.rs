@@ -92,7 +92,7 @@ impl Control {
         self.fences.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every resource of `group` that the server stores, sorted by name.
+    /// Returns every resource of `group` that the server stores, sorted by name.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -126,7 +126,7 @@ impl Control {
         .await
     }
 
-    /// Every entry of a set, page by page into one vector, and the version of the snapshot.
+    /// Returns every entry of a set, page by page into one vector, and the version of the snapshot.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -155,7 +155,8 @@ impl Control {
         }
     }
 
-    /// Sets the gate of a resource, and gives what is in force; tried again while the failure is transient, for `patience`.
+    /// Sets the gate of a resource, and gives what is in force; tried again while the failure is
+    /// transient, for `patience`.
     ///
     /// # Errors
     /// The last failure once `patience` is over, at once for one that is not transient.

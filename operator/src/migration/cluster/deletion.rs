@@ -74,8 +74,8 @@ enum Then {
     Forgotten,
 }
 
-/// The first version without an object that was there at `with` and was not at `without`; `None`
-/// where etcd has forgotten.
+/// Returns the first version without an object that was there at `with` and was not at `without`;
+/// `None` where etcd has forgotten.
 async fn search<F>(
     mut with: u64,
     mut without: u64,

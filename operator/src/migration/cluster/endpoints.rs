@@ -58,7 +58,7 @@ pub struct Endpoints {
     pub direct: bool,
 }
 
-/// A client that does not try again on its own: retries are decided where they are safe.
+/// Returns a client that does not try again on its own: retries are decided where they are safe.
 ///
 /// # Errors
 /// [`EndpointsError::Client`].

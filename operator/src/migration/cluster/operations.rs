@@ -193,7 +193,7 @@ pub async fn release(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// Whether the APIServices of these versions are ours.
+/// Returns whether the APIServices of these versions are ours.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -328,7 +328,7 @@ pub async fn delete(wire: &Wire, path: &str, options: &Value) -> Result<(), Wire
         .map(drop)
 }
 
-/// An object of which only the metadata is known.
+/// Returns an object of which only the metadata is known.
 #[must_use]
 pub fn metadata_only(cx: &Cx, resource: &Resource, version: &str, known: &Identity) -> Value {
     let mut metadata = json!({"name": known.key.name, "uid": known.uid,
@@ -363,7 +363,7 @@ pub async fn set_gates<'a>(
     move_gates(cx, resources, &spec).await.map(drop)
 }
 
-/// The same with all that a gate has; gives the gates as they are then.
+/// Returns the same with all that a gate has; gives the gates as they are then.
 ///
 /// # Errors
 /// See [`WireError`]; 409 where another operator has taken over.

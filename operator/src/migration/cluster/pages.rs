@@ -144,7 +144,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The next page, or `None` after the last.
+    /// Returns the next page, or `None` after the last.
     ///
     /// # Errors
     /// See [`WireError`]; transient failures were tried again for two minutes. 410 when the list

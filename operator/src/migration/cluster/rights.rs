@@ -102,7 +102,7 @@ const COMMON: [(&str, &str, &[&str]); 11] = [
 /// side door for pruning and for the way back.
 const ON_REPORTS: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
-/// Every right that a group with these plurals needs.
+/// Returns every right that a group with these plurals needs.
 #[must_use]
 pub fn required(group: &str, plurals: &[String], operator_namespace: &str) -> Vec<Right> {
     let right = |group: &str, resource: &str, verb, namespace: Option<&str>| Right {
@@ -141,8 +141,8 @@ pub fn required(group: &str, plurals: &[String], operator_namespace: &str) -> Ve
     all
 }
 
-/// The rights to restart workloads. None of the installed roles has them: users grant them where
-/// they ask for restarts.
+/// Returns the rights to restart workloads. None of the installed roles has them: users grant them
+/// where they ask for restarts.
 #[must_use]
 pub fn of_restarts(workloads: &[Workload]) -> Vec<Right> {
     let rights = workloads.iter().flat_map(|workload| {

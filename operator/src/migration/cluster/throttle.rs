@@ -43,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// How many may be under way.
+    /// Returns how many may be under way.
     #[must_use]
     pub fn now(&self) -> u32 {
         self.now
@@ -126,7 +126,7 @@ impl Throttle {
         }
     }
 
-    /// How many may be under way now.
+    /// Returns how many may be under way now.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.lock().limit.now()

@@ -27,7 +27,7 @@ impl HoldLock {
         }
     }
 
-    /// Whether a group holds requests, or is about to.
+    /// Returns whether a group holds requests, or is about to.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Option<String>> {
         self.holder.subscribe()

@@ -56,7 +56,7 @@ pub struct Cx {
 }
 
 impl Cx {
-    /// A context for `target`.
+    /// Returns a context for `target`.
     /// `client` must not try again by itself.
     #[must_use]
     pub fn new(

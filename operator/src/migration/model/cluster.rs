@@ -147,7 +147,7 @@ pub enum Op {
 pub type Flaw = String;
 
 impl Cluster {
-    /// A cluster whose CRD serves, with two watchers at each kube-apiserver.
+    /// Returns a cluster whose CRD serves, with two watchers at each kube-apiserver.
     pub fn new() -> Self {
         let watcher = |n| Watcher {
             via: n % APISERVERS,
@@ -187,7 +187,8 @@ impl Cluster {
         last.copied().flatten()
     }
 
-    /// The server takes requests: its gate is open, and as far as it knows they are sent to it.
+    /// Returns whether the server takes requests: its gate is open, and as far as it knows they are
+    /// sent to it.
     fn serves(&self) -> bool {
         self.gate.state == GateState::Open && self.known[APISERVERS]
     }

@@ -370,7 +370,7 @@ impl Operator {
         Done::Yes
     }
 
-    /// The small steps of the way back. In the hold a failure serves clients again.
+    /// Returns the small steps of the way back. In the hold a failure serves clients again.
     fn go_back(&mut self, small: Small, cluster: &mut Cluster) -> Done {
         if !cluster.door {
             if cluster.gate.state == GateState::Held {

@@ -105,7 +105,7 @@ pub async fn observe(
     })
 }
 
-/// What an earlier step has imported of the predecessor's database.
+/// Returns what an earlier step has imported of the predecessor's database.
 async fn imported(
     notes: &NoteBook,
     target: &GroupTarget,
@@ -118,7 +118,7 @@ async fn imported(
     Ok(note.and_then(|text| import::Note::parse(&text)))
 }
 
-/// The CRDs of a group: found by name with a metadata list, because schemas are large.
+/// Returns the CRDs of a group: found by name with a metadata list, because schemas are large.
 async fn crds(client: &kube::Client, group: &str) -> Result<Vec<Crd>, ObserveError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let failed = || cluster("CustomResourceDefinitions");
@@ -183,7 +183,7 @@ fn join(stored: Vec<StoredResource>, mut crds: Vec<Crd>) -> (Vec<Resource>, Vec<
     (resources, crds)
 }
 
-/// The versions to switch: what the CRDs of the stored resources serve, or without any CRD what
+/// Returns the versions to switch: what the CRDs of the stored resources serve, or without any CRD what
 /// the server serves; and what is ours already.
 fn versions(
     resources: &[Resource],
@@ -252,7 +252,7 @@ fn versions(
         .collect()
 }
 
-/// The server that the user lets us take the group over from, where it answers for a version.
+/// Returns the server that the user lets us take the group over from, where it answers for a version.
 fn predecessor(versions: &[Version], target: &GroupTarget) -> Option<String> {
     let service = target.predecessor.as_ref()?.service();
     let foreign = Holder::Foreign(service.clone());

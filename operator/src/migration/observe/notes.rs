@@ -17,7 +17,7 @@ pub struct NoteBook {
 }
 
 impl NoteBook {
-    /// The notes in `namespace`.
+    /// Returns the notes in `namespace`.
     #[must_use]
     pub fn new(client: kube::Client, namespace: &str) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl NoteBook {
         }
     }
 
-    /// A note.
+    /// Returns a note.
     ///
     /// # Errors
     /// What the client says.

@@ -29,7 +29,7 @@ pub enum OriginError {
 }
 
 impl OriginError {
-    /// The request that failed, where it was one.
+    /// Returns the request that failed, where it was one.
     #[must_use]
     pub fn wire(&self) -> Option<&WireError> {
         match self {
@@ -102,8 +102,9 @@ async fn set(cx: &Cx, key: &str, text: Option<&str>) -> Result<(), OriginError> 
     set.map_err(|error| OriginError::Notes(Box::new(error)))
 }
 
-/// Whether what etcd lacks of a resource was deleted by clients: it was copied from a CRD, the CRD is
-/// the one that it was copied from, and nobody is deleting it. To be asked after etcd was listed.
+/// Returns whether what etcd lacks of a resource was deleted by clients: it was copied from a CRD,
+/// the CRD is the one that it was copied from, and nobody is deleting it. To be asked after etcd
+/// was listed.
 ///
 /// # Errors
 /// See [`OriginError`].

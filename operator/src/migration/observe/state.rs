@@ -48,7 +48,7 @@ impl Crd {
             .map(|v| v.name.as_str())
     }
 
-    /// The version to read through: the storage version where it is served, because any other
+    /// Returns the version to read through: the storage version where it is served, because any other
     /// may prune fields that only the storage version knows.
     #[must_use]
     pub fn read_version(&self) -> Option<&str> {
@@ -63,7 +63,7 @@ impl Crd {
             .or_else(|| self.served().next())
     }
 
-    /// Whether the kube-apiserver serves it.
+    /// Returns whether the kube-apiserver serves it.
     #[must_use]
     pub fn is_established(&self) -> bool {
         let conditions = self
@@ -77,7 +77,7 @@ impl Crd {
         })
     }
 
-    /// Whether versions are converted by a webhook.
+    /// Returns whether versions are converted by a webhook.
     #[must_use]
     pub fn converts_by_webhook(&self) -> bool {
         self.object
@@ -87,7 +87,7 @@ impl Crd {
             .is_some_and(|c| c.strategy == "Webhook")
     }
 
-    /// Whether a user asks to close the door.
+    /// Returns whether a user asks to close the door.
     #[must_use]
     pub fn asks_to_close(&self) -> bool {
         let annotations = self.object.metadata.annotations.as_ref();
@@ -123,14 +123,14 @@ impl Resource {
         self.stored.status.gate
     }
 
-    /// Whether the server has objects of it that it does not serve: copies.
+    /// Returns whether the server has objects of it that it does not serve: copies.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         self.gate() == GateState::Closed && self.stored.status.objects > 0
     }
 
-    /// Whether its gate is not open but was, so that it is only to be opened again: there is nothing
-    /// in etcd that the server would still have to copy.
+    /// Returns whether its gate is not open but was, so that it is only to be opened again: there
+    /// is nothing in etcd that the server would still have to copy.
     #[must_use]
     pub fn is_to_reopen(&self) -> bool {
         let status = &self.stored.status;
@@ -219,13 +219,13 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Whether any resource has a CRD.
+    /// Returns whether any resource has a CRD.
     #[must_use]
     pub fn has_crds(&self) -> bool {
         self.resources.iter().any(|r| r.crd.is_some())
     }
 
-    /// The CRDs of the stored resources.
+    /// Returns the CRDs of the stored resources.
     ///
     /// The iterator is a plain one that can be held over an await.
     pub fn crds(&self) -> std::vec::IntoIter<(&Resource, &Crd)> {
@@ -236,8 +236,8 @@ impl Observed {
         with_crd.collect::<Vec<_>>().into_iter()
     }
 
-    /// The resources to copy, and the version that each is read through: from the predecessor where
-    /// there is one, else from etcd.
+    /// Returns the resources to copy, and the version that each is read through: from the
+    /// predecessor where there is one, else from etcd.
     #[must_use]
     pub fn sources(&self) -> Vec<(&Resource, String)> {
         let Some(theirs) = &self.predecessor else {
@@ -259,52 +259,52 @@ impl Observed {
         self.resources.iter().map(|r| (r, read(r))).collect()
     }
 
-    /// What the server has copied from CRDs that are gone by now, beside others that are there, and
-    /// does not serve.
+    /// Returns what the server has copied from CRDs that are gone by now, beside others that are
+    /// there, and does not serve.
     pub fn leftovers(&self) -> impl Iterator<Item = &Resource> {
         let copied = self.predecessor.is_none() && self.has_crds();
         let resources = self.resources.iter();
         resources.filter(move |r| copied && r.crd.is_none() && r.is_copy())
     }
 
-    /// Whether every version is ours; false when there is none.
+    /// Returns whether every version is ours; false when there is none.
     #[must_use]
     pub fn all_ours(&self) -> bool {
         !self.versions.is_empty() && self.versions.iter().all(|v| v.holder == Holder::Ours)
     }
 
-    /// Whether some version is ours.
+    /// Returns whether some version is ours.
     #[must_use]
     pub fn any_ours(&self) -> bool {
         self.ours().next().is_some()
     }
 
-    /// The versions that are ours.
+    /// Returns the versions that are ours.
     pub fn ours(&self) -> impl Iterator<Item = &Version> {
         self.versions.iter().filter(|v| v.holder == Holder::Ours)
     }
 
-    /// Whether somebody else answers for some version.
+    /// Returns whether somebody else answers for some version.
     #[must_use]
     pub fn any_elsewhere(&self) -> bool {
         let mut versions = self.versions.iter();
         versions.any(|v| !matches!(v.holder, Holder::Ours | Holder::Absent))
     }
 
-    /// Whether every gate is in `state`.
+    /// Returns whether every gate is in `state`.
     #[must_use]
     pub fn gates_are(&self, state: GateState) -> bool {
         self.resources.iter().all(|r| r.gate() == state)
     }
 
-    /// Whether some gate is in `state`.
+    /// Returns whether some gate is in `state`.
     #[must_use]
     pub fn any_gate(&self, state: GateState) -> bool {
         self.resources.iter().any(|r| r.gate() == state)
     }
 
-    /// Whether the server may have of some resource what etcd has not: it serves it, or whoever held
-    /// its requests on the way back is gone.
+    /// Returns whether the server may have of some resource what etcd has not: it serves it, or
+    /// whoever held its requests on the way back is gone.
     #[must_use]
     pub fn is_ahead_of_etcd(&self) -> bool {
         self.resources.iter().any(|r| match r.gate() {
@@ -314,27 +314,27 @@ impl Observed {
         })
     }
 
-    /// Whether the switch is told to have been later than now: the clock was set back, and whatever
-    /// follows the switch by some time would be late by as much.
+    /// Returns whether the switch is told to have been later than now: the clock was set back, and
+    /// whatever follows the switch by some time would be late by as much.
     #[must_use]
     pub fn is_dated_ahead(&self) -> bool {
         let latest = self.now.checked_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX);
         self.notes.switched_at.is_some_and(|at| at > latest)
     }
 
-    /// Whether etcd has everything of some resource, so that its way leads to the CRD only.
+    /// Returns whether etcd has everything of some resource, so that its way leads to the CRD only.
     #[must_use]
     pub fn is_released(&self) -> bool {
         self.resources.iter().any(|r| r.stored.status.released)
     }
 
-    /// Whether some CRD has the side door open.
+    /// Returns whether some CRD has the side door open.
     #[must_use]
     pub fn door_open(&self) -> bool {
         self.crds().any(|(_, crd)| crd.door.is_open())
     }
 
-    /// What `approval: Manual` asks the user to approve: which CRDs (by uid) and versions go to
+    /// Returns what `approval: Manual` asks the user to approve: which CRDs (by uid) and versions go to
     /// which Service, and what becomes of the copies. Counts are left out; they move.
     #[must_use]
     pub fn plan_hash(&self, target: &GroupTarget) -> String {

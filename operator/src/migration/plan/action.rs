@@ -81,7 +81,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The step that this action begins with.
+    /// Returns the step that this action begins with.
     #[must_use]
     pub fn step(self) -> StepName {
         match self {

@@ -25,7 +25,8 @@ pub fn drained(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
     Some(after(since, window))
 }
 
-/// When the soak of a group that was switched at `since` is over: late writes are looked for first.
+/// Returns when the soak of a group that was switched at `since` is over: late writes are looked
+/// for first.
 #[must_use]
 pub fn soaked(since: Timestamp, settings: &Settings) -> Timestamp {
     after(since, settings.drain_window + settings.soak)

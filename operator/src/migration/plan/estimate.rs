@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for `reports` objects of `bytes`, in a database that is `persistent` or not.
+    /// Returns the plan for `reports` objects of `bytes`, in a database that is `persistent` or not.
     #[must_use]
     pub fn new(
         hash: String,
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// What so many requests take at the pace of the settings, in whole seconds.
+/// Returns what so many requests take at the pace of the settings, in whole seconds.
 fn requests(settings: &Settings, count: u64) -> u64 {
     let per_second = settings.max_requests_per_second.filter(|n| *n > 0);
     count.div_ceil(u64::from(per_second.unwrap_or(UNBOUNDED)))

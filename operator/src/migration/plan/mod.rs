@@ -179,7 +179,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
     prune(o, target, since)
 }
 
-/// Whether a predecessor's database has reports that are still to be imported.
+/// Returns whether a predecessor's database has reports that are still to be imported.
 fn is_import_due(o: &Observed, target: &GroupTarget) -> bool {
     target.database.as_ref().is_some_and(|database| {
         let note = o.import.as_ref();
@@ -301,7 +301,7 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
     }
 }
 
-/// The Service of another server that answers for a version.
+/// Returns the Service of another server that answers for a version.
 fn foreign(o: &Observed) -> Option<&str> {
     o.versions.iter().find_map(|v| match &v.holder {
         Holder::Foreign(service) => Some(service.as_str()),

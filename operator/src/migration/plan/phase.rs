@@ -35,7 +35,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The word as it stands in the status.
+    /// Returns the word as it stands in the status.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Phase {
         }
     }
 
-    /// Whether the group is served by us and every step up to the soak is behind it.
+    /// Returns whether the group is served by us and every step up to the soak is behind it.
     #[must_use]
     pub fn is_serving(self) -> bool {
         matches!(self, Self::Serving | Self::Pruning | Self::Completed)

@@ -7,7 +7,7 @@ use crate::apiservice::{Holder, name};
 use crate::migration::observe::state::Observed;
 use crate::migration::report::status::Problem;
 
-/// The first thing that keeps the group from being taken, if any; what a user has to change
+/// Returns the first thing that keeps the group from being taken, if any; what a user has to change
 /// first, then what only has to be waited for.
 #[must_use]
 pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
@@ -19,7 +19,8 @@ pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         .or_else(|| not_ready(o, target))
 }
 
-/// Why the versions of a served group that are not ours cannot be led to the server, if they cannot.
+/// Returns why the versions of a served group that are not ours cannot be led to the server, if
+/// they cannot.
 #[must_use]
 pub fn refused_versions(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     foreign(o, target).or_else(|| uncovered(o, target))
@@ -67,8 +68,8 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     })
 }
 
-/// Whether the group may be taken over from `service`: the user has named it, and our server has
-/// taken no writes that it does not know.
+/// Returns whether the group may be taken over from `service`: the user has named it, and our
+/// server has taken no writes that it does not know.
 fn may_take_over(o: &Observed, service: &str) -> bool {
     o.predecessor.as_deref() == Some(service) && !o.is_ahead_of_etcd()
 }

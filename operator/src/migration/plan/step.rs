@@ -82,7 +82,7 @@ impl StepName {
         Self::BackClose,
     ];
 
-    /// The stable name.
+    /// Returns the stable name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,13 +111,13 @@ impl StepName {
         }
     }
 
-    /// The step of that name.
+    /// Returns the step of that name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.as_str() == name)
     }
 
-    /// What goes on in this step, for people.
+    /// Returns what goes on in this step, for people.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ impl StepName {
         }
     }
 
-    /// The phase that a group is in while this step runs or waits.
+    /// Returns the phase that a group is in while this step runs or waits.
     #[must_use]
     pub fn phase(self) -> Phase {
         match self {

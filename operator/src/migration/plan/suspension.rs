@@ -5,8 +5,8 @@ use super::phase::Phase;
 use super::step::StepName;
 use crate::migration::observe::state::Observed;
 
-/// What is decided in place of `action` while nothing new may be begun; nothing where the action
-/// goes on.
+/// Returns what is decided in place of `action` while nothing new may be begun; nothing where the
+/// action goes on.
 #[must_use]
 pub fn rest(o: &Observed, action: Action) -> Option<Decision> {
     if goes_on(o, action) {
@@ -22,8 +22,8 @@ pub fn rest(o: &Observed, action: Action) -> Option<Decision> {
     })
 }
 
-/// Whether clients would notice if this were left out: between two steps of a switch requests are
-/// held or refused, and what has been given back halfway is served by nobody.
+/// Returns whether clients would notice if this were left out: between two steps of a switch
+/// requests are held or refused, and what has been given back halfway is served by nobody.
 fn goes_on(o: &Observed, action: Action) -> bool {
     match action {
         Action::Switch(SwitchFrom::Patch | SwitchFrom::Confirm)
@@ -46,7 +46,7 @@ fn goes_on(o: &Observed, action: Action) -> bool {
     }
 }
 
-/// The phase of a group that waits before `step`.
+/// Returns the phase of a group that waits before `step`.
 fn phase(o: &Observed, step: StepName) -> Phase {
     match step.phase() {
         Phase::Switching => Phase::Verifying,

@@ -25,7 +25,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The reference that events carry.
+    /// Returns the reference that events carry.
     #[must_use]
     pub fn reference(&self) -> ObjectReference {
         ObjectReference {
@@ -59,7 +59,7 @@ pub struct Predecessor {
 }
 
 impl Predecessor {
-    /// Its Service as `namespace/name`.
+    /// Returns its Service as `namespace/name`.
     #[must_use]
     pub fn service(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -78,8 +78,9 @@ pub struct PredecessorDatabase {
 }
 
 impl PredecessorDatabase {
-    /// The rows of `cluster_id`, in the database that is reached with the keys of one Secret: those of
-    /// [`ExternalSpec::connection_secret_ref`]. A standby will do unless the Secret says otherwise.
+    /// Returns the rows of `cluster_id`, in the database that is reached with the keys of one
+    /// Secret: those of [`ExternalSpec::connection_secret_ref`]. A standby will do unless the
+    /// Secret says otherwise.
     #[must_use]
     pub fn new(namespace: &str, secret: &str, cluster_id: &str) -> Self {
         let mut connection = external::connection(&ExternalSpec {
@@ -97,7 +98,7 @@ impl PredecessorDatabase {
         }
     }
 
-    /// The Secret as `namespace/name`.
+    /// Returns the Secret as `namespace/name`.
     #[must_use]
     pub fn secret(&self) -> String {
         let source = self.connection.sources.first();
@@ -105,7 +106,7 @@ impl PredecessorDatabase {
         format!("{}/{name}", self.namespace)
     }
 
-    /// What tells this source of reports from another one.
+    /// Returns what tells this source of reports from another one.
     #[must_use]
     pub fn source(&self) -> String {
         format!("secret {}, cluster {}", self.secret(), self.cluster_id)

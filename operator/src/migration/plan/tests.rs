@@ -845,7 +845,7 @@ fn a_group_without_crds_imports_once_it_is_registered_and_one_that_goes_back_doe
     assert_eq!(action(&o, &t), Action::Mirror);
 }
 
-/// What is decided for a suspended `ReportsServer`.
+/// Returns what is decided for a suspended `ReportsServer`.
 fn suspended(o: &Observed, owner: ApiOwner) -> Decision {
     let target = GroupTarget {
         owner,

@@ -1,5 +1,6 @@
 //! The migration report of one API group: what was copied, compared, deleted and written back, when
-//! each step ran, and what had to be tried again. Pure and bounded; [`crate::migration::report::journal`] keeps it.
+//! each step ran, and what had to be tried again. Pure and bounded;
+//! [`crate::migration::report::journal`] keeps it.
 //!
 //! One report is about one run: forward, and back again. The next run forward begins another.
 
@@ -111,7 +112,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// All of them.
+    /// Returns all of them.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.finalizers + self.changed + self.not_copied
@@ -206,7 +207,7 @@ impl MigrationReport {
         record.milliseconds = Some(milliseconds);
     }
 
-    /// How long a step took when it last came to its end, in milliseconds.
+    /// Returns how long a step took when it last came to its end, in milliseconds.
     #[must_use]
     pub fn took(&self, step: StepName) -> Option<u64> {
         let of = |record: &&StepRecord| record.step == step.as_str();
@@ -403,13 +404,13 @@ impl MigrationReport {
         self.steps.iter().filter(of).any(is)
     }
 
-    /// Whether the group has gone back to its CRDs.
+    /// Returns whether the group has gone back to its CRDs.
     fn is_back(&self) -> bool {
         let last = [StepName::BackRelease, StepName::BackClose];
         self.any(&last, |record| record.ended.is_some())
     }
 
-    /// Whether the server's last hold is one of this run.
+    /// Returns whether the server's last hold is one of this run.
     fn has_held(&self) -> bool {
         let ends = [StepName::SwitchOpen, StepName::BackClose];
         self.any(&ends, |record| record.ended.is_some())
@@ -417,7 +418,7 @@ impl MigrationReport {
     }
 }
 
-/// The start of a text, of as many bytes as a reason has characters.
+/// Returns the start of a text, of as many bytes as a reason has characters.
 #[must_use]
 pub fn start(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()

@@ -26,7 +26,7 @@ impl StatusPublisher {
         }
     }
 
-    /// The status as it is now.
+    /// Returns the status as it is now.
     pub fn status(&self) -> GroupStatus {
         self.status.borrow().clone()
     }

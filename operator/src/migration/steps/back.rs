@@ -383,7 +383,7 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// The newest version that the server has given, to whatever resource.
+    /// Returns the newest version that the server has given, to whatever resource.
     async fn counter(&self) -> Result<u64, BackError> {
         self.raise_counter(0).await
     }
@@ -413,12 +413,12 @@ impl<'a> Back<'a> {
     }
 }
 
-/// How many objects have changed since they were last written.
+/// Returns how many objects have changed since they were last written.
 fn waiting(writers: &[Writer<'_>]) -> usize {
     writers.iter().map(Writer::waiting).sum()
 }
 
-/// How often the watches on the server were cut.
+/// Returns how often the watches on the server were cut.
 fn resumed(writers: &[Writer<'_>]) -> u32 {
     writers.iter().map(Writer::resumed).sum()
 }

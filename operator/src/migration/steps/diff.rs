@@ -22,7 +22,7 @@ pub struct Side {
 /// Objects by key.
 pub type Snapshot = HashMap<Key, Side>;
 
-/// The server's side.
+/// Returns the server's side.
 #[must_use]
 pub fn of_digest(items: Vec<DigestItem>) -> Snapshot {
     items
@@ -199,14 +199,14 @@ pub struct Missed {
 }
 
 impl Missed {
-    /// Whether nothing was missed.
+    /// Returns whether nothing was missed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.written.is_empty() && self.deleted.is_empty() && self.kept.is_empty()
     }
 }
 
-/// What the mirror has missed, judged by etcd now (read through the side door), the imported
+/// Returns what the mirror has missed, judged by etcd now (read through the side door), the imported
 /// copies and the server's objects.
 #[must_use]
 pub fn missed(etcd: &[Identity], imported: &Snapshot, objects: &Snapshot) -> Missed {

@@ -140,13 +140,13 @@ impl Feed {
         })
     }
 
-    /// How many objects have changed since the changes were last taken.
+    /// Returns how many objects have changed since the changes were last taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().changes.len()
     }
 
-    /// How often the watch was cut and resumed. Where it is, those of others are as well.
+    /// Returns how often the watch was cut and resumed. Where it is, those of others are as well.
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.lock().resumed

@@ -97,7 +97,7 @@ pub enum ActError {
 }
 
 impl ActError {
-    /// Whether it comes of a server that was away on the way back: watches were cut.
+    /// Returns whether it comes of a server that was away on the way back: watches were cut.
     #[must_use]
     pub fn is_of_the_server(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl ActError {
         }
     }
 
-    /// Whether clients' watches on the server were cut in the course of a way back.
+    /// Returns whether clients' watches on the server were cut in the course of a way back.
     #[must_use]
     pub fn cuts_watches(&self) -> bool {
         matches!(
@@ -116,7 +116,7 @@ impl ActError {
         )
     }
 
-    /// The request that failed, where it was one.
+    /// Returns the request that failed, where it was one.
     fn wire(&self) -> Option<&WireError> {
         match self {
             Self::Wire(e)
@@ -134,7 +134,7 @@ impl ActError {
         }
     }
 
-    /// Whether it may come of a side door that somebody has closed.
+    /// Returns whether it may come of a side door that somebody has closed.
     #[must_use]
     pub fn is_of_the_door(&self) -> bool {
         if matches!(self, Self::Back(BackError::CrdChanged { .. })) {
@@ -145,7 +145,7 @@ impl ActError {
             .is_some_and(|e| e.code() == Some(404) && e.path().contains(&path))
     }
 
-    /// Whether the operator lacks a right.
+    /// Returns whether the operator lacks a right.
     fn is_forbidden(&self) -> bool {
         match self {
             Self::Notes(error) => wire::is_forbidden(error),
@@ -247,10 +247,10 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
     Ok(())
 }
 
-/// Whether an action takes a fencing token before it begins: it moves gates or imports, and whoever
-/// did so before is to be refused. Mirrors have taken one when they began. While they are `mirroring`,
-/// the switch that follows has it as well: with a new one, imports that are on their way would be
-/// refused, and what they carry fetched anew while requests are held.
+/// Returns whether an action takes a fencing token before it begins: it moves gates or imports, and
+/// whoever did so before is to be refused. Mirrors have taken one when they began. While they are
+/// `mirroring`, the switch that follows has it as well: with a new one, imports that are on their
+/// way would be refused, and what they carry fetched anew while requests are held.
 fn takes_fence(action: Action, mirroring: bool) -> bool {
     match action {
         Action::Switch(SwitchFrom::Hold) => !mirroring,
@@ -261,7 +261,7 @@ fn takes_fence(action: Action, mirroring: bool) -> bool {
     }
 }
 
-/// Whether an action may be given up half-way because something else is wanted by now.
+/// Returns whether an action may be given up half-way because something else is wanted by now.
 #[must_use]
 pub fn is_interruptible(action: Action) -> bool {
     matches!(

@@ -35,7 +35,7 @@ pub struct Orphan {
     pub options: Value,
 }
 
-/// Whether a request failed because the namespace is gone or goes away.
+/// Returns whether a request failed because the namespace is gone or goes away.
 #[must_use]
 pub fn is_namespace_gone(error: &WireError) -> bool {
     match error {

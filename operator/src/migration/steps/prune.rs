@@ -138,7 +138,7 @@ impl Progress<'_> {
     }
 }
 
-/// The bytes that `objects` of `all` stand for.
+/// Returns the bytes that `objects` of `all` stand for.
 fn share(bytes: u64, objects: u64, all: u64) -> u64 {
     if all == 0 {
         return 0;

@@ -108,7 +108,7 @@ async fn one(
     Ok(())
 }
 
-/// The event that the server lacks about an object which is in etcd, if it lacks one.
+/// Returns the event that the server lacks about an object which is in etcd, if it lacks one.
 fn lost_event(etcd: &Identity, server: Option<&Side>) -> Option<ImportType> {
     match server {
         Some(side) if side.uid == etcd.uid && side.version >= etcd.version => None,
@@ -117,7 +117,7 @@ fn lost_event(etcd: &Identity, server: Option<&Side>) -> Option<ImportType> {
     }
 }
 
-/// What the server has and a list of etcd at version `listed` has not, with the versions of the
+/// Returns what the server has and a list of etcd at version `listed` has not, with the versions of the
 /// deletions.
 async fn deletions(
     cx: &Cx,
@@ -142,8 +142,8 @@ async fn deletions(
     Ok(gone)
 }
 
-/// The last state that the server knows of an object, with the version of its deletion. Reads of
-/// whoever holds the gate pass it.
+/// Returns the last state that the server knows of an object, with the version of its deletion.
+/// Reads of whoever holds the gate pass it.
 async fn last_state(
     cx: &Cx,
     resource: &Resource,

@@ -24,13 +24,13 @@ const ONE_OF: usize = 20;
 /// How long one object is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// How many of `all` objects are compared by content.
+/// Returns how many of `all` objects are compared by content.
 #[must_use]
 pub fn size(all: usize) -> usize {
     all.div_ceil(ONE_OF).max(LEAST).min(all)
 }
 
-/// The keys in the order in which they are drawn.
+/// Returns the keys in the order in which they are drawn.
 fn order(etcd: &Snapshot) -> Vec<Key> {
     let mut drawn: Vec<_> = etcd
         .iter()

@@ -51,8 +51,8 @@ pub enum SettleError {
     Origin(#[from] OriginError),
 }
 
-/// When to look again after a look that began at `begun` and took so long; `None` once the window is
-/// over: a look that began in it may have missed what came at its end.
+/// Returns when to look again after a look that began at `begun` and took so long; `None` once the
+/// window is over: a look that began in it may have missed what came at its end.
 fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Timestamp> {
     let until = until.filter(|until| begun < *until)?;
     let ended = due::after(begun, took);
@@ -71,7 +71,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// When the next look is due, where one is; none for another switch.
+    /// Returns when the next look is due, where one is; none for another switch.
     #[must_use]
     pub fn next(&self, switched_at: Option<Timestamp>) -> Option<Timestamp> {
         self.next.filter(|_| self.switched_at == switched_at)
@@ -87,7 +87,7 @@ impl Reported {
         }
     }
 
-    /// What has not been reported.
+    /// Returns what has not been reported.
     fn news(&self, resource: &str, mut missed: Missed) -> Missed {
         let known = |one: &Identity| self.known.get(&(resource.to_owned(), one.key.clone()));
         missed.written.retain(|one| {
@@ -185,7 +185,7 @@ async fn one(
     Ok(())
 }
 
-/// Every object in etcd, read through the side door.
+/// Returns every object in etcd, read through the side door.
 pub async fn identities(
     cx: &Cx,
     resource: &Resource,

@@ -324,7 +324,7 @@ struct Drained {
 }
 
 impl Drained {
-    /// Why watches may not go on as if nothing had happened, if so.
+    /// Returns why watches may not go on as if nothing had happened, if so.
     fn watches_lost(&self) -> Option<String> {
         let late = (self.margin == LATE_MARGIN)
             .then_some("not all watches on the CRDs had ended when the server began to answer");
@@ -336,7 +336,7 @@ impl Drained {
     }
 }
 
-/// How long a drain is waited for, in a hold that has lasted for `held`.
+/// Returns how long a drain is waited for, in a hold that has lasted for `held`.
 fn drain_limit(held: Duration) -> Duration {
     DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
 }
@@ -393,7 +393,7 @@ async fn drain(
     Ok(Drained { lost, margin })
 }
 
-/// Whether a mirror has given the server everything that its watch could tell.
+/// Returns whether a mirror has given the server everything that its watch could tell.
 fn is_whole(progress: &mirror::Progress, door_opened: Instant) -> bool {
     match progress.watch {
         WatchState::Live => progress.failure.is_none(),

@@ -163,7 +163,7 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
     }
 }
 
-/// What a comparison of two equal sides comes to.
+/// Returns what a comparison of two equal sides comes to.
 #[must_use]
 pub fn count(etcd: &Snapshot, server: &Snapshot, how: Verification) -> Verified {
     let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);

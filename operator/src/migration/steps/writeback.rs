@@ -196,13 +196,13 @@ impl<'a> Writer<'a> {
         self.resource.name()
     }
 
-    /// How many objects have changed since the last pass.
+    /// Returns how many objects have changed since the last pass.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.feed.waiting()
     }
 
-    /// How often the watch on the server was cut and resumed.
+    /// Returns how often the watch on the server was cut and resumed.
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.feed.resumed()
@@ -256,7 +256,7 @@ impl<'a> Writer<'a> {
         Ok(self.carry_out(work, false).await?)
     }
 
-    /// What the changes ask for; `flashes` whether also of objects that have come and gone.
+    /// Returns what the changes ask for; `flashes` whether also of objects that have come and gone.
     async fn work(
         &self,
         changes: HashMap<Key, Change>,
@@ -613,7 +613,7 @@ fn content(object: &Value) -> [u8; 32] {
     sum
 }
 
-/// The body of a write: ours, as the door's version, at the state etcd's copy is in.
+/// Returns the body of a write: ours, as the door's version, at the state etcd's copy is in.
 fn prepared(ours: &Value, api_version: &str, copy: Option<(&str, u64)>) -> Value {
     let mut body = ours.clone();
     if let Some(map) = body.as_object_mut() {

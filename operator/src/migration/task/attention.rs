@@ -57,7 +57,7 @@ pub async fn follow(client: Client, notify: impl Fn(&str)) {
 struct Known(HashMap<String, Registration>);
 
 impl Known {
-    /// The group of which a version has changed.
+    /// Returns the group of which a version has changed.
     fn changed(&mut self, event: Event<APIService>) -> Option<String> {
         let (object, there) = match event {
             Event::Apply(object) | Event::InitApply(object) => (object, true),

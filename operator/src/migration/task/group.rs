@@ -188,7 +188,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     Ok(o)
 }
 
-/// Every right that moving the group takes.
+/// Returns every right that moving the group takes.
 fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
     let sources = o.sources().into_iter();
     let plurals: Vec<String> = sources.map(|(r, _)| r.plural().to_owned()).collect();
@@ -197,7 +197,7 @@ fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
     required
 }
 
-/// What a switch would do, once the copy is verified.
+/// Returns what a switch would do, once the copy is verified.
 fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
     if !o.verified || !o.has_crds() || o.any_ours() {
         return None;
@@ -338,7 +338,7 @@ fn stored_progress(resource: &Resource, crd: &Crd) -> ResourceProgress {
     }
 }
 
-/// What the APIService is like before it is switched, for people who want to look.
+/// Returns what the APIService is like before it is switched, for people who want to look.
 fn original(version: &Version) -> Option<Map<String, Value>> {
     let of_crd = matches!(version.holder, Holder::Crd | Holder::Unmanaged);
     let service = version.api_service.as_ref().filter(|_| of_crd)?;

@@ -79,7 +79,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// How far the mirrors of `o`'s resources are.
+    /// Returns how far the mirrors of `o`'s resources are.
     #[must_use]
     pub fn stage(&self, o: &Observed) -> MirrorStage {
         o.sources()
@@ -109,7 +109,7 @@ impl Live {
         }
     }
 
-    /// Whether every resource was verified since its mirror began, as thoroughly as `asked`.
+    /// Returns whether every resource was verified since its mirror began, as thoroughly as `asked`.
     #[must_use]
     pub fn is_verified(&self, o: &Observed, asked: Verification) -> bool {
         o.sources().into_iter().all(|(resource, _)| {
@@ -119,7 +119,7 @@ impl Live {
         })
     }
 
-    /// How many objects were listed, and their size as JSON, in bytes.
+    /// Returns how many objects were listed, and their size as JSON, in bytes.
     #[must_use]
     pub fn size(&self) -> (u64, u64) {
         let progress = self.running.values().map(|r| r.mirror.progress());
@@ -128,7 +128,7 @@ impl Live {
         })
     }
 
-    /// Where each resource stands, for the status.
+    /// Returns where each resource stands, for the status.
     #[must_use]
     pub fn progress(&self) -> Vec<ResourceProgress> {
         let one = |running: &Running| {
@@ -287,7 +287,7 @@ fn show(cx: &Cx, plural: &str, change: impl Fn(&mut ResourceProgress)) {
     });
 }
 
-/// Where a mirror can go on: at the version that the server has durably, unless the server was
+/// Returns where a mirror can go on: at the version that the server has durably, unless the server was
 /// in charge meanwhile (then etcd and the server have parted) or has nothing.
 fn resume_at(resource: &Resource, crd: &Crd) -> Option<u64> {
     let status = &resource.stored.status;

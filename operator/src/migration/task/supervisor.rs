@@ -40,7 +40,7 @@ struct Task {
 }
 
 impl Supervisor {
-    /// A supervisor without tasks.
+    /// Returns a supervisor without tasks.
     #[must_use]
     pub fn new(deps: Deps) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Supervisor {
         self.lock().retain(|(name, _), _| name != owner_name);
     }
 
-    /// Where the groups of an owner stand, sorted by group.
+    /// Returns where the groups of an owner stand, sorted by group.
     #[must_use]
     pub fn status(&self, owner_name: &str) -> Vec<GroupStatus> {
         self.lock()

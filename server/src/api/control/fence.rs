@@ -13,7 +13,7 @@ use crate::http::RequestContext;
 
 const KIND: &str = "Fence";
 
-/// The newest token.
+/// Returns the newest token.
 ///
 /// # Errors
 /// 404.

@@ -19,7 +19,7 @@ const KIND: &str = "Floor";
 /// cannot be taken back, so a slip of the pen must not use the numbers up.
 const MAX_FLOOR: u64 = 1 << 62;
 
-/// The counter in force.
+/// Returns the counter in force.
 ///
 /// # Errors
 /// 404.

@@ -16,7 +16,7 @@ use crate::http::RequestContext;
 
 const KIND: &str = "Gate";
 
-/// The gate as it is.
+/// Returns the gate as it is.
 ///
 /// # Errors
 /// 404.

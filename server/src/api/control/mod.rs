@@ -1,7 +1,7 @@
 //! The control API ([`crds::control`]): the operator's hand on the store.
 //!
-//! Authorized like everything else, by RBAC on `storedresources`, its subresources and `databases`. The gate of a
-//! resource does not apply here: the control API is what moves it.
+//! Authorized like everything else, by RBAC on `storedresources`, its subresources and `databases`.
+//! The gate of a resource does not apply here: the control API is what moves it.
 
 mod body;
 mod database;
@@ -21,7 +21,7 @@ use crds::control::{DATABASES, GROUP, PLURAL, VERSION};
 use super::Api;
 use crate::http::RequestContext;
 
-/// Whether a request is for the control API.
+/// Returns whether a request is for the control API.
 #[must_use]
 pub fn is_addressed(ctx: &RequestContext) -> bool {
     ctx.info.api_group == GROUP

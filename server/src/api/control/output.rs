@@ -15,7 +15,7 @@ use crate::api::Api;
 use crate::http::negotiation::{MetaVersion, Offer, Transform};
 use crate::http::{RequestContext, response};
 
-/// A printer with these columns: heading, type, path and priority of each.
+/// Returns a printer with these columns: heading, type, path and priority of each.
 ///
 /// # Errors
 /// When a path is none.
@@ -34,7 +34,7 @@ pub fn printer(columns: &[(&str, &str, &str, i32)]) -> Result<Printer, ApiError>
     Printer::new(&columns).map_err(ApiError::internal)
 }
 
-/// What a list of the control API is as old as.
+/// Returns what a list of the control API is as old as.
 pub fn list_meta(api: &Api) -> ListMeta {
     ListMeta {
         resource_version: Some(api.store.counter().max(1).to_string()),
@@ -42,7 +42,7 @@ pub fn list_meta(api: &Api) -> ListMeta {
     }
 }
 
-/// An answer with an object that has no other form.
+/// Returns an answer with an object that has no other form.
 ///
 /// # Errors
 /// 406, or when it cannot be encoded.
@@ -54,7 +54,7 @@ pub fn plain(
     response::object(code, ctx.accept(Offer::Plain)?, object)
 }
 
-/// An answer with an object or a list of them, as Table or metadata where that is asked for.
+/// Returns an answer with an object or a list of them, as Table or metadata where that is asked for.
 ///
 /// # Errors
 /// 406, 400 for an unknown `includeObject`, or when it cannot be encoded.

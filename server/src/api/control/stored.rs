@@ -30,7 +30,7 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
     ("Schema", "string", ".status.schemaSource", 1),
 ];
 
-/// All of them, by name.
+/// Returns all of them, by name.
 ///
 /// # Errors
 /// 406.

@@ -13,12 +13,12 @@ use crate::api::Api;
 use crate::http::RequestContext;
 use crate::registry::store_error;
 
-/// The answer about a resource that is not there.
+/// Returns the answer about a resource that is not there.
 pub(super) fn not_found(name: &str) -> ApiError {
     ApiError::not_found(GROUP, PLURAL, name)
 }
 
-/// The resource that the path names, as `<plural>.<group>`.
+/// Returns the resource that the path names, as `<plural>.<group>`.
 pub(super) fn named(api: &Api, ctx: &RequestContext) -> Result<Arc<Resource>, ApiError> {
     let name = ctx.info.name.as_str();
     let (plural, group) = name.split_once('.').ok_or_else(|| not_found(name))?;
@@ -27,7 +27,7 @@ pub(super) fn named(api: &Api, ctx: &RequestContext) -> Result<Arc<Resource>, Ap
         .ok_or_else(|| not_found(name))
 }
 
-/// An error of the store about the resource that the path names; `kind` is that of the body.
+/// Returns an error of the store about the resource that the path names; `kind` is that of the body.
 pub(super) fn refused(ctx: &RequestContext, kind: &str, error: StoreError) -> ApiError {
     let name = ctx.info.name.as_str();
     match error {

@@ -115,7 +115,7 @@ fn text(map: &Map<String, Value>, field: &str) -> Result<Option<String>, String>
     text_of(map, field, "string")
 }
 
-/// A text, which Go holds in a type of this name.
+/// Returns a text, which Go holds in a type of this name.
 fn text_of(map: &Map<String, Value>, field: &str, type_: &str) -> Result<Option<String>, String> {
     match map.get(field) {
         None | Some(Value::Null) => Ok(None),

@@ -148,7 +148,7 @@ impl ListOptions {
         errors
     }
 
-    /// Whether no object is left out.
+    /// Returns whether no object is left out.
     #[must_use]
     pub fn selects_all(&self) -> bool {
         self.label_selector.is_empty() && self.field_selector.is_empty()
@@ -163,7 +163,7 @@ fn parse_match(text: &str) -> Option<VersionMatch> {
     }
 }
 
-/// The field selector; a name in the path counts as one, and must not contradict another.
+/// Returns the field selector; a name in the path counts as one, and must not contradict another.
 fn field_selector(info: &RequestInfo, namespaced: bool) -> Result<FieldSelector, ApiError> {
     let selector = FieldSelector::parse(&param::text(&info.query, "fieldSelector"), namespaced)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;

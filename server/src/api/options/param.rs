@@ -4,7 +4,7 @@ use apimachinery::error::ApiError;
 use apimachinery::request_info::Query;
 use fieldmanager::go::quote;
 
-/// A 64-bit number; `None` when the parameter is absent.
+/// Returns a 64-bit number; `None` when the parameter is absent.
 ///
 /// # Errors
 /// 400 when it is no number or out of range.
@@ -15,7 +15,7 @@ pub fn int64(query: &Query, name: &str) -> Result<Option<i64>, ApiError> {
         .transpose()
 }
 
-/// A boolean; `None` when the parameter is absent.
+/// Returns a boolean; `None` when the parameter is absent.
 #[must_use]
 pub fn boolean(query: &Query, name: &str) -> Option<bool> {
     query
@@ -23,12 +23,12 @@ pub fn boolean(query: &Query, name: &str) -> Option<bool> {
         .map(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
 }
 
-/// The text of a parameter, empty when it is absent.
+/// Returns the text of a parameter, empty when it is absent.
 pub fn text(query: &Query, name: &str) -> String {
     query.get(name).unwrap_or_default().to_owned()
 }
 
-/// A number as Go's `strconv.ParseInt` reads it, or its error.
+/// Returns a number as Go's `strconv.ParseInt` reads it, or its error.
 fn parse_int(text: &str) -> Result<i64, String> {
     text.parse().map_err(|error: std::num::ParseIntError| {
         format!(
@@ -39,7 +39,7 @@ fn parse_int(text: &str) -> Result<i64, String> {
     })
 }
 
-/// A number as Go's `strconv.ParseUint` reads it, or its error.
+/// Returns a number as Go's `strconv.ParseUint` reads it, or its error.
 ///
 /// # Errors
 /// The text of Go's error.

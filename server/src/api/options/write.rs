@@ -77,7 +77,7 @@ pub(super) fn dry_run_values(query: &Query) -> Vec<String> {
     query.all("dryRun").map(str::to_owned).collect()
 }
 
-/// The error of a `dryRun` that has anything but `All` in it.
+/// Returns the error of a `dryRun` that has anything but `All` in it.
 pub(super) fn dry_run_error(values: &[String]) -> Option<FieldError> {
     let bad = values.iter().any(|value| value != "All");
     bad.then(|| FieldError::not_supported("dryRun", values.to_vec(), &["All"]))

@@ -29,7 +29,7 @@ fn line(
     Ok(out.into())
 }
 
-/// An object that is there already, in a view.
+/// Returns an object that is there already, in a view.
 fn stored(
     view: &View,
     type_: &str,
@@ -58,7 +58,7 @@ fn protobuf_frame(type_: &str, object: &serde_json::Value) -> Result<Bytes, ApiE
     Ok(protobuf::event(type_, &document).into())
 }
 
-/// The line of an event. What many watches see in the same way is encoded once.
+/// Returns the line of an event. What many watches see in the same way is encoded once.
 ///
 /// # Errors
 /// When the object's text cannot be read.
@@ -77,7 +77,7 @@ pub fn event(
     }
 }
 
-/// The line of an object that is there when the watch begins.
+/// Returns the line of an object that is there when the watch begins.
 ///
 /// # Errors
 /// When its text cannot be read.
@@ -85,7 +85,7 @@ pub fn initial(view: &View, object: &StoredObject, headers: bool) -> Result<Byte
     stored(view, "ADDED", object, headers)
 }
 
-/// The line of a bookmark.
+/// Returns the line of a bookmark.
 ///
 /// # Errors
 /// Never in practice: a bookmark is made of texts.
@@ -99,7 +99,7 @@ pub fn bookmark(
     value_line(view, "BOOKMARK", &bookmark)
 }
 
-/// The line of an error, after which the stream ends.
+/// Returns the line of an error, after which the stream ends.
 ///
 /// # Errors
 /// Never in practice: a Status is made of texts and numbers.

@@ -73,8 +73,8 @@ pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> 
     Ok(response::bytes(StatusCode::OK, content_type, body))
 }
 
-/// The lines of a watch that is open, from when the resource is served here on. They end at once
-/// where it comes to be served elsewhere: the client has missed nothing and asks again.
+/// Returns the lines of a watch that is open, from when the resource is served here on. They end at
+/// once where it comes to be served elsewhere: the client has missed nothing and asks again.
 async fn once_admitted(
     api: Api,
     scope: Arc<Scope>,
@@ -102,12 +102,12 @@ async fn once_admitted(
     }
 }
 
-/// Whether the same request may succeed soon.
+/// Returns whether the same request may succeed soon.
 fn is_passing(error: &ApiError) -> bool {
     matches!(error.code(), 429 | 503)
 }
 
-/// Whether the client goes on from what it has seen.
+/// Returns whether the client goes on from what it has seen.
 fn resumes(options: &ListOptions) -> bool {
     matches!(start(options), Ok(Start::Version(Some(_))))
 }

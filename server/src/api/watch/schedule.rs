@@ -22,8 +22,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A watch that begins at `now` and lasts `timeout`, or a random time where it is not said (or
-    /// zero).
+    /// Returns a watch that begins at `now` and lasts `timeout`, or a random time where it is not
+    /// said (or zero).
     #[must_use]
     pub fn new(now: Instant, timeout: Option<Duration>) -> Self {
         let mut rng = rand::rng();
@@ -40,7 +40,7 @@ impl Schedule {
         }
     }
 
-    /// When the next bookmark after `now` is due.
+    /// Returns when the next bookmark after `now` is due.
     #[must_use]
     pub fn next_bookmark(&self, now: Instant) -> Instant {
         let regular = now + self.interval;

@@ -59,7 +59,7 @@ enum Next {
 }
 
 impl Watch {
-    /// The lines of this watch, in pieces.
+    /// Returns the lines of this watch, in pieces.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ApiError>> + Send {
         futures::stream::try_unfold(Some(self), |state| async move {
             let Some(mut watch) = state else {
@@ -149,7 +149,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether a Table has to describe its columns: the first one of a watch does.
+    /// Returns whether a Table has to describe its columns: the first one of a watch does.
     fn headers(&mut self) -> bool {
         !std::mem::replace(&mut self.described, true)
     }
@@ -166,7 +166,7 @@ impl Watch {
     }
 }
 
-/// What comes of what a cursor says; without events a bookmark is due.
+/// Returns what comes of what a cursor says; without events a bookmark is due.
 fn told(event: Result<Option<Vec<Arc<Event>>>, CursorError>) -> Next {
     match event {
         Ok(None) => Next::Bookmark,

@@ -22,7 +22,7 @@ pub struct Seen<'a> {
     pub object: Cow<'a, StoredObject>,
 }
 
-/// What a watch of `namespace` (or of all) with `options` sees of `event`, if anything.
+/// Returns what a watch of `namespace` (or of all) with `options` sees of `event`, if anything.
 #[must_use]
 pub fn seen<'a>(
     event: &'a Event,
@@ -55,7 +55,7 @@ pub fn seen<'a>(
     }
 }
 
-/// Whether the object was selected before the event; `None` where that is not known.
+/// Returns whether the object was selected before the event; `None` where that is not known.
 fn before(event: &Event, options: &ListOptions) -> Option<bool> {
     use storage::cache::Previous;
     match &event.previous {
@@ -68,7 +68,7 @@ fn before(event: &Event, options: &ListOptions) -> Option<bool> {
     }
 }
 
-/// A disappearance: the last content that the client could have, under the event's version.
+/// Returns a disappearance: the last content that the client could have, under the event's version.
 fn gone(event: &Event) -> Seen<'_> {
     let object = match (event.type_, event.previous.object()) {
         // The object of a deletion is its last state already.

@@ -81,7 +81,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket at this place, with the credentials of `AWS_ACCESS_KEY_ID`,
+    /// Returns the bucket at this place, with the credentials of `AWS_ACCESS_KEY_ID`,
     /// `AWS_SECRET_ACCESS_KEY` and, where it is set, `AWS_SESSION_TOKEN`.
     ///
     /// # Errors
@@ -271,7 +271,7 @@ impl Bucket {
         Ok(bytes)
     }
 
-    /// All backups.
+    /// Returns all backups.
     ///
     /// # Errors
     /// If the bucket refuses.
@@ -426,7 +426,7 @@ fn prefix(text: &str) -> String {
     }
 }
 
-/// The backups among a page's objects; the bucket may hold others.
+/// Returns the backups among a page's objects; the bucket may hold others.
 fn backups(page: &ListObjectsV2Response, prefix: &str) -> Vec<Stored> {
     let objects = page.contents.iter();
     objects
@@ -454,7 +454,7 @@ fn file_error(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// The error with its causes: what failed with TLS is never in the first.
+/// Returns the error with its causes: what failed with TLS is never in the first.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

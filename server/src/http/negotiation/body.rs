@@ -22,7 +22,7 @@ pub enum BodyType {
 }
 
 impl BodyType {
-    /// The name in `Content-Type`.
+    /// Returns the name in `Content-Type`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl BodyType {
         }
     }
 
-    /// Whether it is a kind of patch.
+    /// Returns whether it is a kind of patch.
     const fn is_patch(self) -> bool {
         matches!(self, Self::JsonPatch | Self::MergePatch | Self::ApplyYaml)
     }
@@ -45,7 +45,7 @@ impl BodyType {
     pub const OBJECTS: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 }
 
-/// Whether all parameters of a media type are `name=value`, but for a semicolon at the end.
+/// Returns whether all parameters of a media type are `name=value`, but for a semicolon at the end.
 fn well_formed(parameters: &str) -> bool {
     let parameters = parameters.trim();
     let parameters = parameters.strip_suffix(';').unwrap_or(parameters);
@@ -56,13 +56,13 @@ fn well_formed(parameters: &str) -> bool {
         })
 }
 
-/// Whether the body is an apply patch.
+/// Returns whether the body is an apply patch.
 #[must_use]
 pub fn is_apply(headers: &HeaderMap) -> bool {
     body_type(headers, &[BodyType::ApplyYaml]).is_ok()
 }
 
-/// The encoding of a request body, which must be one of `allowed`. Parameters of the media type
+/// Returns the encoding of a request body, which must be one of `allowed`. Parameters of the media type
 /// are ignored. A body without a type is JSON.
 ///
 /// # Errors

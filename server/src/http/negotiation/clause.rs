@@ -11,7 +11,7 @@ pub(super) struct Clause<'a> {
     quality: f32,
 }
 
-/// The clauses of `Accept`, best first; equal ones keep their order, wildcards come last.
+/// Returns the clauses of `Accept`, best first; equal ones keep their order, wildcards come last.
 pub(super) fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
     clauses.sort_by(|a, b| {
@@ -23,7 +23,7 @@ pub(super) fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// Whether there is such a form of what is offered.
+/// Returns whether there is such a form of what is offered.
 fn fits(media_type: MediaType, transform: Transform, offer: Offer) -> bool {
     let metadata = matches!(
         transform,
@@ -66,7 +66,7 @@ impl<'a> Clause<'a> {
         self.covers(media_type.as_str())
     }
 
-    /// Whether the range has this media type, which is without parameters.
+    /// Returns whether the range has this media type, which is without parameters.
     pub(super) fn covers(&self, name: &str) -> bool {
         let Some((main, sub)) = name.split_once('/') else {
             return false;
@@ -83,7 +83,7 @@ impl<'a> Clause<'a> {
             .map_or("", |(_, value)| value)
     }
 
-    /// The clause applied to one offered media type, if it fits.
+    /// Returns the clause applied to one offered media type, if it fits.
     pub(super) fn agree(&self, media_type: MediaType, offer: Offer) -> Option<Accepted> {
         if !self.matches(media_type) {
             return None;
@@ -102,7 +102,7 @@ impl<'a> Clause<'a> {
         })
     }
 
-    /// The transformation that is asked for; `None` when there is no such one.
+    /// Returns the transformation that is asked for; `None` when there is no such one.
     fn transform(&self) -> Option<Transform> {
         let (kind, group, version) = (self.param("as"), self.param("g"), self.param("v"));
         if kind.is_empty() && group.is_empty() && version.is_empty() {

@@ -19,7 +19,8 @@ pub enum DiscoveryForm {
 }
 
 impl DiscoveryForm {
-    /// The exact `Content-Type`: kube-aggregator takes any other for a server that cannot aggregate.
+    /// Returns the exact `Content-Type`: kube-aggregator takes any other for a server that cannot
+    /// aggregate.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -32,7 +33,7 @@ impl DiscoveryForm {
     }
 }
 
-/// Which form of `/apis` a client asks for.
+/// Returns which form of `/apis` a client asks for.
 ///
 /// # Errors
 /// 406 when it accepts no JSON.

@@ -39,7 +39,7 @@ impl MediaType {
     /// Every encoding, preferred first.
     pub const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
-    /// The name in `Content-Type`.
+    /// Returns the name in `Content-Type`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// The value of `Content-Type`.
+    /// Returns the value of `Content-Type`.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match (self.media_type, self.stream) {
@@ -151,13 +151,13 @@ pub fn accept(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Accept
     Ok(accepted)
 }
 
-/// The form of an error: what the client accepts, else JSON.
+/// Returns the form of an error: what the client accepts, else JSON.
 #[must_use]
 pub fn accept_error(headers: &HeaderMap, query: &Query) -> Accepted {
     accept(headers, query, Offer::Status).unwrap_or_default()
 }
 
-/// Whether JSON shall be indented: `?pretty=`, else for browsers and command line tools.
+/// Returns whether JSON shall be indented: `?pretty=`, else for browsers and command line tools.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|value| !value.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
@@ -170,7 +170,7 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
         .any(|start| agent.starts_with(start))
 }
 
-/// All values of a header as one list.
+/// Returns all values of a header as one list.
 pub(crate) fn joined(headers: &HeaderMap, name: &http::HeaderName) -> String {
     let values: Vec<_> = headers
         .get_all(name)
@@ -180,7 +180,7 @@ pub(crate) fn joined(headers: &HeaderMap, name: &http::HeaderName) -> String {
     values.join(",")
 }
 
-/// Whether the client takes JSON as it is.
+/// Returns whether the client takes JSON as it is.
 #[must_use]
 pub fn accepts_json(headers: &HeaderMap) -> bool {
     let header = joined(headers, &ACCEPT);

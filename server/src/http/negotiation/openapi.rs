@@ -29,7 +29,7 @@ const OFFERED: [(&str, OpenApiForm); 3] = [
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
 impl OpenApiForm {
-    /// The value of `Content-Type`.
+    /// Returns the value of `Content-Type`.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl OpenApiForm {
     }
 }
 
-/// Which form of a document a client asks for.
+/// Returns which form of a document a client asks for.
 ///
 /// # Errors
 /// 406 when it accepts neither.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::negotiation::{Accepted, MediaType, Transform};
 
-/// An answer with an object in the agreed form.
+/// Returns an answer with an object in the agreed form.
 ///
 /// # Errors
 /// 500 when the object cannot be encoded.
@@ -27,7 +27,7 @@ pub fn object<T: Serialize + ?Sized>(
     Ok(bytes(code, accepted.content_type(), body))
 }
 
-/// An answer with a finished body.
+/// Returns an answer with a finished body.
 pub fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
@@ -37,7 +37,7 @@ pub fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Body>
     response
 }
 
-/// An answer with a text, as Go's `http.Error` gives it.
+/// Returns an answer with a text, as Go's `http.Error` gives it.
 pub fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = bytes(code, "text/plain; charset=utf-8", body);
     response

@@ -56,13 +56,13 @@ impl Configuration {
     }
 }
 
-/// Whether YAML allows a character as it is. JSON allows more.
+/// Returns whether YAML allows a character as it is. JSON allows more.
 const fn is_yaml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}'
         | '\u{10000}'..)
 }
 
-/// Whether a text has characters that end a line in YAML and are letters like others in JSON.
+/// Returns whether a text has characters that end a line in YAML and are letters like others in JSON.
 fn has_breaks(bytes: &[u8]) -> bool {
     memchr::memchr2_iter(0xc2, 0xe2, bytes).any(|at| {
         let breaks: [&[u8]; 3] = [b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
@@ -70,9 +70,9 @@ fn has_breaks(bytes: &[u8]) -> bool {
     })
 }
 
-/// The first escape of JSON that is none in YAML, in the words of Go's parser: a slash, and halves of
-/// characters beyond 16 bits. Only texts that are JSON are looked at, as a backslash may stand for
-/// itself in others.
+/// Returns the first escape of JSON that is none in YAML, in the words of Go's parser: a slash, and
+/// halves of characters beyond 16 bits. Only texts that are JSON are looked at, as a backslash may
+/// stand for itself in others.
 fn odd_escape(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut rest = text;

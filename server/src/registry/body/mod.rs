@@ -100,9 +100,10 @@ impl Collection<'_> {
         unhandled(kind, version, &definition.kind, &missing_kind(&text))
     }
 
-    /// Shapes an object by the schema of its version and fills in defaults; returns the paths of unknown
-    /// fields. `api_version` and `kind` are those of [`type_meta`]. In a version that there is not every
-    /// field is unknown; of an object of another kind only the metadata is known, and looked at.
+    /// Shapes an object by the schema of its version and fills in defaults; returns the paths of
+    /// unknown fields. `api_version` and `kind` are those of [`type_meta`]. In a version that there
+    /// is not every field is unknown; of an object of another kind only the metadata is known, and
+    /// looked at.
     ///
     /// # Errors
     /// The first field of the metadata that has the wrong type.
@@ -136,8 +137,8 @@ impl Collection<'_> {
         Ok(unknown)
     }
 
-    /// What an apply has made, in the shape of its schema: as the kube-apiserver's storage has it, which
-    /// writes it as it is and drops malformed metadata when it reads it back.
+    /// Returns what an apply has made, in the shape of its schema: as the kube-apiserver's storage
+    /// has it, which writes it as it is and drops malformed metadata when it reads it back.
     ///
     /// # Errors
     /// 500 where `apiVersion` or `kind` are no texts, which was checked before.
@@ -235,7 +236,7 @@ pub(super) fn strict_error(strict: &[String]) -> String {
     format!("strict decoding error: {}", strict.join(", "))
 }
 
-/// What is said of an object without a kind, whose text is this.
+/// Returns what is said of an object without a kind, whose text is this.
 pub(super) fn missing_kind(text: &str) -> String {
     format!("Object 'Kind' is missing in '{text}'")
 }
@@ -296,20 +297,21 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
     Ok((of_no_group.unwrap_or(api_version), text("kind")))
 }
 
-/// The text of a field as Go's decoder finds it, which does not mind whether letters are capital.
+/// Returns the text of a field as Go's decoder finds it, which does not mind whether letters are
+/// capital.
 fn folded<'a>(object: &'a Object, field: &str) -> &'a str {
     let known = object.iter().filter(|(key, _)| is_folded(key, field));
     let mut texts = known.filter_map(|(_, value)| value.as_str());
     texts.next_back().unwrap_or_default()
 }
 
-/// Whether a key is `field` but for capital letters, of which Unicode has one more for the `k`.
+/// Returns whether a key is `field` but for capital letters, of which Unicode has one more for the `k`.
 fn is_folded(key: &str, field: &str) -> bool {
     key.eq_ignore_ascii_case(field)
         || (key.contains('\u{212a}') && key.replace('\u{212a}', "k").eq_ignore_ascii_case(field))
 }
 
-/// The beginning of a body for an error: as text where it looks like JSON, else in hex.
+/// Returns the beginning of a body for an error: as text where it looks like JSON, else in hex.
 fn summary(body: &[u8]) -> String {
     let Some(first) = body.first() else {
         return "<empty>".to_owned();

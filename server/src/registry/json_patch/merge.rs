@@ -27,7 +27,7 @@ fn merge_value(current: &mut Value, patch: &Value) {
     }
 }
 
-/// A copy without the nulls in its objects.
+/// Returns a copy without the nulls in its objects.
 fn pruned(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(pruned).collect(),

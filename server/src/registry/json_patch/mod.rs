@@ -33,8 +33,8 @@ pub enum Patch {
 }
 
 impl Patch {
-    /// A JSON patch from its text, which has to be JSON, and, where it is read `strictly`, what is
-    /// wrong with it.
+    /// Returns a JSON patch from its text, which has to be JSON, and, where it is read `strictly`,
+    /// what is wrong with it.
     ///
     /// # Errors
     /// 400 unless it is a list of objects, strictly also unless their members are texts; 413 for
@@ -50,7 +50,7 @@ impl Patch {
         Ok((Self::Json(operations), told))
     }
 
-    /// A merge patch from its text and what that means.
+    /// Returns a merge patch from its text and what that means.
     ///
     /// # Errors
     /// 400 unless it is an object, or a list that is not read `strictly`.
@@ -113,12 +113,12 @@ pub struct Patched {
     pub duplicates: Vec<String>,
 }
 
-/// What the library for patches calls whatever is none.
+/// Returns what the library for patches calls whatever is none.
 fn no_patch() -> RegistryError {
     RegistryError::BadRequest("Invalid JSON Patch".to_owned())
 }
 
-/// What Go says of a value of the wrong type. A strict reader says where.
+/// Returns what Go says of a value of the wrong type. A strict reader says where.
 fn decoding(strictly: bool, found: &Value, into: &str) -> RegistryError {
     let found = match found {
         Value::Null => "null",

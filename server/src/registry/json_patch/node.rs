@@ -44,7 +44,7 @@ impl Text {
 }
 
 impl Node {
-    /// A value of a request from its text, which has to be JSON.
+    /// Returns a value of a request from its text, which has to be JSON.
     #[must_use]
     pub fn written(text: &str) -> Self {
         match text.trim_ascii() {
@@ -83,9 +83,9 @@ impl Node {
         }
     }
 
-    /// Whether the library calls two values the same: numbers and texts are by what is written, so
-    /// that `1` is not `1.0`, and a `<` that is escaped is not one that is not. Both are opened as
-    /// far as they are looked at.
+    /// Returns whether the library calls two values the same: numbers and texts are by what is
+    /// written, so that `1` is not `1.0`, and a `<` that is escaped is not one that is not. Both
+    /// are opened as far as they are looked at.
     #[must_use]
     pub fn is_same(&mut self, other: &mut Self) -> bool {
         self.open();
@@ -109,8 +109,8 @@ impl Node {
         }
     }
 
-    /// How large it is. Recursion is bounded: by the parser for values of a request, by what a patch
-    /// may build for its document.
+    /// Returns how large it is. Recursion is bounded: by the parser for values of a request, by
+    /// what a patch may build for its document.
     #[must_use]
     pub fn extent(&self) -> Extent {
         match self {
@@ -121,7 +121,7 @@ impl Node {
         }
     }
 
-    /// The text of what is no list and no object.
+    /// Returns the text of what is no list and no object.
     fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Stored(value) => Cow::Owned(json(value, Flavour::Standard)),

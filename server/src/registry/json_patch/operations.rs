@@ -133,8 +133,8 @@ fn missing<T>(path: &str) -> Result<T, RegistryError> {
     failed(format!("the path {path} is missing"))
 }
 
-/// What holds the last part of a path, and that part. What stands before the first slash does not
-/// count.
+/// Returns what holds the last part of a path, and that part. What stands before the first slash
+/// does not count.
 fn holder<'a>(document: &'a mut Node, path: &str) -> Result<(&'a mut Node, String), RegistryError> {
     let mut parts = path.split('/').skip(1).map(unescaped);
     let Some(mut last) = parts.next() else {
@@ -164,7 +164,7 @@ fn unescaped(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// An index of a list that is `length` long; one below zero counts from there.
+/// Returns an index of a list that is `length` long; one below zero counts from there.
 fn index(key: &str, length: usize) -> Option<usize> {
     let number: i64 = key.parse().ok()?;
     match usize::try_from(number) {
@@ -239,7 +239,7 @@ fn replace(document: &mut Node, path: &str, mut node: Node) -> Result<(), Regist
     Ok(())
 }
 
-/// What is there; none for a member that is not, which counts as null.
+/// Returns what is there; none for a member that is not, which counts as null.
 fn get<'a>(document: &'a mut Node, path: &str) -> Result<Option<&'a mut Node>, RegistryError> {
     let (holder, key) = holder(document, path)?;
     match holder {

@@ -20,8 +20,8 @@ const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 /// Most mistakes that are told.
 const MAX_TOLD: usize = 100;
 
-/// The operations in the text of a patch, which has to be JSON, and what a strict reader has to say
-/// of them; nothing where it is not `strictly` read.
+/// Returns the operations in the text of a patch, which has to be JSON, and what a strict reader
+/// has to say of them; nothing where it is not `strictly` read.
 ///
 /// # Errors
 /// 400 unless it is a list of objects or nulls; read strictly also unless their members are texts.
@@ -126,7 +126,7 @@ impl Told {
     }
 }
 
-/// A value of the type that a JSON text has.
+/// Returns a value of the type that a JSON text has.
 fn found_as(text: &str) -> Value {
     match first(text) {
         b'n' => Value::Null,

@@ -53,7 +53,7 @@ pub fn assign(object: &mut Object, now: jiff::Timestamp) {
     });
 }
 
-/// Whether a name has to be generated from `metadata.generateName`.
+/// Returns whether a name has to be generated from `metadata.generateName`.
 #[must_use]
 pub fn needs_name(object: &Object) -> bool {
     meta::text(object, "name").is_empty() && !meta::text(object, "generateName").is_empty()

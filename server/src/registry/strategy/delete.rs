@@ -94,7 +94,7 @@ pub fn plan(stored: &Object, propagation: Option<Propagation>, now: jiff::Timest
     Plan::Mark(object)
 }
 
-/// The finalizers with those of the garbage collector as the deletion wants them. Their order
+/// Returns the finalizers with those of the garbage collector as the deletion wants them. Their order
 /// stays when nothing changes, so that deleting twice writes nothing.
 fn finalizers_after(stored: &Object, propagation: Option<Propagation>) -> Vec<String> {
     let present: Vec<&str> = meta::finalizers(stored).collect();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Object;
 
-/// The metadata, where it is an object.
+/// Returns the metadata, where it is an object.
 #[must_use]
 pub fn metadata(object: &Object) -> Option<&Map<String, Value>> {
     object.get("metadata").and_then(Value::as_object)
@@ -21,7 +21,7 @@ pub fn edit<R>(object: &mut Object, change: impl FnOnce(&mut Map<String, Value>)
     result
 }
 
-/// A text of the metadata; empty when it is missing.
+/// Returns a text of the metadata; empty when it is missing.
 #[must_use]
 pub fn text<'a>(object: &'a Object, field: &str) -> &'a str {
     metadata(object)
@@ -50,13 +50,13 @@ pub fn generation(object: &Object) -> i64 {
         .unwrap_or_default()
 }
 
-/// Whether the object is being deleted.
+/// Returns whether the object is being deleted.
 #[must_use]
 pub fn has_deletion_timestamp(object: &Object) -> bool {
     !text(object, "deletionTimestamp").is_empty()
 }
 
-/// The finalizers in their order.
+/// Returns the finalizers in their order.
 pub fn finalizers(object: &Object) -> impl Iterator<Item = &str> {
     metadata(object)
         .and_then(|m| m.get("finalizers"))
@@ -66,7 +66,7 @@ pub fn finalizers(object: &Object) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-/// The entries of a map of texts (`labels`, `annotations`) in a metadata object.
+/// Returns the entries of a map of texts (`labels`, `annotations`) in a metadata object.
 pub fn text_map<'a>(
     metadata: &'a Map<String, Value>,
     field: &str,

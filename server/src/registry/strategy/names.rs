@@ -9,7 +9,7 @@ const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Length of the random part.
 const SUFFIX_LEN: usize = 5;
 
-/// A name from `base` (a `generateName`) and five random characters, at most 63 bytes together:
+/// Returns a name from `base` (a `generateName`) and five random characters, at most 63 bytes together:
 /// a longer base is cut.
 #[must_use]
 pub fn generate(base: &str) -> String {
@@ -27,7 +27,7 @@ pub fn generate(base: &str) -> String {
     name
 }
 
-/// What is wrong with `name` as a segment of a URL path; empty when nothing is.
+/// Returns what is wrong with `name` as a segment of a URL path; empty when nothing is.
 #[must_use]
 pub fn path_segment_errors(name: &str) -> Vec<String> {
     match name {
@@ -36,7 +36,7 @@ pub fn path_segment_errors(name: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with `name` as the beginning of a segment of a URL path.
+/// Returns what is wrong with `name` as the beginning of a segment of a URL path.
 #[must_use]
 pub fn path_segment_prefix_errors(name: &str) -> Vec<String> {
     ["/", "%"]

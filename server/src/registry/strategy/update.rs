@@ -26,7 +26,7 @@ pub fn check_uid(new: &Object, old: &Object, key: &str) -> Result<(), RegistryEr
     })
 }
 
-/// The resourceVersion in an object; 0 for none.
+/// Returns the resourceVersion in an object; 0 for none.
 ///
 /// # Errors
 /// 500, as the kube-apiserver, when it is not a number.
@@ -102,8 +102,8 @@ fn differs_beside_metadata(a: &Object, b: &Object) -> bool {
     !rest(a).eq(rest(b))
 }
 
-/// Whether this update takes the last finalizer from an object that is being deleted: it is then
-/// removed in place of being updated.
+/// Returns whether this update takes the last finalizer from an object that is being deleted: it is
+/// then removed in place of being updated.
 #[must_use]
 pub fn completes_deletion(new: &Object, old: &Object) -> bool {
     let grace = meta::metadata(old)

@@ -176,8 +176,8 @@ impl Scene {
         self.end_since(0, patience).await
     }
 
-    /// Judges the writes behind number `since`. Ends the clients that write, and those that watch as soon as they have seen everything, but
-    /// after `patience` in any case.
+    /// Judges the writes behind number `since`. Ends the clients that write, and those that watch
+    /// as soon as they have seen everything, but after `patience` in any case.
     pub async fn end_since(self, since: u64, patience: Duration) -> Verdict {
         self.desk.stop.store(true, Ordering::Relaxed);
         self.desk.wait_idle().await;

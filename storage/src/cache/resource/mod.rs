@@ -92,7 +92,7 @@ struct State {
 }
 
 impl Resource {
-    /// A resource with the objects that the database holds.
+    /// Returns a resource with the objects that the database holds.
     pub(crate) fn new(
         record: ResourceRecord,
         objects: impl IntoIterator<Item = StoredObject>,
@@ -127,25 +127,25 @@ impl Resource {
         }
     }
 
-    /// What is stored here.
+    /// Returns what is stored here.
     #[must_use]
     pub fn def(&self) -> &ResourceDef {
         &self.def
     }
 
-    /// The gate; a change wakes those who wait for it to open.
+    /// Returns the gate; a change wakes those who wait for it to open.
     #[must_use]
     pub fn gate(&self) -> watch::Receiver<GateStatus> {
         self.gate.subscribe()
     }
 
-    /// What the database knows of this resource.
+    /// Returns what the database knows of this resource.
     #[must_use]
     pub fn record(&self) -> ResourceRecord {
         self.read().record.clone()
     }
 
-    /// The version that a list would carry now, and from which a watch would miss nothing.
+    /// Returns the version that a list would carry now, and from which a watch would miss nothing.
     ///
     /// Until the gate is first opened that is the newest imported etcd version, from then on the
     /// server's counter. It never goes back, except by a reset of the mirror.
@@ -161,13 +161,13 @@ impl Resource {
         self.read().record.effective_horizon()
     }
 
-    /// The object at `key` as it is now.
+    /// Returns the object at `key` as it is now.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.read().contents.get(key).cloned()
     }
 
-    /// All objects as they are now.
+    /// Returns all objects as they are now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let applied = self.applied();
@@ -175,7 +175,7 @@ impl Resource {
         Snapshot::new(state.current_rv(applied), state.contents.clone())
     }
 
-    /// The events with versions above `rv`, for one watch.
+    /// Returns the events with versions above `rv`, for one watch.
     ///
     /// A version that has not been reached is the caller's to wait for
     /// ([`crate::store::Store::wait_for_rv`]).
@@ -332,7 +332,7 @@ impl Resource {
         self.wake.send_replace(epoch);
     }
 
-    /// What a cursor of `epoch` at `rv` sees.
+    /// Returns what a cursor of `epoch` at `rv` sees.
     pub(super) fn look(&self, rv: u64, epoch: u64, max: usize) -> Look {
         let applied = self.applied();
         let state = self.read();
@@ -371,7 +371,7 @@ impl Resource {
         Ok(page.events)
     }
 
-    /// The shared counter; to be read before the state, whose events it must not be ahead of.
+    /// Returns the shared counter; to be read before the state, whose events it must not be ahead of.
     fn applied(&self) -> u64 {
         self.shared.applied.load(Ordering::Acquire)
     }

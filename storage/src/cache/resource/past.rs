@@ -33,7 +33,7 @@ const MAX_UNDO: usize = 20_000;
 const UNDO_PAGE: usize = 200;
 
 impl Resource {
-    /// All objects as they were at `rv`, by taking back the events since.
+    /// Returns all objects as they were at `rv`, by taking back the events since.
     ///
     /// # Errors
     /// When `rv` is below the horizon, or further back than the state can be rebuilt, or has not
@@ -66,7 +66,7 @@ impl Resource {
         Ok(Snapshot::new(rv, contents))
     }
 
-    /// The events above `rv` up to `floor`, from the database.
+    /// Returns the events above `rv` up to `floor`, from the database.
     async fn older_events(
         &self,
         id: ResourceId,

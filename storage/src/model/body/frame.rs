@@ -136,7 +136,7 @@ fn long(leaf: &str) -> &str {
     known.map_or(leaf, |(long, _)| long)
 }
 
-/// Where the values are that are taken out, in order.
+/// Returns where the values are that are taken out, in order.
 fn leaves_of(json: &str) -> impl Iterator<Item = (usize, usize)> {
     let bytes = json.as_bytes();
     let mut at = 0;
@@ -165,7 +165,7 @@ fn leaves_of(json: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The place behind the string that begins at `begin`.
+/// Returns the place behind the string that begins at `begin`.
 fn string_end(bytes: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while at < bytes.len() {
@@ -178,7 +178,7 @@ fn string_end(bytes: &[u8], begin: usize) -> usize {
     bytes.len()
 }
 
-/// Whether a string is a result or looks like a timestamp in UTC.
+/// Returns whether a string is a result or looks like a timestamp in UTC.
 fn is_taken(string: &str) -> bool {
     if string.len() <= "\"error\"".len() {
         return RESULTS.iter().any(|(result, _)| *result == string);

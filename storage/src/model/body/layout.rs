@@ -106,7 +106,7 @@ pub(super) fn read(json: &[u8]) -> Result<(Layout, Metadata), BodyError> {
     ))
 }
 
-/// Where `part`, which was borrowed from `whole`, lies in it.
+/// Returns where `part`, which was borrowed from `whole`, lies in it.
 fn range(whole: &[u8], part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr().addr() - whole.as_ptr().addr();
     start..start + part.get().len()

@@ -212,7 +212,7 @@ impl Encoded {
         })
     }
 
-    /// The object under `key` with version `rv`.
+    /// Returns the object under `key` with version `rv`.
     pub fn into_object(self, key: ObjectKey, rv: u64, as_imported: bool) -> StoredObject {
         let Self {
             body,

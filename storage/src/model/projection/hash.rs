@@ -3,7 +3,8 @@
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-/// A number that other texts do not have, as far as anybody can bring about: 64 bits of SHA-256.
+/// Returns a number that other texts do not have, as far as anybody can bring about: 64 bits of
+/// SHA-256.
 pub(crate) fn hash(text: &[u8]) -> i64 {
     let digest = Sha256::digest(text);
     let mut first = [0; 8];

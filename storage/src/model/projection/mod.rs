@@ -47,7 +47,7 @@ pub(crate) struct Check {
 }
 
 impl Projection {
-    /// What is projected of `object`; `None` where it is not of a kind that is known to be a
+    /// Returns what is projected of `object`; `None` where it is not of a kind that is known to be a
     /// report.
     pub fn of(object: &Value) -> Option<Self> {
         let report = Report::read(object)?;
@@ -116,7 +116,7 @@ struct Finding<'a> {
     subject: Option<&'a Subject<'a>>,
 }
 
-/// The findings, in the order of their numbers: that of the results does not matter.
+/// Returns the findings, in the order of their numbers: that of the results does not matter.
 fn findings<'a>(results: &'a [(i64, Item<'a>)]) -> Vec<Finding<'a>> {
     let mut seen: HashMap<i64, u32> = HashMap::new();
     let mut findings: Vec<_> = results

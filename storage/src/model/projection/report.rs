@@ -126,7 +126,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// The results with an outcome.
+    /// Returns the results with an outcome.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> {
         self.results
             .iter()
@@ -165,7 +165,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A text that says something.
+/// Returns a text that says something.
 fn text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }

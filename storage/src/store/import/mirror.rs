@@ -92,8 +92,8 @@ impl Planner {
         record.newest_imported = record.newest_imported.max(rv);
     }
 
-    /// The state before an event: what is stored, unless a listing brought that later; then what
-    /// the event before it brought.
+    /// Returns the state before an event: what is stored, unless a listing brought that later; then
+    /// what the event before it brought.
     fn previous(&self, type_: EventType, key: &ObjectKey, rv: u64, labels: &Labels) -> PreviousRef {
         if type_ == EventType::Added {
             return PreviousRef::None;

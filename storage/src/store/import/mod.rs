@@ -22,7 +22,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Whether it may stand for a copy with this uid.
+    /// Returns whether it may stand for a copy with this uid.
     fn is_of(&self, uid: &str) -> bool {
         self.uid.is_empty() || self.uid == uid
     }

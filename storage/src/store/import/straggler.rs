@@ -81,7 +81,7 @@ impl Planner {
         self.plan.record.newest_logged = rv;
     }
 
-    /// Whether a write of ours has touched the key.
+    /// Returns whether a write of ours has touched the key.
     fn is_ours(&self, entry: &ImportEntry) -> bool {
         let stored = self.view.objects.get(&entry.key);
         stored.is_some_and(|o| !o.as_imported) || self.view.ours.contains(&entry.key)

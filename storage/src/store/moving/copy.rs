@@ -281,7 +281,7 @@ impl Copier {
     }
 }
 
-/// The keys at which there is no row.
+/// Returns the keys at which there is no row.
 fn without(keys: &[RowKey], rows: &[ObjectRow]) -> Vec<RowKey> {
     let there: HashSet<&RowKey> = rows.iter().map(|row| &row.key).collect();
     let gone = keys.iter().filter(|key| !there.contains(key));

@@ -79,7 +79,7 @@ impl Movable {
         }
     }
 
-    /// The database that is moved.
+    /// Returns the database that is moved.
     pub fn sqlite(&self) -> &Arc<Sqlite> {
         &self.sqlite
     }
@@ -94,8 +94,8 @@ impl Movable {
         *self.watched() = None;
     }
 
-    /// What was written since this was last asked; all of it is committed. `copied` is how far the
-    /// log is copied.
+    /// Returns what was written since this was last asked; all of it is committed. `copied` is how
+    /// far the log is copied.
     pub(super) fn take(&self, copied: u64) -> Watched {
         let mut watched = self.watched();
         let taken = watched.take().unwrap_or_default();

@@ -47,7 +47,7 @@ impl MoveError {
         }
     }
 
-    /// Whether only somebody else can mend it.
+    /// Returns whether only somebody else can mend it.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Taken(_) | Self::Request(_))
     }

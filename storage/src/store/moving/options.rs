@@ -18,7 +18,7 @@ pub struct MoveOptions {
 }
 
 impl MoveOptions {
-    /// The defaults.
+    /// Returns the defaults.
     #[must_use]
     pub fn new(file: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
         Self {

@@ -38,7 +38,7 @@ impl Numbers {
         }
     }
 
-    /// The number in the database. It has none for a resource that was reset before the move.
+    /// Returns the number in the database. It has none for a resource that was reset before the move.
     fn there(&self, id: ResourceId) -> ResourceId {
         match id {
             ResourceId(later) if later < 0 => ResourceId(-later),

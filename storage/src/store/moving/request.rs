@@ -38,7 +38,7 @@ impl MoveRequest {
         })
     }
 
-    /// How the other database is used.
+    /// Returns how the other database is used.
     pub fn options(&self, directory: &Path, identity: &str) -> PostgresOptions {
         let mut options = PostgresOptions::new(directory, identity);
         options.cluster_name.clone_from(&self.name);

@@ -231,7 +231,7 @@ impl<'a> Batch<'a> {
 
 type Changes = Vec<(ResourceId, Change)>;
 
-/// The outcomes, and the changes behind `seq` of what was written.
+/// Returns the outcomes, and the changes behind `seq` of what was written.
 fn read(
     ops: Vec<Op>,
     rows: &[Row],

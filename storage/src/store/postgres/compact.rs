@@ -17,7 +17,7 @@ use crate::store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL};
 /// milliseconds, and so only once nothing else is left to drop.
 const UNREFERRED: i32 = 500;
 
-/// The commits that were made by `before`, and as many as make the log too large.
+/// Returns the commits that were made by `before`, and as many as make the log too large.
 ///
 /// Whole commits: that is how long the log is known, and nothing is gained by cutting one.
 pub(super) async fn compactable(
@@ -70,8 +70,8 @@ pub(super) async fn compactable(
     }))
 }
 
-/// The newest version of each resource among the changes behind `compacted` up to `seq`. Versions
-/// of one resource follow the order of commits.
+/// Returns the newest version of each resource among the changes behind `compacted` up to `seq`.
+/// Versions of one resource follow the order of commits.
 async fn horizons(
     engine: &Postgres,
     connection: &PgConnection,

@@ -26,7 +26,7 @@ pub enum PostgresError {
 }
 
 impl PostgresError {
-    /// Whether the statement may have been carried out all the same.
+    /// Returns whether the statement may have been carried out all the same.
     pub(super) fn is_ambiguous(&self) -> bool {
         match self {
             Self::Parameters(_) | Self::Connect(_) | Self::NoAnswer => false,
@@ -35,27 +35,27 @@ impl PostgresError {
         }
     }
 
-    /// Whether another attempt may succeed at once: the database took the transaction back because
-    /// of another one.
+    /// Returns whether another attempt may succeed at once: the database took the transaction back
+    /// because of another one.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Statement(error) if error.code().is_some_and(|code| {
             [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
         }))
     }
 
-    /// Whether the database does not know how to do that.
+    /// Returns whether the database does not know how to do that.
     pub(super) fn is_unsupported(&self) -> bool {
         matches!(self, Self::Statement(error) if error.code().is_some_and(|code| {
             [SqlState::FEATURE_NOT_SUPPORTED, SqlState::SYNTAX_ERROR].contains(code)
         }))
     }
 
-    /// Whether the database has refused the statement with this code.
+    /// Returns whether the database has refused the statement with this code.
     pub(super) fn is(&self, code: &SqlState) -> bool {
         matches!(self, Self::Statement(error) if error.code() == Some(code))
     }
 
-    /// What has to be done about it.
+    /// Returns what has to be done about it.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
         match self {
@@ -68,7 +68,7 @@ impl PostgresError {
     }
 }
 
-/// Whether the server, or a pooler before it, gave up the connection rather than the statement:
+/// Returns whether the server, or a pooler before it, gave up the connection rather than the statement:
 /// that may happen after the commit.
 fn ends_connection(error: &DbError) -> bool {
     let severity = error.severity();

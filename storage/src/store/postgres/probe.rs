@@ -101,7 +101,7 @@ async fn sessions(engine: &Postgres) -> Result<Sessions, EngineError> {
     })
 }
 
-/// Which session of the database a connection has now.
+/// Returns which session of the database a connection has now.
 async fn session(connection: &PgConnection) -> Result<i32, EngineError> {
     let rows = connection
         .query("SELECT pg_backend_pid() AS pid", &[])

@@ -63,7 +63,7 @@ pub(super) async fn load(engine: &Postgres) -> Result<Loaded, EngineError> {
     Ok(Loaded { position, records })
 }
 
-/// A page of objects, by namespace, then name.
+/// Returns a page of objects, by namespace, then name.
 pub(super) async fn objects(
     engine: &Postgres,
     resource: ResourceId,
@@ -198,8 +198,8 @@ pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail
     })
 }
 
-/// The changes in some rows. A listed state that has no frame was replaced by a later change; the
-/// frame of any other is there as long as somebody may want it.
+/// Returns the changes in some rows. A listed state that has no frame was replaced by a later
+/// change; the frame of any other is there as long as somebody may want it.
 fn read_changes(rows: &[Row]) -> Result<Vec<(ResourceId, Change)>, EngineError> {
     let mut changes = Vec::with_capacity(rows.len());
     for row in rows {
@@ -347,7 +347,7 @@ fn event(row: &Row) -> Result<Option<Event>, EngineError> {
     )))
 }
 
-/// A page of imported marks.
+/// Returns a page of imported marks.
 pub(super) async fn marks(
     engine: &Postgres,
     resource: ResourceId,
@@ -389,7 +389,7 @@ pub(super) async fn marks(
         .collect()
 }
 
-/// The definitions of all API groups.
+/// Returns the definitions of all API groups.
 pub(super) async fn definitions(engine: &Postgres) -> Result<Vec<(String, String)>, EngineError> {
     let reader = engine.readers.get().await?;
     let rows = reader

@@ -52,7 +52,7 @@ pub(super) async fn rejoin(engine: &Postgres, counter: u64) -> Result<(), Engine
     finish(engine, tx).await
 }
 
-/// Whether a commit may be missing only because it was dropped with the old log.
+/// Returns whether a commit may be missing only because it was dropped with the old log.
 async fn slept(tx: &Tx<'_>, seq: i64) -> Result<bool, EngineError> {
     let rows = tx
         .query(
@@ -120,7 +120,7 @@ pub(super) async fn check_origin(engine: &Postgres) -> Result<(), EngineError> {
     }
 }
 
-/// The server and its timeline as they are, and as they are noted.
+/// Returns the server and its timeline as they are, and as they are noted.
 async fn origins(tx: &Tx<'_>) -> Result<(String, String), EngineError> {
     tx.batch(ORIGIN, super::connection::STATEMENT).await?;
     let rows = tx

@@ -170,7 +170,7 @@ pub(super) async fn save(tx: &mut Tx<'_>, record: &ResourceRecord) -> Result<(),
     Ok(())
 }
 
-/// The records of all resources.
+/// Returns the records of all resources.
 pub(super) async fn all(tx: &Tx<'_>) -> Result<Vec<ResourceRecord>, EngineError> {
     let rows = tx
         .query(
@@ -183,7 +183,7 @@ pub(super) async fn all(tx: &Tx<'_>) -> Result<Vec<ResourceRecord>, EngineError>
     rows.iter().map(record).collect()
 }
 
-/// The record of a resource, if it has not been reset since.
+/// Returns the record of a resource, if it has not been reset since.
 pub(super) async fn find(
     tx: &Tx<'_>,
     id: ResourceId,
@@ -199,7 +199,7 @@ pub(super) async fn find(
     rows.first().map(record).transpose()
 }
 
-/// The record of a resource that the caller knows. Another server may have reset it meanwhile.
+/// Returns the record of a resource that the caller knows. Another server may have reset it meanwhile.
 pub(super) async fn needed(tx: &Tx<'_>, id: ResourceId) -> Result<ResourceRecord, EngineError> {
     find(tx, id).await?.ok_or_else(|| gone(id))
 }

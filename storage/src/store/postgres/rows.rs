@@ -25,12 +25,12 @@ pub(super) use crate::store::columns::{
 /// In the column `prev_labels`: as after the change.
 const UNCHANGED: &str = "=";
 
-/// A column.
+/// Returns a column.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, EngineError> {
     Ok(row.try_get(name).map_err(PostgresError::from)?)
 }
 
-/// A column with a number that is not negative.
+/// Returns a column with a number that is not negative.
 pub(super) fn number(row: &Row, name: &str) -> Result<u64, EngineError> {
     column(row, name).map(un_db)
 }
@@ -75,7 +75,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The columns `namespace` and `name`.
+/// Returns the columns `namespace` and `name`.
 pub(super) fn key(row: &Row) -> Result<ObjectKey, EngineError> {
     Ok(ObjectKey::new(
         column(row, "namespace")?,
@@ -83,7 +83,7 @@ pub(super) fn key(row: &Row) -> Result<ObjectKey, EngineError> {
     ))
 }
 
-/// The columns uid, rv, `as_imported`, labels of `objects`.
+/// Returns the columns uid, rv, `as_imported`, labels of `objects`.
 pub(super) fn existing(row: &Row, key: &ObjectKey) -> Result<Existing, EngineError> {
     Ok(Existing {
         uid: column(row, "uid")?,
@@ -93,12 +93,12 @@ pub(super) fn existing(row: &Row, key: &ObjectKey) -> Result<Existing, EngineErr
     })
 }
 
-/// The columns `frame` and `leaves` as a text.
+/// Returns the columns `frame` and `leaves` as a text.
 pub(super) fn text(key: &ObjectKey, frame: &str, leaves: &str) -> Result<String, EngineError> {
     frame::join(frame, leaves).ok_or_else(|| corrupt(key, "frame and leaves are of two texts"))
 }
 
-/// The object that the columns `frame` and `leaves` hold.
+/// Returns the object that the columns `frame` and `leaves` hold.
 pub(super) fn object(
     row: &Row,
     key: ObjectKey,
@@ -109,8 +109,8 @@ pub(super) fn object(
     stored_object(key, text, rv, as_imported)
 }
 
-/// All columns of `changes`; none where the frame is gone: a listed state that was replaced, or a
-/// change that nobody needs any more.
+/// Returns all columns of `changes`; none where the frame is gone: a listed state that was
+/// replaced, or a change that nobody needs any more.
 pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     if column::<Option<&str>>(row, "frame")?.is_none() {
@@ -133,7 +133,7 @@ pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineEr
     Ok(Some((ResourceId(column(row, "resource_id")?), change)))
 }
 
-/// The labels before a change, from the column `prev_labels` and the labels after it.
+/// Returns the labels before a change, from the column `prev_labels` and the labels after it.
 pub(super) fn previous_labels(
     text: Option<&str>,
     own: &Labels,
@@ -145,7 +145,7 @@ pub(super) fn previous_labels(
     }
 }
 
-/// The column `type`.
+/// Returns the column `type`.
 pub(super) fn type_number(type_: EventType) -> i16 {
     match type_ {
         EventType::Added => 0,
@@ -163,7 +163,7 @@ fn event_type(number: i16, key: &ObjectKey) -> Result<EventType, EngineError> {
     }
 }
 
-/// All columns of `resources`, and `newest_change`: the newest version in `changes`.
+/// Returns all columns of `resources`, and `newest_change`: the newest version in `changes`.
 pub(super) fn record(row: &Row) -> Result<ResourceRecord, EngineError> {
     let resource = GroupResource::new(
         column::<&str>(row, "api_group")?,

@@ -101,7 +101,7 @@ impl<'a> Tx<'a> {
         })
     }
 
-    /// Whether the database has `commit`.
+    /// Returns whether the database has `commit`.
     pub async fn has(&self, commit: lineage::Commit) -> Result<bool, EngineError> {
         let rows = self
             .connection
@@ -118,7 +118,7 @@ impl<'a> Tx<'a> {
         Ok(!rows.is_empty())
     }
 
-    /// The cluster's number.
+    /// Returns the cluster's number.
     pub fn cluster(&self) -> &i32 {
         &self.engine.cluster
     }
@@ -200,7 +200,7 @@ impl<'a> Tx<'a> {
         })
     }
 
-    /// The newest commit before this transaction.
+    /// Returns the newest commit before this transaction.
     pub fn newest(&self) -> lineage::Commit {
         self.newest
     }

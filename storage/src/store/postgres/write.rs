@@ -31,7 +31,7 @@ pub(super) const PUT: &str = "INSERT INTO reports_server.objects
          digest = excluded.digest, tally = excluded.tally,
          scanned_at = excluded.scanned_at";
 
-/// What is stored of a resource at `wanted`.
+/// Returns what is stored of a resource at `wanted`.
 pub(super) async fn existing_objects(
     tx: &Tx<'_>,
     wanted: &Keys<'_>,

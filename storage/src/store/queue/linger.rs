@@ -36,8 +36,8 @@ impl Linger {
         self.took = took;
     }
 
-    /// How long to wait before the next transaction; `None` where that would not pay: for a lone
-    /// client never.
+    /// Returns how long to wait before the next transaction; `None` where that would not pay: for a
+    /// lone client never.
     pub fn patience(&mut self) -> Option<Duration> {
         if self.expected < 2 || self.took < SLOW {
             return None;
@@ -49,7 +49,7 @@ impl Linger {
         Some((self.took / PART).min(LONGEST))
     }
 
-    /// Whether as many writes wait as can be expected.
+    /// Returns whether as many writes wait as can be expected.
     pub fn is_reached(&self, writes: usize) -> bool {
         writes >= self.expected
     }

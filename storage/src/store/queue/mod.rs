@@ -199,7 +199,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Whether nobody else is waited for.
+    /// Returns whether nobody else is waited for.
     fn is_gathered(&self) -> bool {
         self.closed
             || !self.commands.is_empty()
@@ -241,7 +241,7 @@ impl Waiting {
         }
     }
 
-    /// When the present queue should be done.
+    /// Returns when the present queue should be done.
     fn retry_after(&self) -> Duration {
         #[expect(
             clippy::cast_precision_loss,

@@ -12,7 +12,7 @@ use super::rows::{db, limit, un_db};
 use crate::model::ResourceId;
 use crate::store::engine::{Commit, Compaction, EngineError, MIRROR_EVENT_TTL};
 
-/// The oldest changes, as far as they were committed by `before` or the log is too large.
+/// Returns the oldest changes, as far as they were committed by `before` or the log is too large.
 pub(super) async fn compactable(
     pool: &SqlitePool,
     before: SystemTime,

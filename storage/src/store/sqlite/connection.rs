@@ -23,7 +23,7 @@ const PAGE_SIZE: u32 = 8192;
 /// What a burst of writes leaves of the write-ahead log, in bytes.
 const JOURNAL_SIZE_LIMIT: &str = "67108864";
 
-/// How the writing connection is opened.
+/// Returns how the writing connection is opened.
 pub(super) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)

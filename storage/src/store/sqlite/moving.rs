@@ -23,7 +23,7 @@ impl Sqlite {
         Ok(Snapshot(self.readers.begin().await?))
     }
 
-    /// The database, unless it was moved: what is in it then is not what counts.
+    /// Returns the database, unless it was moved: what is in it then is not what counts.
     pub async fn not_moved(self) -> Result<Self, OpenError> {
         match self.marker().await? {
             Some(marker) if marker.moved_at.is_some() => {
@@ -34,7 +34,7 @@ impl Sqlite {
         }
     }
 
-    /// Whether the database is moved, or to be.
+    /// Returns whether the database is moved, or to be.
     pub async fn marker(&self) -> Result<Option<Marker>, EngineError> {
         let row = sqlx::query("SELECT source, attempt, identity, name, seq FROM moves")
             .fetch_optional(&self.readers)
@@ -101,7 +101,7 @@ fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
 }
 
 impl Snapshot {
-    /// Where the sequence has arrived.
+    /// Returns where the sequence has arrived.
     pub async fn position(&mut self) -> Result<Position, EngineError> {
         let (seq, counter) = sqlx::query_as("SELECT seq, counter FROM position")
             .fetch_one(&mut *self.0)
@@ -112,7 +112,7 @@ impl Snapshot {
         })
     }
 
-    /// The oldest change that is kept; `None` where none is.
+    /// Returns the oldest change that is kept; `None` where none is.
     pub async fn oldest(&mut self) -> Result<Option<u64>, EngineError> {
         let seq: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM changes")
             .fetch_one(&mut *self.0)
@@ -120,12 +120,12 @@ impl Snapshot {
         Ok(seq.map(un_db))
     }
 
-    /// The records of all resources.
+    /// Returns the records of all resources.
     pub async fn records(&mut self) -> Result<Vec<ResourceRecord>, EngineError> {
         records(&mut self.0).await
     }
 
-    /// How many objects there are of all resources that were not reset.
+    /// Returns how many objects there are of all resources that were not reset.
     pub async fn count(&mut self) -> Result<u64, EngineError> {
         let count: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM objects WHERE resource_id IN (SELECT id FROM resources)",
@@ -156,7 +156,7 @@ impl Snapshot {
         rows.iter().map(object).collect()
     }
 
-    /// The objects at some keys, those that are there.
+    /// Returns the objects at some keys, those that are there.
     pub async fn objects_at(&mut self, wanted: &[RowKey]) -> Result<Vec<ObjectRow>, EngineError> {
         let rows = sqlx::query(
             "SELECT o.resource_id, o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
@@ -212,7 +212,7 @@ impl Snapshot {
         rows.iter().map(mark_row).collect()
     }
 
-    /// The imported marks at some keys, those that are there.
+    /// Returns the imported marks at some keys, those that are there.
     pub async fn marks_at(&mut self, wanted: &[RowKey]) -> Result<Vec<MarkRow>, EngineError> {
         let rows = sqlx::query(
             "SELECT i.resource_id, i.namespace, i.name, i.uid, i.rv
@@ -252,7 +252,7 @@ impl Snapshot {
         rows.iter().map(event_row).collect()
     }
 
-    /// The last events at some keys, those that are there.
+    /// Returns the last events at some keys, those that are there.
     pub async fn events_at(&mut self, wanted: &[RowKey]) -> Result<Vec<EventRow>, EngineError> {
         let rows = sqlx::query(
             "SELECT e.* FROM json_each(?) k CROSS JOIN mirror_events e
@@ -265,7 +265,7 @@ impl Snapshot {
         rows.iter().map(event_row).collect()
     }
 
-    /// All definitions, by group.
+    /// Returns all definitions, by group.
     pub async fn definitions(&mut self) -> Result<Vec<(String, String)>, EngineError> {
         let query = sqlx::query_as("SELECT api_group, body FROM definitions ORDER BY api_group");
         Ok(query.fetch_all(&mut *self.0).await?)

@@ -60,7 +60,7 @@ pub(super) async fn record_of(
         .transpose()
 }
 
-/// A page of objects, by namespace, then name.
+/// Returns a page of objects, by namespace, then name.
 pub(super) async fn objects(
     pool: &SqlitePool,
     resource: ResourceId,
@@ -173,7 +173,7 @@ pub(super) async fn events(
     Ok(events)
 }
 
-/// A page of imported marks.
+/// Returns a page of imported marks.
 pub(super) async fn marks(
     pool: &SqlitePool,
     resource: ResourceId,

@@ -142,7 +142,7 @@ pub(super) async fn save(
     Ok(())
 }
 
-/// The record of a resource that the caller knows.
+/// Returns the record of a resource that the caller knows.
 pub(super) async fn needed(tx: &mut Tx, id: ResourceId) -> Result<ResourceRecord, EngineError> {
     record_of(tx, id)
         .await?

@@ -33,7 +33,7 @@ pub(super) fn millis(timestamp: Timestamp) -> i64 {
     timestamp.as_millisecond()
 }
 
-/// The columns `namespace` and `name`.
+/// Returns the columns `namespace` and `name`.
 pub(super) fn key(row: &SqliteRow) -> Result<ObjectKey, EngineError> {
     Ok(ObjectKey::new(
         row.try_get("namespace")?,
@@ -41,7 +41,7 @@ pub(super) fn key(row: &SqliteRow) -> Result<ObjectKey, EngineError> {
     ))
 }
 
-/// The columns uid, rv, `as_imported`, labels of `objects`.
+/// Returns the columns uid, rv, `as_imported`, labels of `objects`.
 pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, EngineError> {
     Ok(Existing {
         uid: row.try_get("uid")?,
@@ -51,7 +51,7 @@ pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, Eng
     })
 }
 
-/// All columns of `changes`; none where the body is gone, because a later change replaced it.
+/// Returns all columns of `changes`; none where the body is gone, because a later change replaced it.
 pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     let Some(body) = row.try_get("body")? else {
@@ -78,7 +78,7 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     )))
 }
 
-/// The column `type`.
+/// Returns the column `type`.
 pub(super) fn type_text(type_: EventType) -> &'static str {
     match type_ {
         EventType::Added => "ADDED",
@@ -96,7 +96,7 @@ fn event_type(text: &str, key: &ObjectKey) -> Result<EventType, EngineError> {
     }
 }
 
-/// All columns of `resources`, and `newest_change`: the newest version in `changes`.
+/// Returns all columns of `resources`, and `newest_change`: the newest version in `changes`.
 pub(super) fn record(row: &SqliteRow) -> Result<ResourceRecord, EngineError> {
     let resource = GroupResource::new(
         row.try_get::<&str, _>("api_group")?,

@@ -47,7 +47,7 @@ async fn gates(
         .collect()
 }
 
-/// What is stored at the keys that `wanted` names (see [`keys`]).
+/// Returns what is stored at the keys that `wanted` names (see [`keys`]).
 pub(super) async fn existing_objects(
     connection: &mut SqliteConnection,
     wanted: &str,

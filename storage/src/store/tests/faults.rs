@@ -36,7 +36,7 @@ impl Trigger {
         self.0.store(fault as u8, Ordering::SeqCst);
     }
 
-    /// The fault for one transaction.
+    /// Returns the fault for one transaction.
     fn take(&self) -> Fault {
         let armed = self.0.load(Ordering::SeqCst);
         if armed != Fault::Down as u8 {

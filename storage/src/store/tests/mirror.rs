@@ -77,7 +77,7 @@ impl Happened {
     }
 }
 
-/// A possible history, from random choices.
+/// Returns a possible history, from random choices.
 fn history(choices: &[(u8, u64, bool)]) -> Vec<Happened> {
     let mut live: BTreeMap<u8, Happened> = BTreeMap::new();
     let mut rv = 100;
@@ -111,7 +111,7 @@ fn history(choices: &[(u8, u64, bool)]) -> Vec<Happened> {
         .collect()
 }
 
-/// The objects after `events`.
+/// Returns the objects after `events`.
 fn state(events: &[Happened]) -> BTreeMap<String, Happened> {
     let mut state = BTreeMap::new();
     for event in events {
@@ -123,7 +123,7 @@ fn state(events: &[Happened]) -> BTreeMap<String, Happened> {
     state
 }
 
-/// The batches that an operator sends: pages of a listing and pieces of a watch, mixed.
+/// Returns the batches that an operator sends: pages of a listing and pieces of a watch, mixed.
 fn batches(plan: &Plan, history: &[Happened], listed: usize, watched: usize) -> Vec<ImportBatch> {
     let rv_of = |n: usize| n.checked_sub(1).map_or(100, |i| history[i].rv);
     let listing: Vec<ImportItem> = state(&history[..listed])

@@ -68,7 +68,7 @@ impl Bed {
         Self { store, reports }
     }
 
-    /// A store whose gate is open.
+    /// Returns a store whose gate is open.
     pub async fn serving(fixture: &dyn Fixture) -> Self {
         let bed = Self::open(fixture).await;
         bed.gate(GateState::Open).await;
@@ -159,7 +159,7 @@ impl Bed {
         self.store.compact(History { age, bytes }).await.unwrap();
     }
 
-    /// All events above `rv` up to `last`.
+    /// Returns all events above `rv` up to `last`.
     pub async fn events(&self, rv: u64, last: u64) -> Vec<Arc<Event>> {
         let mut cursor = self.reports.events_from(rv).unwrap();
         let mut events = Vec::new();
@@ -172,7 +172,7 @@ impl Bed {
     }
 }
 
-/// The next events, which must be there.
+/// Returns the next events, which must be there.
 pub(super) async fn next(cursor: &mut Cursor, max: usize) -> Vec<Arc<Event>> {
     tokio::time::timeout(Duration::from_secs(10), cursor.next(max))
         .await
@@ -184,13 +184,13 @@ pub(super) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// A report whose label `app` is `app`.
+/// Returns a report whose label `app` is `app`.
 pub(super) fn report(name: &str, uid: &str, app: &str) -> Value {
     json!({"apiVersion": "example.io/v1", "kind": "Report", "results": [{"result": app}],
         "metadata": {"name": name, "namespace": "ns", "uid": uid, "labels": {"app": app}}})
 }
 
-/// An item of an import.
+/// Returns an item of an import.
 pub(super) fn item(type_: ImportType, name: &str, uid: &str, app: &str, rv: u64) -> ImportItem {
     let mut object = report(name, uid, app);
     object["metadata"]["resourceVersion"] = json!(rv.to_string());

@@ -8,7 +8,7 @@ use crate::database::managed::upgrade::{Run, Volume};
 use crate::database::managed::{Children, Known};
 use crate::security;
 
-/// Every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
+/// Returns every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
 pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
     let Children {
         password,

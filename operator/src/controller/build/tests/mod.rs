@@ -34,7 +34,7 @@ fn value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
-/// Every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
+/// Returns every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
 fn all(children: Children) -> Vec<(&'static str, Value)> {
     let Children {
         operand_binding,
@@ -169,7 +169,7 @@ fn children_of_a_specification_that_says_everything() {
     insta::assert_snapshot!(yaml(&objects));
 }
 
-/// A server on a database that somebody else runs, wherever its parameters are.
+/// Returns a server on a database that somebody else runs, wherever its parameters are.
 fn on_postgres(spec: Value, replicas: i32) -> Validated {
     let connection = Connection {
         parameters: [

@@ -145,7 +145,7 @@ fn managed_object() -> ReportsServer {
     fixtures::object(spec)
 }
 
-/// What `kubectl wait`, Flux and Argo CD make of it (cli-utils, kstatus/status/generic.go).
+/// Returns what `kubectl wait`, Flux and Argo CD make of it (cli-utils, kstatus/status/generic.go).
 fn kstatus(status: &ReportsServerStatus, generation: i64) -> &'static str {
     if status.observed_generation != Some(generation) {
         return "InProgress";

@@ -70,7 +70,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Whether the database in use must not run.
+    /// Returns whether the database in use must not run.
     #[must_use]
     pub fn is_stopped(self) -> bool {
         match self {
@@ -80,7 +80,7 @@ impl Stage {
         }
     }
 
-    /// Whether the upgrade goes on by itself.
+    /// Returns whether the upgrade goes on by itself.
     #[must_use]
     pub fn is_under_way(self) -> bool {
         !matches!(self, Self::Refused | Self::Failed)

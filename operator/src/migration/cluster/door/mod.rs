@@ -58,7 +58,7 @@ async fn enforce(cx: &Cx, operations: &[&str]) -> Result<(), WireError> {
     admission::enforce(&cx.wire, &objects::policy_name(group), policy).await
 }
 
-/// The user that the operator is to the kube-apiserver.
+/// Returns the user that the operator is to the kube-apiserver.
 async fn whoami(cx: &Cx) -> Result<String, WireError> {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -133,7 +133,8 @@ pub async fn meddlers(cx: &Cx, o: &Observed) -> Result<Vec<(String, String)>, Wi
     Ok(found)
 }
 
-/// The first CRD whose specification is not of the generation any more that is given with its name.
+/// Returns the first CRD whose specification is not of the generation any more that is given with
+/// its name.
 ///
 /// # Errors
 /// See [`WireError`].

@@ -34,13 +34,13 @@ pub enum Door {
 }
 
 impl Door {
-    /// Whether it is open, whatever for.
+    /// Returns whether it is open, whatever for.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
     }
 
-    /// Whether it was opened for `token`.
+    /// Returns whether it was opened for `token`.
     #[must_use]
     pub fn is_open_for(&self, token: &str) -> bool {
         matches!(self, Self::Open { token: found } if found == token)
@@ -65,7 +65,7 @@ pub fn state(crd: &CustomResourceDefinition) -> Door {
     }
 }
 
-/// The patch that opens the door for `token`; `None` when it is open for that already.
+/// Returns the patch that opens the door for `token`; `None` when it is open for that already.
 #[must_use]
 pub fn open_patch(crd: &CustomResourceDefinition, token: &str) -> Option<Patch> {
     let schema = json!({"openAPIV3Schema": {
@@ -87,8 +87,9 @@ pub fn open_patch(crd: &CustomResourceDefinition, token: &str) -> Option<Patch> 
     Some(guarded(crd, vec![operation]))
 }
 
-/// Whether `table`, a list through the door, was answered by a handler that knows it as opened for
-/// `token`: an earlier opening answers too, until its kube-apiserver has heard of the new one.
+/// Returns whether `table`, a list through the door, was answered by a handler that knows it as
+/// opened for `token`: an earlier opening answers too, until its kube-apiserver has heard of the
+/// new one.
 #[must_use]
 pub fn answers_for(table: &Value, token: &str) -> bool {
     let wanted = format!("{DESCRIPTION}{token}");
@@ -99,7 +100,7 @@ pub fn answers_for(table: &Value, token: &str) -> bool {
         .any(|column| column["description"] == wanted.as_str())
 }
 
-/// The patch that closes the door, and takes the annotation away that asked for it; `None` when
+/// Returns the patch that closes the door, and takes the annotation away that asked for it; `None` when
 /// it is closed.
 #[must_use]
 pub fn close_patch(crd: &CustomResourceDefinition) -> Option<Patch> {
@@ -144,8 +145,8 @@ pub const OPERATIONS: &[&str] = &["CREATE", "UPDATE", "DELETE"];
 /// The same while copies are deleted whose namespaces are gone.
 pub const WRITES: &[&str] = &["CREATE", "UPDATE"];
 
-/// The policy that lets only `user` carry `operations` out through the door. `matchPolicy: Exact`
-/// keeps it off the public versions.
+/// Returns the policy that lets only `user` carry `operations` out through the door.
+/// `matchPolicy: Exact` keeps it off the public versions.
 #[must_use]
 pub fn policy(group: &str, user: &str, operations: &[&str]) -> Value {
     let quoted = Value::String(user.to_owned());

@@ -76,7 +76,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// The HTTP status code, where the API answered.
+    /// Returns the HTTP status code, where the API answered.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
@@ -97,7 +97,7 @@ impl WireError {
         }
     }
 
-    /// Whether the same request may succeed later without anybody's doing.
+    /// Returns whether the same request may succeed later without anybody's doing.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl WireError {
         }
     }
 
-    /// The time that the API asks to wait for.
+    /// Returns the time that the API asks to wait for.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -127,7 +127,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Whether our server answered, and not a CRD.
+    /// Returns whether our server answered, and not a CRD.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.headers.contains_key(SERVER_HEADER)
@@ -307,13 +307,13 @@ pub struct WatchStream {
 }
 
 impl WatchStream {
-    /// Whether our server answered, and not a CRD.
+    /// Returns whether our server answered, and not a CRD.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.headers.contains_key(SERVER_HEADER)
     }
 
-    /// The next event; `None` when the server has ended the stream cleanly, between two events.
+    /// Returns the next event; `None` when the server has ended the stream cleanly, between two events.
     /// Cancel safe.
     ///
     /// # Errors
@@ -438,13 +438,13 @@ fn path_of(uri: &str) -> String {
     uri.split('?').next().unwrap_or_default().to_owned()
 }
 
-/// The path of a resource in one version of its group, across namespaces.
+/// Returns the path of a resource in one version of its group, across namespaces.
 #[must_use]
 pub fn collection(group: &str, version: &str, plural: &str) -> String {
     format!("/apis/{group}/{version}/{plural}")
 }
 
-/// The path of a resource in one namespace; an empty one means cluster-scoped objects.
+/// Returns the path of a resource in one namespace; an empty one means cluster-scoped objects.
 #[must_use]
 pub fn collection_of(group: &str, version: &str, plural: &str, namespace: &str) -> String {
     if namespace.is_empty() {
@@ -454,7 +454,7 @@ pub fn collection_of(group: &str, version: &str, plural: &str, namespace: &str) 
     }
 }
 
-/// The path of one object; an empty namespace means a cluster-scoped one.
+/// Returns the path of one object; an empty namespace means a cluster-scoped one.
 #[must_use]
 pub fn object(group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> String {
     let collection = collection_of(group, version, plural, namespace);
@@ -471,7 +471,7 @@ pub fn query(path: &str, pairs: &[(&str, &str)]) -> String {
     format!("{path}?{}", encoded.finish())
 }
 
-/// Whether the kube-apiserver says that a right is missing.
+/// Returns whether the kube-apiserver says that a right is missing.
 #[must_use]
 pub fn is_forbidden(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)

@@ -105,7 +105,7 @@ impl Journal {
         state.changed = state.changed.max(changed);
     }
 
-    /// What is due to be written, with what the status knows; whether a milestone is in it.
+    /// Returns what is due to be written, with what the status knows; whether a milestone is in it.
     fn due(&self, status: &GroupStatus) -> Option<(MigrationReport, bool)> {
         let mut state = self.lock();
         let rested = state.written.is_none_or(|at| at.elapsed() > SELDOM);
@@ -157,7 +157,7 @@ impl Journal {
     }
 }
 
-/// Whether people look for this step's outcome: the end of a switch, of a prune, of a way back.
+/// Returns whether people look for this step's outcome: the end of a switch, of a prune, of a way back.
 fn is_milestone(step: StepName) -> bool {
     matches!(
         step,

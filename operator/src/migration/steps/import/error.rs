@@ -83,13 +83,13 @@ impl ImportError {
     }
 }
 
-/// The words of PostgreSQL where it said any, else those of the driver.
+/// Returns the words of PostgreSQL where it said any, else those of the driver.
 fn said(error: &tokio_postgres::Error) -> String {
     let said = error.as_db_error().map(|said| said.message().to_owned());
     said.unwrap_or_else(|| error.to_string())
 }
 
-/// What to do, where the database's own words do not say it.
+/// Returns what to do, where the database's own words do not say it.
 fn advice(diagnosis: Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::WrongPassword => ": write the right password into the Secret",

@@ -82,7 +82,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Whether a namespace exists and stays.
+    /// Returns whether a namespace exists and stays.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.active.contains(name)

@@ -7,12 +7,13 @@
 //!
 //! **A row is imported once, whenever the operator dies.** A report that a client deletes after it was
 //! imported must not come back. So the server keeps the mark of each import ([`MARK`] tells it from
-//! that of a copy in etcd) until the note in the operator's [`NoteBook`](crate::migration::observe::notes::NoteBook) says
-//! that the table is through; only then are the marks forgotten, and with them all that tells these
-//! reports from those that clients have created since the switch. An import that was cut off reads its
-//! table from the start, and passes over what has a mark. A note of the position in the table instead
-//! would leave the page that was under way: the server's change log would tell what was deleted of it,
-//! but not for as long as an operator may be away.
+//! that of a copy in etcd) until the note in the operator's
+//! [`NoteBook`](crate::migration::observe::notes::NoteBook) says that the table is through; only
+//! then are the marks forgotten, and with them all that tells these reports from those that clients
+//! have created since the switch. An import that was cut off reads its table from the start, and
+//! passes over what has a mark. A note of the position in the table instead would leave the page
+//! that was under way: the server's change log would tell what was deleted of it, but not for as
+//! long as an operator may be away.
 
 mod error;
 mod known;
@@ -84,14 +85,14 @@ async fn save(cx: &Cx, note: &Note) -> Result<(), ImportError> {
     set.map_err(|source| ImportError::Notes(Box::new(source)))
 }
 
-/// The marks of etcd's copies, without those of an import that is not through.
+/// Returns the marks of etcd's copies, without those of an import that is not through.
 #[must_use]
 pub fn of_etcd(mut marks: Vec<DigestItem>) -> Vec<DigestItem> {
     marks.retain(|mark| !is_ours(mark));
     marks
 }
 
-/// Whether a mark is of an import from a database.
+/// Returns whether a mark is of an import from a database.
 fn is_ours(mark: &DigestItem) -> bool {
     mark.resource_version.parse() == Ok(MARK)
 }
@@ -177,7 +178,7 @@ async fn send(
     Ok(())
 }
 
-/// Whether the server refuses what is in a batch, whoever sends it and when.
+/// Returns whether the server refuses what is in a batch, whoever sends it and when.
 fn is_of_an_object(error: &WireError) -> bool {
     matches!(error.code(), Some(400 | 413 | 422))
 }

@@ -41,7 +41,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// How many were left in the database.
+    /// Returns how many were left in the database.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.no_namespace + self.unusable
@@ -99,19 +99,19 @@ impl Note {
         })
     }
 
-    /// Whether everything of `database` is imported.
+    /// Returns whether everything of `database` is imported.
     #[must_use]
     pub fn is_done(&self, database: &PredecessorDatabase) -> bool {
         self.done.is_some() && self.source == database.source()
     }
 
-    /// What became of all rows, once everything is imported.
+    /// Returns what became of all rows, once everything is imported.
     #[must_use]
     pub fn outcome(&self) -> Option<Account> {
         self.done.map(|_| self.sum())
     }
 
-    /// Whether a table is through.
+    /// Returns whether a table is through.
     #[must_use]
     pub fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
@@ -127,7 +127,7 @@ impl Note {
         self.done = Some(now);
     }
 
-    /// What became of the rows of all tables that are through.
+    /// Returns what became of the rows of all tables that are through.
     #[must_use]
     pub fn sum(&self) -> Account {
         let mut sum = Account::default();

@@ -34,7 +34,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of a stored resource.
+    /// Returns the table of a stored resource.
     #[must_use]
     pub fn of(group: &str, stored: &StoredResourceStatus) -> Self {
         Self {
@@ -46,8 +46,8 @@ impl Table {
         }
     }
 
-    /// What `apiVersion` an object is imported with, of that which it has itself. Reports are stored
-    /// without one where a client has sent none.
+    /// Returns what `apiVersion` an object is imported with, of that which it has itself. Reports
+    /// are stored without one where a client has sent none.
     fn api_version(&self, own: &str) -> Result<String, Unusable> {
         let Self {
             group, versions, ..
@@ -120,8 +120,8 @@ pub fn fate(row: &Row, table: &Table, known: &Known, namespaces: &Namespaces) ->
     }
 }
 
-/// The object of a row, as the server is to take it: all that is its own, and the version by which the
-/// import is known again.
+/// Returns the object of a row, as the server is to take it: all that is its own, and the version
+/// by which the import is known again.
 fn object(row: &Row, table: &Table) -> Result<Value, Unusable> {
     let text = row.report.as_ref().ok_or(Unusable::TooLarge(row.bytes))?;
     let Ok(Value::Object(mut object)) = serde_json::from_str(text) else {

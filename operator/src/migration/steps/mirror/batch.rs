@@ -60,7 +60,7 @@ impl Batcher {
         }
     }
 
-    /// Whether an entry of `size` bytes still fits; a single large one always fits alone.
+    /// Returns whether an entry of `size` bytes still fits; a single large one always fits alone.
     #[must_use]
     pub fn fits(&self, size: usize) -> bool {
         self.items.is_empty()
@@ -88,7 +88,8 @@ impl Batcher {
         }
     }
 
-    /// The batch so far and the newest version of the stream in it; `None` when there is nothing.
+    /// Returns the batch so far and the newest version of the stream in it; `None` when there is
+    /// nothing.
     pub fn take(&mut self) -> Option<(ImportBatch, Option<u64>)> {
         if self.items.is_empty() && self.bookmark.is_none() {
             return None;

@@ -19,7 +19,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// How long a kube-apiserver is asked again while it cannot answer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The endpoint whose watch cache reaches back furthest, and how far; `None` when no endpoint
+/// Returns the endpoint whose watch cache reaches back furthest, and how far; `None` when no endpoint
 /// says: then the list's version is the horizon.
 ///
 /// # Errors

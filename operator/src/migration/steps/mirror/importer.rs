@@ -74,7 +74,7 @@ impl Sender {
 /// The way out.
 pub struct Receiver(mpsc::Receiver<Queued>);
 
-/// A queue between readers and importer.
+/// Returns a queue between readers and importer.
 #[must_use]
 pub fn queue() -> (Sender, Receiver) {
     let (queue, receiver) = mpsc::channel(QUEUE);

@@ -148,7 +148,7 @@ impl Mirror {
         }
     }
 
-    /// A task that another module runs, as what it tells of itself.
+    /// Returns a task that another module runs, as what it tells of itself.
     #[must_use]
     pub fn of(
         progress: watch::Receiver<Progress>,
@@ -162,7 +162,7 @@ impl Mirror {
         }
     }
 
-    /// Where it is.
+    /// Returns where it is.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress.borrow().clone()

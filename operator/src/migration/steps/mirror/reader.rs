@@ -30,7 +30,7 @@ pub enum End {
     Broken(WireError),
 }
 
-/// The URI of a watch from `version`.
+/// Returns the URI of a watch from `version`.
 #[must_use]
 pub fn uri(path: &str, version: u64) -> String {
     query(
@@ -112,8 +112,8 @@ async fn pump(
     }
 }
 
-/// What an event means. Outer error: the watch has lost its place. Inner: it ended with an error
-/// after which it can be resumed.
+/// Returns what an event means. Outer error: the watch has lost its place. Inner: it ended with an
+/// error after which it can be resumed.
 fn entry(event: RawEvent) -> Result<Result<(u64, Entry), WireError>, MirrorError> {
     let type_ = match event.type_.as_str() {
         "ADDED" => ImportType::Added,

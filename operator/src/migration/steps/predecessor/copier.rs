@@ -353,7 +353,7 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// An object as a CRD would have given it: with apiVersion and kind.
+    /// Returns an object as a CRD would have given it: with apiVersion and kind.
     fn complete(&mut self, mut object: Value) -> Value {
         let mirror::Source { group, version, .. } = &self.source.common;
         if let Some(map) = object.as_object_mut() {
@@ -451,7 +451,8 @@ impl<'a> Copy<'a> {
         self.send(&mut batcher, &mut sent).await
     }
 
-    /// A change with its version: states of different objects may share one, a deletion has its own.
+    /// Returns a change with its version: states of different objects may share one, a deletion has
+    /// its own.
     fn entry(&mut self, change: Change, given: &mut HashSet<Key>) -> (Entry, (Key, u64)) {
         let key = match &change {
             Change::State(object) => identify(object).map(|(key, _)| key).unwrap_or_default(),
@@ -480,7 +481,7 @@ impl<'a> Copy<'a> {
         (entry, (key, version))
     }
 
-    /// A deleted object, as far as the server needs it.
+    /// Returns a deleted object, as far as the server needs it.
     fn last_state(&self, key: &Key, uid: &str, version: u64) -> Value {
         let mirror::Source {
             group,
@@ -607,7 +608,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// What takes the marks of a batch away.
+/// Returns what takes the marks of a batch away.
 fn unmark(batch: &ImportBatch) -> ImportBatch {
     let bare = |item: &ImportItem| {
         let meta = &item.object["metadata"];
@@ -625,7 +626,7 @@ fn unmark(batch: &ImportBatch) -> ImportBatch {
     }
 }
 
-/// A batch without anything in it.
+/// Returns a batch without anything in it.
 pub fn empty_batch() -> ImportBatch {
     ImportBatch {
         api_version: API_VERSION.to_owned(),

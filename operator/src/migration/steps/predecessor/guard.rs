@@ -31,7 +31,7 @@ pub fn policy_name(group: &str) -> String {
     format!("reports-server-predecessor.{group}")
 }
 
-/// The policy that keeps the predecessor from writing `api_services`.
+/// Returns the policy that keeps the predecessor from writing `api_services`.
 fn policy(group: &str, api_services: &[String], predecessor: &Predecessor) -> Value {
     let user = Value::String(predecessor.user.clone());
     let constraints = json!({"resourceRules": [{

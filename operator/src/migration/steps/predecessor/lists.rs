@@ -51,7 +51,8 @@ pub async fn list(
     Ok(())
 }
 
-/// The namespaces in which there are objects, those among them that the cluster has not any more.
+/// Returns the namespaces in which there are objects, those among them that the cluster has not any
+/// more.
 async fn namespaces(
     source: &mirror::Source,
     endpoint: &Endpoint,

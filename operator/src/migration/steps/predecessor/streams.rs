@@ -61,13 +61,13 @@ impl Streams {
         })
     }
 
-    /// The next of what the watches say. Cancel safe.
+    /// Returns the next of what the watches say. Cancel safe.
     pub async fn next(&mut self) -> StreamEvent {
         let ended = || StreamEvent::Ended("all watches have ended".to_owned());
         self.events.recv().await.unwrap_or_else(ended)
     }
 
-    /// What they have said by now, if anything.
+    /// Returns what they have said by now, if anything.
     pub fn try_next(&mut self) -> Option<StreamEvent> {
         self.events.try_recv().ok()
     }

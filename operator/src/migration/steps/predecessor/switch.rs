@@ -131,7 +131,7 @@ async fn raise(
     Ok(())
 }
 
-/// What users have to know, and what to do.
+/// Returns what users have to know, and what to do.
 fn restarted(group: &str, predecessor: &Predecessor) -> String {
     let Predecessor {
         namespace, name, ..

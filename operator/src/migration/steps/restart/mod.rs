@@ -188,7 +188,7 @@ enum Decision {
     Act,
 }
 
-/// Where clients are, if the group rests there.
+/// Returns where clients are, if the group rests there.
 fn rests_at(o: &Observed) -> Option<Side> {
     if !o.control_available || o.resources.is_empty() || o.versions.is_empty() {
         return None;

@@ -105,7 +105,7 @@ impl Fake {
         Some(data.get(key(GROUP))?.as_str()?.to_owned())
     }
 
-    /// How often each workload was restarted.
+    /// Returns how often each workload was restarted.
     fn restarts(&self) -> Vec<u64> {
         let generations = self
             .workloads
@@ -150,7 +150,7 @@ fn client(fake: &Shared) -> Client {
     client
 }
 
-/// A process of the operator; `restart` is what the user asks for.
+/// Returns a process of the operator; `restart` is what the user asks for.
 fn process(fake: &Shared, restart: &[&str]) -> Cx {
     let client = client(fake);
     let owner = Owner {

@@ -82,7 +82,7 @@ fn path(workload: &Workload) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/{plural}/{name}")
 }
 
-/// When a workload was restarted, if that was for this mark or since watches were lost.
+/// Returns when a workload was restarted, if that was for this mark or since watches were lost.
 fn restarted_since(current: &Value, mark: &Mark) -> Option<Timestamp> {
     let annotations = current.pointer("/spec/template/metadata/annotations")?;
     // With an offset, as kubectl writes it.

@@ -36,7 +36,7 @@ pub enum NameRule {
     PathSegment,
 }
 
-/// All errors of the metadata of an object that is to be stored.
+/// Returns all errors of the metadata of an object that is to be stored.
 #[must_use]
 pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -279,7 +279,7 @@ fn owner_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An owner as the Go struct is written in JSON.
+/// Returns an owner as the Go struct is written in JSON.
 fn owner_text(owner: &Map<String, Value>) -> String {
     let text = |key: &str| json(&Value::from(text(owner, key)), Flavour::Standard);
     let texts = ["apiVersion", "kind", "name", "uid"];

@@ -77,7 +77,7 @@ impl Connector {
         }
     }
 
-    /// Whether `connection` may be used for the next statement.
+    /// Returns whether `connection` may be used for the next statement.
     pub fn is_current(&self, connection: &PgConnection) -> bool {
         !connection.client.is_closed() && connection.revision == *self.revision.borrow()
     }
@@ -274,8 +274,9 @@ impl Readers {
         }
     }
 
-    /// A connection, as soon as one is free. Where no further one can be had (the database has none
-    /// left, or has a certificate that is not known here yet), one that is in use is waited for.
+    /// Returns a connection, as soon as one is free. Where no further one can be had (the database
+    /// has none left, or has a certificate that is not known here yet), one that is in use is
+    /// waited for.
     pub async fn get(&self) -> Result<Reader<'_>, PostgresError> {
         // The semaphore is never closed.
         let Ok(Ok(permit)) = timeout(STATEMENT, self.permits.acquire()).await else {
@@ -304,7 +305,7 @@ impl Readers {
         })
     }
 
-    /// An idle connection with the parameters that are in force.
+    /// Returns an idle connection with the parameters that are in force.
     fn take_idle(&self) -> Option<PgConnection> {
         let mut idle = self.lock();
         while let Some(connection) = idle.pop() {
@@ -315,7 +316,7 @@ impl Readers {
         None
     }
 
-    /// A connection that somebody else is done with; `None` once nobody has one.
+    /// Returns a connection that somebody else is done with; `None` once nobody has one.
     async fn next_returned(&self) -> Option<PgConnection> {
         loop {
             let returned = self.returned.notified();
@@ -333,7 +334,8 @@ impl Readers {
         }
     }
 
-    /// Whether a connection was opened since this was last asked: another server may answer now.
+    /// Returns whether a connection was opened since this was last asked: another server may answer
+    /// now.
     pub fn take_opened(&self) -> bool {
         self.opened.swap(false, Ordering::Relaxed)
     }

@@ -47,7 +47,7 @@ impl Filling {
         rows.iter().map(fingerprint).collect()
     }
 
-    /// The objects at some keys, those that are there, under the numbers of there.
+    /// Returns the objects at some keys, those that are there, under the numbers of there.
     pub async fn fingerprints_at(
         &self,
         resource: ResourceId,

@@ -129,7 +129,7 @@ impl Postgres {
     }
 }
 
-/// Whether a cluster is being filled by a move.
+/// Returns whether a cluster is being filled by a move.
 pub(super) async fn is_filled(
     connection: &PgConnection,
     cluster: i32,
@@ -166,7 +166,7 @@ impl Step {
 }
 
 impl Filling {
-    /// The engine, for when the cluster is open.
+    /// Returns the engine, for when the cluster is open.
     pub fn engine(&self) -> Arc<Postgres> {
         Arc::clone(&self.engine)
     }
@@ -239,7 +239,7 @@ impl Filling {
         self.engine.open_move(&self.source, self.attempt).await
     }
 
-    /// The attempt that fills it.
+    /// Returns the attempt that fills it.
     pub fn attempt(&self) -> i64 {
         self.attempt
     }

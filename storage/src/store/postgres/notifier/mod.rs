@@ -109,17 +109,17 @@ impl Notifier {
         }
     }
 
-    /// What the others told of.
+    /// Returns what the others told of.
     pub fn announced(&self) -> watch::Receiver<u64> {
         self.announced.subscribe()
     }
 
-    /// How many others have come, or may have.
+    /// Returns how many others have come, or may have.
     pub fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
     }
 
-    /// Whether messages come through.
+    /// Returns whether messages come through.
     pub fn is_listening(&self) -> bool {
         self.listening.load(Ordering::Relaxed)
     }

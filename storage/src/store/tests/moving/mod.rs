@@ -368,7 +368,7 @@ async fn another_database_is_not_taken_for_the_one() {
     assert!(matches!(refused, OpenError::MovedElsewhere(_)), "{refused}");
 }
 
-/// Whether it opens when it is tried again.
+/// Returns whether it opens when it is tried again.
 fn passes(error: &OpenError) -> bool {
     error.may_pass() || matches!(error, OpenError::Locked { .. })
 }

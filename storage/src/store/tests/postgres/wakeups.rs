@@ -79,7 +79,7 @@ impl Pair {
         }
     }
 
-    /// How long a write of the first takes to show at the second.
+    /// Returns how long a write of the first takes to show at the second.
     async fn lag(&self, name: &str) -> Duration {
         let reports = &self.second.reports;
         let mut watch = reports.events_from(reports.current_rv()).unwrap();

@@ -27,7 +27,7 @@ async fn set(bed: &Bed, gate: GateSpec) -> Result<(), StoreError> {
         .map(drop)
 }
 
-/// A resource beside the usual one, open.
+/// Returns a resource beside the usual one, open.
 async fn other(bed: &Bed) -> GroupResource {
     let def = ResourceDef {
         resource: GroupResource::new("example.io", "others"),

@@ -108,7 +108,7 @@ impl Store {
         Err(ImportError::OtherClusters { place, own, found })
     }
 
-    /// The rows that follow a place, `limit` at most; none at the end of the table.
+    /// Returns the rows that follow a place, `limit` at most; none at the end of the table.
     ///
     /// # Errors
     /// See [`ImportError`].
@@ -152,7 +152,7 @@ impl Store {
         rows.map_err(refused(&place))
     }
 
-    /// A transaction that cannot write, whatever its user may.
+    /// Returns a transaction that cannot write, whatever its user may.
     async fn read(&mut self) -> Result<Transaction<'_>, ImportError> {
         let begun = self
             .client
@@ -173,7 +173,7 @@ fn refused(place: &str) -> impl Fn(tokio_postgres::Error) -> ImportError + use<>
     }
 }
 
-/// The first column that a table lacks, the first of all where there is no such table.
+/// Returns the first column that a table lacks, the first of all where there is no such table.
 async fn missing_column(
     transaction: &Transaction<'_>,
     table: &Table,
@@ -191,7 +191,7 @@ async fn missing_column(
     Ok(missing.copied())
 }
 
-/// The clusters that have rows in a table, with the number of these, most first.
+/// Returns the clusters that have rows in a table, with the number of these, most first.
 async fn clusters(
     transaction: &Transaction<'_>,
     table: &str,
@@ -208,7 +208,7 @@ async fn clusters(
     rows.iter().map(pair).collect()
 }
 
-/// Whether a cluster has registered itself, as kyverno/reports-server does when it starts.
+/// Returns whether a cluster has registered itself, as kyverno/reports-server does when it starts.
 async fn is_registered(
     transaction: &Transaction<'_>,
     own: &str,
@@ -225,7 +225,7 @@ async fn is_registered(
 /// How many clusters a message names.
 const NAMED: usize = 5;
 
-/// The clusters of several tables in words, those with most rows first.
+/// Returns the clusters of several tables in words, those with most rows first.
 fn summed(found: Vec<(String, i64)>) -> Vec<String> {
     let mut sums = std::collections::BTreeMap::<String, i64>::new();
     for (id, rows) in found {
@@ -243,8 +243,8 @@ fn summed(found: Vec<(String, i64)>) -> Vec<String> {
     words
 }
 
-/// The next rows by the primary key: as many as fit into a page, but at least one. Reports that are
-/// too large are told of without their text.
+/// Returns the next rows by the primary key: as many as fit into a page, but at least one. Reports
+/// that are too large are told of without their text.
 fn page_query(table: &str, namespaced: bool) -> String {
     let table = quoted(table);
     let namespace = if namespaced { "namespace" } else { "''::text" };

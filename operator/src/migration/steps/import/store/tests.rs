@@ -46,7 +46,7 @@ async fn open(postgres: &Postgres) -> Store {
     Store::connect(&parameters, options, OWN).await.unwrap()
 }
 
-/// The keys and sizes of all rows, page by page.
+/// Returns the keys and sizes of all rows, page by page.
 async fn pages(store: &mut Store, table: &Table, limit: u32) -> Vec<Vec<(String, bool)>> {
     let mut place = Place::default();
     let mut pages = Vec::new();

@@ -57,7 +57,7 @@ struct List {
     told: HashSet<Key>,
 }
 
-/// What identifies an object: key and uid; `None` where a part is missing.
+/// Returns what identifies an object: key and uid; `None` where a part is missing.
 #[must_use]
 pub fn identify(object: &Value) -> Option<(Key, String)> {
     let text = |field: &str| object["metadata"][field].as_str().filter(|t| !t.is_empty());
@@ -69,7 +69,7 @@ pub fn identify(object: &Value) -> Option<(Key, String)> {
 }
 
 impl Table {
-    /// The objects.
+    /// Returns the objects.
     #[must_use]
     pub fn objects(&self) -> &HashMap<Key, Held> {
         &self.objects
