@@ -213,7 +213,10 @@ proptest! {
             Ok(value) if is_alone(&text) => {
                 prop_assert_eq!(refused, depth(&value) > MOST_LEVELS, "{:?}", text);
             }
-            Err(error) if error.contains("recursion limit") => prop_assert!(refused, "{text:?}"),
+            // An alias within its own anchor is refused in the same words.
+            Err(error) if error.contains("recursion limit") && !text.contains('*') => {
+                prop_assert!(refused, "{text:?}");
+            }
             Ok(_) | Err(_) => {}
         }
     }
