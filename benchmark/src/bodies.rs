@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::ground::{VERSION, namespace};
+use super::names::{VERSION, namespace};
 use testreports::{Corpus, Owner, ReportKind, rescan};
 
 /// Label of one report in the base set, by which it alone is found.

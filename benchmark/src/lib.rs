@@ -12,6 +12,7 @@ mod inside;
 mod lists;
 mod load;
 mod measure;
+mod names;
 pub mod null;
 mod sizes;
 mod slow;

@@ -40,7 +40,7 @@ pub async fn record(target: &Target, reports: usize) -> anyhow::Result<[Vec<u8>;
     let mut connection = target.endpoint.connect().await?;
     let object = format!(
         "{}/{}",
-        target.collection(&super::ground::namespace(0)),
+        target.collection(&super::names::namespace(0)),
         base_name(0)
     );
     let mut bodies = vec![

@@ -14,8 +14,8 @@ use storage::store::{Database, PostgresOptions, Store, StoreOptions, Write};
 
 use super::bodies::{Bodies, base_name};
 use super::book::Book;
-use super::ground::{PLURAL, namespace};
 use super::load::histogram;
+use super::names::{PLURAL, namespace};
 use super::sizes::wal;
 use super::target::REPORTS;
 use super::usage::Watched;

@@ -2,7 +2,7 @@
 
 use super::bodies::base_name;
 use super::client::{Endpoint, Request};
-use super::ground::{PLURAL, VERSION, namespace};
+use super::names::{PLURAL, VERSION, namespace};
 use super::usage::Watched;
 
 /// The group whose reports PostgreSQL keeps, with what is projected of them.

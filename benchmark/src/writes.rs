@@ -7,9 +7,10 @@ use http::Method;
 use super::bodies::{Bodies, Template, base_name};
 use super::book::Book;
 use super::client::{Reply, Request};
-use super::ground::{CREATED, namespace};
+use super::ground::CREATED;
 use super::load::{Fixed, Work};
 use super::measure;
+use super::names::namespace;
 use super::target::{Kind, Target};
 
 /// Most reports that one run of updates touches.

@@ -10,8 +10,9 @@ use http::Method;
 use reports_server::http::SERVER_HEADER;
 use serde_json::{Value, json};
 
-use super::{Ground, PATIENCE, PAUSE, PLURAL, VERSION};
+use super::{Ground, PATIENCE, PAUSE};
 use crate::client::Request;
+use crate::names::{PLURAL, VERSION};
 use crate::target::{Kind, REPORTS, Way};
 
 impl Ground {

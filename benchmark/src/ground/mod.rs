@@ -16,20 +16,15 @@ use tempfile::TempDir;
 
 use self::pki::{certificates, credentials};
 use super::client::{Endpoint, Request};
+use super::names::{NAMESPACES, namespace};
 use super::null;
 use super::target::{Kind, Target, Way};
 use super::usage::{self, Watched};
 use testcluster::{Backend, Cluster, ClusterOptions, Component, Process, ProcessSpec, network};
 use testreports::Input;
 
-/// Namespaces with the base set.
-pub const NAMESPACES: usize = 50;
 /// Namespace of what is created and deleted in each round.
 pub const CREATED: &str = "bench-created";
-/// Version under which all groups serve the reports.
-pub const VERSION: &str = "v1alpha2";
-/// Plural name of the reports.
-pub const PLURAL: &str = "policyreports";
 /// Longest wait for anything that must come.
 const PATIENCE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -352,12 +347,6 @@ pub fn postmaster(postgres: &Postgres) -> anyhow::Result<Watched> {
         name: "postgres".to_owned(),
         pid: pid.with_context(|| format!("{} names no process", path.display()))?,
     })
-}
-
-/// Name of namespace number `index` of the base set.
-#[must_use]
-pub fn namespace(index: usize) -> String {
-    format!("bench-{:02}", index % NAMESPACES)
 }
 
 async fn ready(target: &Target) -> bool {
