@@ -14,9 +14,6 @@ pub enum RegistryError {
     /// 400: the request contradicts itself or cannot be read.
     #[error("{0}")]
     BadRequest(String),
-    /// 404: there is no object of this name.
-    #[error("not found")]
-    NotFound,
     /// 409: another write came first, or a precondition does not hold. The text follows
     /// `Operation cannot be fulfilled on …:`.
     #[error("{detail}")]
@@ -75,7 +72,6 @@ impl RegistryError {
         let (group, plural, kind) = (&definition.group, &definition.plural, &definition.kind);
         match self {
             Self::BadRequest(message) => ApiError::bad_request(message),
-            Self::NotFound => ApiError::not_found(group, plural, name),
             Self::Conflict { names_kind, detail } => {
                 let resource = if names_kind { kind } else { plural };
                 ApiError::conflict(group, resource, name, &detail)

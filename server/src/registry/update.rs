@@ -102,8 +102,7 @@ impl Collection<'_> {
         self.admit(lifecycle::Write::Update, name).await?;
         let (new, old) = self.prepared(name, change, dry_run)?;
         let completes_deletion = update::completes_deletion(&new, &old);
-        let unchanged = !completes_deletion && self.is_stored(&new, &old, &text)?;
-        if dry_run || unchanged {
+        if dry_run || !completes_deletion && self.is_stored(&new, &old, &text)? {
             return Ok(Some(Outcome::changed(Form::Unstored(new))));
         }
         let (key, expected_rv) = (stored.key.clone(), Some(stored.rv));
