@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
 
-/// A ready-made JSON document and what a client may use to ask whether it has changed.
+/// A ready-made JSON document, with the tags by which a client asks whether it has changed.
 ///
-/// Equal content gives equal bytes and an equal tag, whatever the order of its making, so that the
+/// Equal content makes equal bytes and an equal tag, in whatever order it was made, so that the
 /// kube-apiserver's `If-None-Match` polls are answered with 304 and replicas agree with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -22,7 +22,7 @@ impl Document {
     /// Serialises `content`; types of this crate serialise without errors.
     ///
     /// # Errors
-    /// When a map has keys that are no strings.
+    /// If a map has keys that are no strings.
     pub fn new(content: &impl Serialize) -> Result<Self, serde_json::Error> {
         let mut body = serde_json::to_vec(content)?;
         body.push(b'\n');

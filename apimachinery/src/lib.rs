@@ -1,5 +1,5 @@
-//! What requests and objects of the report APIs mean, as a kube-apiserver means it. Pure: nothing here
-//! does I/O or waits.
+//! The meaning of requests and objects of the report APIs, as a kube-apiserver has it. Pure:
+//! nothing here does I/O or waits.
 
 pub mod definition;
 pub mod discovery;

@@ -31,7 +31,7 @@ pub fn schemas() -> Map<String, Value> {
     schemas
 }
 
-/// Returns what Kubernetes says about a field of ObjectMeta; empty for fields it does not have.
+/// Returns Kubernetes' description of a field of ObjectMeta; empty for fields it does not have.
 #[must_use]
 pub fn object_meta_description(field: &str) -> &'static str {
     static OBJECT_META: LazyLock<Value> = LazyLock::new(|| {
@@ -44,7 +44,7 @@ pub fn object_meta_description(field: &str) -> &'static str {
         .unwrap_or_default()
 }
 
-/// What Kubernetes says about a schema beyond OpenAPI, and `k8s-openapi` does not keep.
+/// A part of Kubernetes' schemas beyond OpenAPI, which `k8s-openapi` does not keep.
 struct Extension {
     schema: &'static str,
     /// Name of the property, empty for the schema itself.

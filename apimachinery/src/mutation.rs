@@ -1,6 +1,7 @@
 //! Behaviours that tests break on purpose, to see that the comparison with the CRDs finds it.
 //!
-//! Only with the feature `mutations`, which images do not have: without it nothing can be broken.
+//! They exist only with the feature `mutations`, which images do not have: without it nothing can
+//! be broken.
 
 /// One behaviour that can be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// All of them.
+    /// All mutations.
     pub const ALL: [Self; 10] = [
         Self::NoOpWrites,
         Self::ConflictUnnoticed,
@@ -42,7 +43,7 @@ impl Mutation {
         Self::GenerationStays,
     ];
 
-    /// Name in [`VARIABLE`].
+    /// Returns the name in [`VARIABLE`].
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

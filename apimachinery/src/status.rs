@@ -1,4 +1,4 @@
-//! `metav1.Status`: what Kubernetes answers where it does not answer with an object.
+//! `metav1.Status`: the answer of Kubernetes where it does not answer with an object.
 //!
 //! Field order is that of the Go struct, because a `Status` is encoded from the struct (objects are
 //! encoded from maps, with sorted keys). Empty fields are left out exactly where Go's `omitempty`
@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a message, and of the messages of all causes together. They repeat what is wrong,
-/// which may be a whole body, several times and in quotes.
+/// Most bytes of a message, and of the messages of all causes together. They repeat the wrong
+/// value, which may be a whole body, several times and in quotes.
 pub const MAX_TEXT: usize = 3 * 1024 * 1024;
 
 /// The answer to a request that failed, or to one that deleted an object.
@@ -18,19 +18,19 @@ pub struct Status {
     pub kind: String,
     /// Always `v1`.
     pub api_version: String,
-    /// Empty but for the `continue` token of an expired list.
+    /// Empty except for the `continue` token of an expired list.
     #[serde(default)]
     pub metadata: StatusMetadata,
     /// `Success` or `Failure`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// For people.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For programs: one of the constants of [`reason`].
+    /// The reason for programs: one of the constants of [`reason`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What the reason is about.
+    /// The subject of the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
     /// The HTTP status; left out of a success.
@@ -47,7 +47,7 @@ pub struct StatusMetadata {
     pub continue_: String,
 }
 
-/// What a [`Status`] is about.
+/// The subject of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusDetails {
@@ -77,7 +77,7 @@ pub struct StatusCause {
     /// A `CauseType` such as `FieldValueInvalid`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For people.
+    /// The message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// JSON path of the field, as `results[0].policy`.
@@ -132,7 +132,7 @@ impl Status {
         }
     }
 
-    /// With texts that are cut where they are longer than [`MAX_TEXT`].
+    /// Returns the status with texts that are cut where they are longer than [`MAX_TEXT`].
     #[must_use]
     pub fn bounded(mut self) -> Self {
         cut(&mut self.message, MAX_TEXT);
@@ -144,7 +144,7 @@ impl Status {
         self
     }
 
-    /// Seconds for the `Retry-After` header, where the failure may be tried again.
+    /// Returns the seconds for the `Retry-After` header, where the failure may be tried again.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u32> {
         self.details
@@ -189,7 +189,7 @@ pub mod reason {
     pub const ALREADY_EXISTS: &str = "AlreadyExists";
     /// 409: a precondition failed.
     pub const CONFLICT: &str = "Conflict";
-    /// 410: the resource version is older than what is kept.
+    /// 410: the resource version is older than the history that is kept.
     pub const EXPIRED: &str = "Expired";
     /// 410
     pub const GONE: &str = "Gone";

@@ -10,24 +10,24 @@ use testreports::{Corpus, Owner, ReportKind, rescan};
 
 /// Label of one report in the base set, by which it alone is found.
 pub const UNIQUE_LABEL: &str = "bench.reports-server.io/unique";
-/// Stands for the resource version in a template.
+/// Placeholder of the resource version in a template.
 const HOLE: &str = "@resource-version@";
-/// Stands for the time of a scan.
+/// Placeholder of the time of a scan.
 const TIME: u64 = 9_999_999_999;
-/// The time of the next scan: no two updates are the same, for that would be no update.
+/// The time of the next scan: no two updates are the same, as that would be no update.
 static NEXT: AtomicU64 = AtomicU64::new(1_700_000_001);
 
-/// Makes bodies out of the corpus.
+/// Bodies made from the corpus.
 #[derive(Clone, Debug)]
 pub struct Bodies(Corpus);
 
-/// An update of one report: its body in two variants, in pieces. Between the first two goes the
-/// resource version, between the others the time of the scan.
+/// An update of one report: its body in two variants, in pieces. The resource version goes between
+/// the first two, the time of the scan between the others.
 #[derive(Clone, Debug)]
 pub struct Template([Vec<Bytes>; 2]);
 
 impl Bodies {
-    /// Of these reports.
+    /// Returns bodies of these reports.
     #[must_use]
     pub fn new(corpus: Corpus) -> Self {
         Self(corpus)
@@ -79,7 +79,7 @@ impl Bodies {
 }
 
 impl Template {
-    /// Returns the body that follows `version`; `turn` chooses the variant.
+    /// Returns the body for the update of `version`; `turn` chooses the variant.
     #[must_use]
     pub fn fill(&self, version: &str, turn: usize) -> Bytes {
         let pieces = &self.0[turn % 2];
@@ -99,7 +99,7 @@ impl Template {
     }
 }
 
-/// Name of a report of the base set.
+/// Returns the name of a report of the base set.
 #[must_use]
 pub fn base_name(index: usize) -> String {
     format!("report-{index:06}")

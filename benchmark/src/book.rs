@@ -1,4 +1,4 @@
-//! What was measured, round by round.
+//! The samples, round by round.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Spread {
     pub rounds: usize,
 }
 
-/// Samples by what was measured and of whom.
+/// Samples by metric and system.
 #[derive(Clone, Debug, Default)]
 pub struct Book(BTreeMap<(String, String), Vec<f64>>);
 
@@ -35,7 +35,7 @@ impl Book {
         spread(samples)
     }
 
-    /// Everything in it.
+    /// Returns all spreads in it.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, Spread)> {
         self.0.iter().filter_map(|((metric, system), samples)| {
             Some((metric.as_str(), system.as_str(), spread(samples)?))

@@ -17,18 +17,18 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// What an endpoint trusts and shows, as PEM.
+/// The certificates that an endpoint trusts and shows, as PEM.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// The CA of the server.
     pub ca: String,
     /// The client's certificate.
     pub certificate: String,
-    /// Its key.
+    /// The client's key.
     pub key: String,
 }
 
-/// A server and how to speak to it.
+/// A server, and the way to connect to it.
 #[derive(Clone)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -92,10 +92,11 @@ impl Request {
 }
 
 impl Endpoint {
-    /// Returns a server at `address` whose certificate is for `name`; `headers` go with each request.
+    /// Returns a server at `address` whose certificate is for `name`; `headers` go with each
+    /// request.
     ///
     /// # Errors
-    /// When a certificate cannot be read.
+    /// If a certificate cannot be read.
     pub fn new(
         address: SocketAddr,
         name: &str,
@@ -135,7 +136,7 @@ impl Endpoint {
     /// Opens a connection.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// If the server does not accept it.
     pub async fn connect(&self) -> anyhow::Result<Connection> {
         let stream = TcpStream::connect(self.address)
             .await
@@ -155,20 +156,20 @@ impl Endpoint {
         })
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a connection of its own.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection breaks.
     pub async fn once(&self, request: &Request) -> anyhow::Result<Reply> {
         self.connect().await?.send(request).await
     }
 }
 
 impl Connection {
-    /// Sends a request and gives its answer's head.
+    /// Sends a request and returns its answer's head.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection breaks.
     pub async fn open(&mut self, request: &Request) -> anyhow::Result<http::Response<Incoming>> {
         let mut message = http::Request::builder()
             .method(request.method.clone())
@@ -192,7 +193,7 @@ impl Connection {
     /// Sends a request and reads its answer.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection breaks.
     pub async fn send(&mut self, request: &Request) -> anyhow::Result<Reply> {
         let begun = Instant::now();
         let (head, mut body) = self.open(request).await?.into_parts();
@@ -218,7 +219,7 @@ impl Reply {
     /// Returns the answer when it is a success.
     ///
     /// # Errors
-    /// Otherwise, with what the server said.
+    /// If it is not, with the answer of the server.
     pub fn success(self) -> anyhow::Result<Self> {
         ensure!(
             self.status.is_success(),

@@ -1,4 +1,4 @@
-//! What dropping old changes does to the writes beside it: the store's own way, partitions as a
+//! The effect of dropping old changes on the writes beside it: the store's own way, partitions as a
 //! whole, and a DELETE with VACUUM of as many rows on the same PostgreSQL.
 
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::storage::{Alone, Verb};
 
 const SYSTEM: &str = "postgres";
 const WRITERS: usize = 16;
-/// So short that something is dropped every second.
+/// A history so short that changes are dropped every second.
 const HISTORY: Duration = Duration::from_millis(500);
-/// A log as large as a minute of writes leaves, in one table.
+/// Statement that fills a log as large as a minute of writes leaves, in one table.
 const LOG: &str = "
 CREATE SCHEMA IF NOT EXISTS bench;
 DROP TABLE IF EXISTS bench.old;
@@ -26,7 +26,7 @@ CHECKPOINT";
 /// Measures the p99 of updates without compaction, beside the store's own, and beside the peer's.
 ///
 /// # Errors
-/// When a write or a statement fails.
+/// If a write or a statement fails.
 pub async fn run(
     book: &mut Book,
     postgres: &Postgres,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::book::{Book, Spread};
 
-/// Which way is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Rates.
@@ -13,37 +13,37 @@ pub enum Better {
     Lower,
 }
 
-/// What is asked of a figure.
+/// The goal of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// Nothing; it is only told.
+    /// No goal; the figure is only shown.
     None,
     /// Our value.
     Value(f64),
-    /// So many times better than the peer; 0.9 is nine tenths as good.
+    /// A number of times better than the peer; 0.9 is nine tenths as good.
     Ratio(f64),
 }
 
 /// A line of the result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What was measured, and of which system of ours.
+    /// The metric, and our system.
     pub name: String,
     /// Unit of both values.
     pub unit: &'static str,
-    /// Ours.
+    /// The value of our system.
     pub ours: Spread,
-    /// The peer's and its name.
+    /// The value of the peer and its name.
     pub peer: Option<(Spread, String)>,
-    /// How many times better ours is than the peer's.
+    /// Number of times by which ours is better than the peer's.
     pub ratio: Option<f64>,
-    /// What was asked.
+    /// The goal.
     pub goal: Goal,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
 }
 
-/// What to make a figure of.
+/// The parts of a figure.
 #[derive(Clone, Debug)]
 pub struct Row {
     metric: String,
@@ -73,28 +73,28 @@ impl Row {
         }
     }
 
-    /// Beside a system that has the metric under the same name.
+    /// Returns the row beside a system that has the metric under the same name.
     #[must_use]
     pub fn beside(self, system: &str) -> Self {
         let metric = self.metric.clone();
         self.beside_metric(&metric, system)
     }
 
-    /// Beside another metric.
+    /// Returns the row beside another metric.
     #[must_use]
     pub fn beside_metric(mut self, metric: &str, system: &str) -> Self {
         self.peer = Some((metric.to_owned(), system.to_owned()));
         self
     }
 
-    /// Ours has to reach a value.
+    /// Returns the row with a value that ours has to reach.
     #[must_use]
     pub fn value(mut self, value: f64) -> Self {
         self.goal = Goal::Value(value);
         self
     }
 
-    /// Ours has to be so many times better than the peer's.
+    /// Returns the row with the number of times that ours has to be better than the peer's.
     #[must_use]
     pub fn times(mut self, ratio: f64) -> Self {
         self.goal = Goal::Ratio(ratio);
@@ -130,7 +130,7 @@ fn divide(a: f64, b: f64) -> Option<f64> {
 }
 
 impl Figure {
-    /// Returns whether the goal is met; `None` without a goal or what it is compared with.
+    /// Returns whether the goal is met; `None` without a goal or a value to compare with.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         match (self.goal, self.better) {
@@ -155,7 +155,7 @@ impl Figure {
         }
     }
 
-    /// As in the list of `--json`.
+    /// Returns the figure as in the list of `--json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let spread = |spread: Spread| {

@@ -1,4 +1,4 @@
-//! What is compared with what, and the goals.
+//! The comparisons, and their goals.
 
 use super::book::Book;
 use super::figures::{Better, Figure, Goal, Row};
@@ -8,7 +8,8 @@ const NULL: &str = "null aggregated";
 const WIRE: &str = "null direct";
 const ACROSS: &str = "postgres direct across replicas";
 
-/// Returns all figures that were measured: those with goals first, then the CPU time of each process.
+/// Returns all figures that were measured: those with goals first, then the CPU time of each
+/// process.
 #[must_use]
 pub fn figures(book: &Book) -> Vec<Figure> {
     let rows = [
@@ -24,7 +25,7 @@ pub fn figures(book: &Book) -> Vec<Figure> {
         .collect()
 }
 
-/// Returns what an engine serves over HTTP, and what it takes.
+/// Returns the rows of an engine over HTTP, and the resources that it takes.
 fn served(engine: &str) -> Vec<Row> {
     let direct = &format!("{engine} direct");
     let aggregated = &format!("{engine} aggregated");
@@ -118,7 +119,8 @@ fn sizes(engine: &str) -> Vec<Row> {
     ]
 }
 
-/// Returns what only PostgreSQL has: the store without HTTP beside plain SQL, and other servers.
+/// Returns the rows that only PostgreSQL has: the store without HTTP beside plain SQL, and other
+/// servers.
 fn database() -> Vec<Row> {
     let store = |metric: &str, unit| Row::new(metric, unit, "postgres");
     let sql = |row: Row, statement: &str| row.beside_metric("sql@16 rate", statement);
@@ -163,7 +165,7 @@ fn database() -> Vec<Row> {
     ]
 }
 
-/// Disks whose fsync takes a millisecond or five longer than this machine's.
+/// Returns the rows of disks whose fsync takes a millisecond or five longer than this machine's.
 fn slow_disks() -> Vec<Row> {
     let row = |metric: &str| Row::new(metric, "/s", "postgres");
     vec![
@@ -191,7 +193,7 @@ fn slow_disks() -> Vec<Row> {
     ]
 }
 
-/// SQLite beside PostgreSQL in the same test.
+/// Returns the rows of SQLite beside PostgreSQL in the same test.
 fn engines() -> Vec<Row> {
     ["create@64 rate", "update@64 rate"]
         .map(|metric| {
@@ -202,7 +204,7 @@ fn engines() -> Vec<Row> {
         .into()
 }
 
-/// CPU time of each process.
+/// Returns the CPU time of each process.
 fn processes(book: &Book) -> impl Iterator<Item = Figure> {
     book.iter()
         .filter(|(metric, ..)| metric.contains(" CPU of ") && !metric.ends_with("CPU of all"))

@@ -1,4 +1,4 @@
-//! Threads inside of a cluster's network: what measures must not go through a tunnel.
+//! Threads inside of a cluster's network: connections that measure must not go through a tunnel.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -9,7 +9,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::runtime::{Builder, Runtime};
 
 /// Returns a runtime whose threads, and the processes that they start, are in the network of the
-/// cluster with this founder. What is spawned on it is inside; what is blocked on with it is not.
+/// cluster with this founder. A task that is spawned on it is inside; a future that is blocked on
+/// with it is not.
 ///
 /// # Errors
 /// Without root, or when the cluster has ended.

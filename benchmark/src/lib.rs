@@ -1,4 +1,4 @@
-//! How fast and how large: ours beside the CRD, plain SQL and a server that costs nothing, in one
+//! Speed and size of our server beside the CRD, plain SQL and a server that costs nothing, in one
 //! run on one machine, in interleaved rounds. `hack/bench`; `docs/performance.md` has results.
 
 mod bodies;
@@ -82,26 +82,26 @@ pub enum System {
     Postgres,
 }
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
     /// The `reports-server` to measure: a release build.
     pub server: PathBuf,
     /// This program.
     pub own: PathBuf,
-    /// Which systems are left out.
+    /// Systems that are left out.
     pub without: Vec<System>,
-    /// Where reports come from.
+    /// The source of the reports.
     pub input: Input,
-    /// Only these; all when empty.
+    /// The jobs that run; all when empty.
     pub only: Vec<Job>,
-    /// How often each is measured.
+    /// Number of rounds in which each is measured.
     pub rounds: usize,
     /// Reports in the base set.
     pub reports: usize,
     /// Requests in a run straight at a server; other ways take a part of it.
     pub requests: usize,
-    /// Watchers that events go out to.
+    /// Watchers that receive the events.
     pub watchers: usize,
 }
 
@@ -127,10 +127,10 @@ impl BenchOptions {
     }
 }
 
-/// Starts what is needed and measures. The samples are given even when that failed on the way.
+/// Starts the needed parts and measures. The samples are returned even when that failed on the way.
 ///
 /// # Errors
-/// When a part does not start or a request fails.
+/// If a part does not start or a request fails.
 pub async fn run(options: BenchOptions) -> (Book, anyhow::Result<()>) {
     let mut book = Book::default();
     let outcome = all(&mut book, options).await;
@@ -169,7 +169,7 @@ async fn all(book: &mut Book, options: BenchOptions) -> anyhow::Result<()> {
     outcome
 }
 
-/// The store and plain SQL, side by side on a PostgreSQL of their own.
+/// Measures the store and plain SQL, side by side on a PostgreSQL of their own.
 async fn database_alone(
     book: &mut Book,
     options: &BenchOptions,
@@ -234,7 +234,8 @@ impl Bench {
         self.after().await
     }
 
-    /// Ours first: the kube-apiserver's memory never shrinks after the CRD's turn.
+    /// Returns the kinds, ours first: the kube-apiserver's memory never shrinks after the CRD's
+    /// turn.
     fn kinds(&self) -> Vec<Kind> {
         let mut kinds = self.ground.engines();
         kinds.extend(self.options.has(System::Crd).then_some(Kind::Crd));
@@ -337,7 +338,7 @@ impl Bench {
         watches::fan_out_of_wire(&mut self.book, &wire, watchers, events, size).await
     }
 
-    /// What is done once, and changes what is measured.
+    /// Runs the jobs that are done once, and change the measured systems.
     async fn after(&mut self) -> anyhow::Result<()> {
         for kind in self.ground.engines() {
             let (book, ground) = (&mut self.book, &mut self.ground);
@@ -366,7 +367,7 @@ fn say(text: &str) {
 /// Returns the server that a release build leaves beside this program.
 ///
 /// # Errors
-/// When this program's path cannot be read.
+/// If this program's path cannot be read.
 pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().context("this program is in no folder")?;

@@ -6,7 +6,7 @@ use super::client::Request;
 use super::measure;
 use super::target::Target;
 
-/// Returns the requests: name of the metric, query, and how often a round repeats it.
+/// Returns the requests: name of the metric, query, and number of repetitions in a round.
 fn requests(target: &Target, reports: usize) -> [(&'static str, Request, u32); 3] {
     let all = target.all();
     let one = base_name(reports / 2);
@@ -21,10 +21,10 @@ fn requests(target: &Target, reports: usize) -> [(&'static str, Request, u32); 3
     ]
 }
 
-/// All three, all consistent reads.
+/// Measures all three, all consistent reads.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 pub async fn run(book: &mut Book, target: &Target, reports: usize) -> anyhow::Result<()> {
     for (metric, request, times) in requests(target, reports) {
         measure::repeat(book, metric, target, &request, times).await?;
@@ -35,7 +35,7 @@ pub async fn run(book: &mut Book, target: &Target, reports: usize) -> anyhow::Re
 /// Returns the answers to the three requests, and an object: bodies for the null backend.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 pub async fn record(target: &Target, reports: usize) -> anyhow::Result<[Vec<u8>; 4]> {
     let mut connection = target.endpoint.connect().await?;
     let object = format!(

@@ -8,15 +8,15 @@ use hdrhistogram::Histogram;
 
 use super::client::{Endpoint, Reply, Request};
 
-/// What one connection has to do.
+/// The work of one connection.
 pub trait Work: Send {
     /// Returns the next request; `None` at the end.
     fn next(&mut self) -> Option<Request>;
 
-    /// Its answer, which was a success.
+    /// Takes the answer, which was a success.
     ///
     /// # Errors
-    /// When it is not the answer that was expected.
+    /// If it is not the answer that was expected.
     fn answered(&mut self, reply: &Reply) -> anyhow::Result<()>;
 }
 
@@ -48,7 +48,7 @@ impl Work for Fixed {
     }
 }
 
-/// What came of a loop.
+/// The outcome of a loop.
 #[derive(Debug)]
 pub struct Load {
     /// Answered requests.
@@ -59,7 +59,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Requests a second.
+    /// Returns the requests a second.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
     pub fn rate(&self) -> f64 {
@@ -82,7 +82,7 @@ pub(super) fn histogram() -> anyhow::Result<Histogram<u64>> {
 /// Connects, warms each connection with `warm`, then lets all work go at once.
 ///
 /// # Errors
-/// When a connection breaks or a request is refused: a benchmark with failed requests says nothing.
+/// If a connection breaks or a request is refused: a benchmark with failed requests says nothing.
 pub async fn run<W: Work + 'static>(
     endpoint: &Endpoint,
     warm: &Request,
@@ -92,7 +92,7 @@ pub async fn run<W: Work + 'static>(
     Ok(run)
 }
 
-/// As [`run`], and gives the works back.
+/// Runs as [`run`], and returns the works.
 ///
 /// # Errors
 /// As [`run`].

@@ -9,7 +9,7 @@ use super::usage;
 /// Runs `work` against `target` and notes rate, latencies and CPU time under `metric`.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub async fn load<W: Work + 'static>(
     book: &mut Book,
@@ -50,7 +50,7 @@ pub async fn load<W: Work + 'static>(
 /// and the CPU time of each.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub async fn repeat(
     book: &mut Book,

@@ -1,5 +1,5 @@
-//! An aggregated API server that answers canned bodies from memory: what is left of a request's
-//! cost when the server behind the kube-apiserver costs nothing.
+//! An aggregated API server that answers canned bodies from memory: the rest of a request's cost
+//! when the server behind the kube-apiserver costs nothing.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Files of the canned bodies, in the order of [`Canned`].
 pub const FILES: [&str; 4] = ["object.json", "list.json", "page.json", "label.json"];
-/// As large as hyper is given by a cache that is read in chunks.
+/// Size of the chunks that hyper receives from a cache that is read in chunks.
 const CHUNK: usize = 256 * 1024;
 
 /// The bodies.
@@ -64,7 +64,7 @@ fn chunks(bytes: &Bytes) -> Vec<Bytes> {
 /// Serves until the process ends.
 ///
 /// # Errors
-/// When the address is taken, or a file cannot be read.
+/// If the address is taken, or a file cannot be read.
 pub async fn serve(
     address: SocketAddr,
     certificate: &Path,
@@ -161,7 +161,7 @@ fn silence() -> Body {
     BodyExt::boxed_unsync(StreamBody::new(futures::stream::pending()))
 }
 
-/// So many events of so many bytes, each a frame as a watch sends it.
+/// Returns this many events of this many bytes, each a frame as a watch sends it.
 fn events(count: &str, bytes: &str) -> Body {
     let object = "x".repeat(bytes.parse().unwrap_or(0));
     let event = Bytes::from(format!(

@@ -28,7 +28,7 @@ const SLICE: usize = 5_000;
 /// memory and disk. The first use of a system has to be this one.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 #[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
 pub async fn grow(
     book: &mut Book,
@@ -70,7 +70,7 @@ async fn update_all(target: &Target, bodies: &Bodies, reports: usize) -> anyhow:
     Ok(())
 }
 
-/// WAL so far, where PostgreSQL takes part.
+/// Returns the WAL so far, where PostgreSQL takes part.
 async fn written(ground: &Ground) -> anyhow::Result<u64> {
     match ground.postgres() {
         Some(postgres) => wal(postgres).await,
@@ -78,7 +78,7 @@ async fn written(ground: &Ground) -> anyhow::Result<u64> {
     }
 }
 
-/// Bytes that a system has stored of the reports as they are now.
+/// Returns the bytes that a system has stored of the present reports.
 async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
     match kind {
         Kind::Crd => ground.etcd_bytes(true).await,
@@ -98,7 +98,8 @@ async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
     }
 }
 
-/// Pages of the objects and their index, so that the log is not counted, as elsewhere.
+/// Returns the bytes in pages of the objects and their index, so that the log is not counted, as
+/// elsewhere.
 async fn sqlite_objects(file: &Path) -> anyhow::Result<u64> {
     let options = SqliteConnectOptions::new().filename(file).read_only(true);
     let mut database = options
@@ -112,10 +113,10 @@ async fn sqlite_objects(file: &Path) -> anyhow::Result<u64> {
     Ok(u64::try_from(bytes)?)
 }
 
-/// Bytes of WAL written so far.
+/// Returns the bytes of WAL written so far.
 ///
 /// # Errors
-/// When PostgreSQL does not answer.
+/// If PostgreSQL does not answer.
 pub async fn wal(postgres: &Postgres) -> anyhow::Result<u64> {
     number(
         postgres,
@@ -130,10 +131,10 @@ async fn number(postgres: &Postgres, sql: &str) -> anyhow::Result<u64> {
     Ok(u64::try_from(value)?)
 }
 
-/// Memory of a server after all that it has served.
+/// Notes the memory of a server after all requests that it has served.
 ///
 /// # Errors
-/// When it does not run.
+/// If it does not run.
 #[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
 pub fn after_lists(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Result<()> {
     let resident = usage::resident(ground.server(kind)?.pid)? as f64 / MIB;
@@ -148,7 +149,7 @@ pub fn after_lists(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Resu
 /// Sends reports back as they are: each must keep its version, and nothing may be written.
 ///
 /// # Errors
-/// When a request fails or a version changes.
+/// If a request fails or a version changes.
 #[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
 pub async fn no_op(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Result<()> {
     let target = ground.target(kind, Way::Direct)?;
@@ -174,7 +175,7 @@ pub async fn no_op(book: &mut Book, ground: &Ground, kind: Kind) -> anyhow::Resu
 /// Fills a server up to `more` reports beyond the base set and notes its memory.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 #[allow(clippy::cast_precision_loss, reason = "sizes far below 2^52")]
 pub async fn hundred_thousand(
     book: &mut Book,

@@ -15,13 +15,13 @@ use super::storage::{Alone, Verb};
 
 const SYSTEM: &str = "postgres";
 const SOURCE: &str = include_str!("slow_fsync.c");
-/// What fsync takes longer, in milliseconds.
+/// Additional times of fsync, in milliseconds.
 const DELAYS: [u32; 2] = [1, 5];
 
-/// Measures on each kind of disk. Fewer writes where each waits for the disk alone.
+/// Measures on each kind of disk, with fewer writes where each waits for the disk alone.
 ///
 /// # Errors
-/// When something fails.
+/// If something fails.
 pub async fn run(book: &mut Book, bodies: &Bodies, count: usize) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new()
         .permissions(std::fs::Permissions::from_mode(0o755))

@@ -1,4 +1,4 @@
-//! What plain SQL does with the same bodies on the same PostgreSQL.
+//! Plain SQL with the same bodies on the same PostgreSQL.
 //!
 //! Four ways to write, each over prepared statements on connections of its own, one statement
 //! under way on each:
@@ -72,15 +72,15 @@ const UPSTREAM_UPDATE: &str = "UPDATE bench.upstream SET report = $2::text::json
 pub enum Writing {
     /// A plain INSERT.
     Insert,
-    /// An ordered update in a transaction of its own, of what was inserted.
+    /// An ordered update in a transaction of its own, of the inserted rows.
     Transaction,
-    /// As kine creates.
+    /// A create as kine does it.
     KineCreate,
-    /// As kine updates what it has created.
+    /// An update as kine does it, of the rows it has created.
     KineUpdate,
-    /// As upstream creates.
+    /// A create as upstream does it.
     UpstreamCreate,
-    /// As upstream updates what it has created.
+    /// An update as upstream does it, of the rows it has created.
     UpstreamUpdate,
 }
 
@@ -197,7 +197,7 @@ impl Writer {
     }
 }
 
-/// Returns what every way is measured with on a machine's own disk: the way, and how many writes of
+/// Returns the measurements on a machine's own disk: the way, and its number of writes out of
 /// `count`. One ordered transaction after the other takes its time.
 #[must_use]
 pub fn ways(count: usize) -> [(Writing, usize); 6] {
@@ -215,7 +215,7 @@ pub fn ways(count: usize) -> [(Writing, usize); 6] {
 /// `prefix`; the best rate over all numbers of connections has a name of its own.
 ///
 /// # Errors
-/// When a statement fails.
+/// If a statement fails.
 pub async fn run(
     book: &mut Book,
     postgres: &Postgres,
@@ -259,7 +259,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Returns a report and what follows it.
+/// Returns a report and its next version.
 fn versions(bodies: &Bodies, index: usize) -> [Bytes; 2] {
     let name = format!("report-{index}");
     let first = bodies.create(REPORTS, "bench-00", &name, index);
@@ -320,7 +320,7 @@ impl Load {
         Ok(rate)
     }
 
-    /// Returns what one connection does. It is closed after the measurement: its CPU time is
+    /// Returns the work of one connection. It is closed after the measurement: its CPU time is
     /// counted while it lives and when it has ended alike.
     fn hand(
         &self,

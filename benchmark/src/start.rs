@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// had an answer through the kube-apiserver.
 ///
 /// # Errors
-/// When it does not come back.
+/// If it does not come back.
 pub async fn run(book: &mut Book, ground: &mut Ground, kind: Kind) -> anyhow::Result<()> {
     let begun = Instant::now();
     ground.kill_server(kind).await?;

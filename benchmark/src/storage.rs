@@ -1,5 +1,5 @@
-//! The store alone, without HTTP: what its ordered, logged and checked writes do on the PostgreSQL
-//! on which plain SQL is measured.
+//! The store alone, without HTTP: the speed of its ordered, logged and checked writes on the
+//! PostgreSQL on which plain SQL is measured.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,9 +21,9 @@ use super::target::REPORTS;
 use super::usage::Watched;
 use testreports::rescan;
 
-/// Apart from the servers' own cluster: each has its lock.
+/// Identity of a cluster apart from the servers' own: each has its lock.
 const IDENTITY: &str = "bench-storage";
-/// Reports of [`Alone`], which are all that is in its cluster.
+/// Name of the system of [`Alone`], whose reports are all that is in its cluster.
 const SYSTEM: &str = "postgres";
 
 /// A store by itself, open for writes.
@@ -32,7 +32,7 @@ pub struct Alone {
     resource: GroupResource,
 }
 
-/// What is done to every report.
+/// The change of every report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// It is created.
@@ -46,10 +46,10 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// All, in an order that ends as it began.
+    /// All verbs, in an order that ends as it began.
     pub const ALL: [Self; 4] = [Self::Create, Self::Update, Self::Rescan, Self::Delete];
 
-    /// In the names of metrics.
+    /// Returns the name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Verb {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub struct Run {
     /// Writes a second.
     pub rate: f64,
@@ -82,7 +82,7 @@ impl Alone {
     /// Opens it on a PostgreSQL; `options` may set more.
     ///
     /// # Errors
-    /// When the store does not open.
+    /// If the store does not open.
     pub async fn open(
         directory: PathBuf,
         options: impl FnOnce(&mut StoreOptions),
@@ -112,10 +112,10 @@ impl Alone {
         self.store.close().await;
     }
 
-    /// Does something to `count` reports once, with so many writers.
+    /// Does something to `count` reports once, with this many writers.
     ///
     /// # Errors
-    /// When a write fails.
+    /// If a write fails.
     #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
     pub async fn run(
         &self,
@@ -187,7 +187,7 @@ impl Alone {
     }
 }
 
-/// As after a scan that finds nothing new.
+/// Changes a report as a scan does that finds nothing new.
 fn later(report: &mut Value) {
     let results = report.get_mut("results").and_then(Value::as_array_mut);
     for result in results.into_iter().flatten() {
@@ -195,10 +195,10 @@ fn later(report: &mut Value) {
     }
 }
 
-/// Creates `count` reports, updates each twice and takes them away again, with so many writers.
+/// Creates `count` reports, updates each twice and takes them away again, with this many writers.
 ///
 /// # Errors
-/// When a write fails.
+/// If a write fails.
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub async fn run(
     book: &mut Book,

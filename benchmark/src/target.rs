@@ -5,10 +5,10 @@ use super::client::{Endpoint, Request};
 use super::names::{PLURAL, VERSION, namespace};
 use super::usage::Watched;
 
-/// The group whose reports PostgreSQL keeps, with what is projected of them.
+/// The group whose reports PostgreSQL keeps, with their projections.
 pub const REPORTS: &str = "wgpolicyk8s.io";
 
-/// What serves the reports.
+/// The system that serves the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The CRD: kube-apiserver and etcd.
@@ -23,7 +23,7 @@ pub enum Kind {
     Null,
 }
 
-/// How it is reached.
+/// The way to reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// Through the kube-apiserver.
@@ -33,10 +33,10 @@ pub enum Way {
 }
 
 impl Kind {
-    /// Those that the kube-apiserver reaches by a Service.
+    /// The kinds that the kube-apiserver reaches by a Service.
     pub const SERVED: [Self; 4] = [Self::Sqlite, Self::Postgres, Self::Second, Self::Null];
 
-    /// Name of the process and its Service.
+    /// Returns the name of the process and its Service.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// API group under which it serves; servers on one database serve the same.
+    /// Returns the API group under which it serves; servers on one database serve the same.
     #[must_use]
     pub fn group(self) -> String {
         match self {
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// Port of the server.
+    /// Returns the port of the server.
     pub(super) fn port(self) -> u16 {
         match self {
             Self::Crd => 6443,
@@ -79,11 +79,11 @@ impl Kind {
 /// A system, reached in one way.
 #[derive(Clone)]
 pub struct Target {
-    /// What.
+    /// The system.
     pub kind: Kind,
-    /// How.
+    /// The way to reach it.
     pub way: Way,
-    /// Where.
+    /// The endpoint.
     pub endpoint: Endpoint,
     /// All processes that work for its requests.
     pub processes: Vec<Watched>,
@@ -99,7 +99,7 @@ impl Target {
         }
     }
 
-    /// Name in tables: `crd`, `postgres direct`, `null aggregated`.
+    /// Returns the name in tables: `crd`, `postgres direct`, `null aggregated`.
     #[must_use]
     pub fn system(&self) -> String {
         match (self.kind, self.way) {
@@ -109,20 +109,20 @@ impl Target {
         }
     }
 
-    /// Path of all reports.
+    /// Returns the path of all reports.
     #[must_use]
     pub fn all(&self) -> String {
         format!("/apis/{}/{VERSION}/{PLURAL}", self.kind.group())
     }
 
-    /// Path of a namespace's reports.
+    /// Returns the path of a namespace's reports.
     #[must_use]
     pub fn collection(&self, namespace: &str) -> String {
         let group = self.kind.group();
         format!("/apis/{group}/{VERSION}/namespaces/{namespace}/{PLURAL}")
     }
 
-    /// Path of a report of the base set.
+    /// Returns the path of a report of the base set.
     #[must_use]
     pub fn base(&self, index: usize) -> String {
         format!(
@@ -138,8 +138,8 @@ impl Target {
         Request::get(format!("{}?limit=1", self.collection("default")))
     }
 
-    /// Returns whether a process is part of the service itself: what serves and stores, and not
-    /// what only passes on or looks on.
+    /// Returns whether a process is part of the service itself: one that serves or stores, and not
+    /// one that only passes on or looks on.
     #[must_use]
     pub fn serves(&self, process: &str) -> bool {
         match self.kind {
@@ -148,7 +148,8 @@ impl Target {
         }
     }
 
-    /// Returns how many requests give a round of a few seconds: `direct` of them straight at a server.
+    /// Returns the number of requests for a round of a few seconds: `direct` of them straight at a
+    /// server.
     #[must_use]
     pub fn count(&self, direct: usize) -> usize {
         match (self.kind, self.way) {

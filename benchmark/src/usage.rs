@@ -1,4 +1,4 @@
-//! What processes use: CPU time and memory, from `/proc`.
+//! The usage of processes: CPU time and memory, from `/proc`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,19 +19,19 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// CPU time used so far by it and what it started, in milliseconds.
+    /// Returns the CPU time used so far by it and its children, in milliseconds.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub fn cpu_ms(&self) -> anyhow::Result<u64> {
         Ok(cpu_ms(std::slice::from_ref(self))?.values().sum())
     }
 }
 
-/// CPU time used so far by each process and what it started, in milliseconds.
+/// Returns the CPU time used so far by each process and its children, in milliseconds.
 ///
 /// # Errors
-/// When one of them has ended.
+/// If one of them has ended.
 pub fn cpu_ms(processes: &[Watched]) -> anyhow::Result<BTreeMap<String, u64>> {
     let all = stats();
     processes
@@ -44,10 +44,10 @@ pub fn cpu_ms(processes: &[Watched]) -> anyhow::Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// Resident memory of a process alone, in bytes.
+/// Returns the resident memory of a process alone, in bytes.
 ///
 /// # Errors
-/// When it has ended.
+/// If it has ended.
 pub fn resident(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -61,7 +61,7 @@ pub fn resident(pid: u32) -> anyhow::Result<u64> {
 /// this founder.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn outer_pid(founder: u32, inner: u32) -> anyhow::Result<u32> {
     let namespace = fs::read_link(format!("/proc/{founder}/ns/pid_for_children"))
         .context("the cluster has ended")?;
@@ -114,7 +114,8 @@ fn pids() -> impl Iterator<Item = u32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The name may hold spaces and parentheses; what follows the last one are numbers.
+/// Returns the numbers in a text of `stat`. The name may hold spaces and parentheses; the fields
+/// after the last one are numbers.
 fn parse_stat(text: &str) -> Option<Stat> {
     let rest = text.rsplit_once(')')?.1;
     let fields: Vec<&str> = rest.split_whitespace().collect();

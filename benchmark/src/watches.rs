@@ -1,4 +1,5 @@
-//! Watches: how long a write takes to reach a watcher, and how many watchers can be served.
+//! Watches: the time that a write takes to reach a watcher, and the number of watchers that can be
+//! served.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ const WRITERS: usize = 32;
 /// watch on `watcher`.
 ///
 /// # Errors
-/// When a request fails, an event is lost, or the rate is not reached.
+/// If a request fails, an event is lost, or the rate is not reached.
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub async fn latency(
     book: &mut Book,
@@ -101,7 +102,7 @@ pub async fn latency(
     Ok(())
 }
 
-/// Returns the collection's version now.
+/// Returns the present version of the collection.
 async fn version(target: &Target) -> anyhow::Result<String> {
     let page = Request::get(format!("{}?limit=1", target.all()));
     let reply = target.endpoint.once(&page).await?.success()?;
@@ -138,7 +139,7 @@ async fn stream(target: &Target, path: &str) -> anyhow::Result<Watch> {
 }
 
 impl Watch {
-    /// Waits for more and gives the number of lines that have ended; `line` is shown each.
+    /// Waits for more and returns the number of lines that have ended; `line` is called with each.
     async fn read(&mut self, mut line: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         let frame = timeout(PATIENCE, self.body.frame())
             .await
@@ -165,7 +166,7 @@ impl Watch {
     }
 }
 
-/// Versions of the events and when they came.
+/// Returns the versions of the events and the times when they came.
 async fn follow(mut watch: Watch, count: usize) -> anyhow::Result<Vec<(String, Instant)>> {
     let mut seen = Vec::with_capacity(count);
     while seen.len() < count {
@@ -180,11 +181,11 @@ async fn follow(mut watch: Watch, count: usize) -> anyhow::Result<Vec<(String, I
 }
 
 /// Opens `watchers` watches, makes `count` updates as fast as they are answered and measures how
-/// many events a second reach the watchers, until all have all. Gives the mean size of an event, in
-/// bytes.
+/// many events a second reach the watchers, until all have all. Returns the mean size of an event,
+/// in bytes.
 ///
 /// # Errors
-/// When a request fails or an event is lost.
+/// If a request fails or an event is lost.
 pub async fn fan_out(
     book: &mut Book,
     target: &Target,
@@ -213,11 +214,11 @@ pub async fn fan_out(
     deliveries(book, target, streams, count, write).await
 }
 
-/// As many events of `size` bytes from the null backend, which has them in memory: what the wire
-/// takes.
+/// Measures as many events of `size` bytes from the null backend, which has them in memory: the
+/// cost of the wire.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 pub async fn fan_out_of_wire(
     book: &mut Book,
     null: &Target,
@@ -278,14 +279,14 @@ async fn deliveries(
     note(book, target, begun, &before, total, bytes)
 }
 
-/// In steps that the compiler makes vectors of: gigabytes go through here.
+/// Counts newlines in steps that the compiler makes vectors of: gigabytes go through here.
 fn newlines(data: &[u8]) -> usize {
     data.chunks(usize::from(u8::MAX))
         .map(|part| usize::from(part.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>()))
         .sum()
 }
 
-/// Reads `count` lines without looking at them; gives the bytes.
+/// Reads `count` lines without looking at them; returns the bytes.
 async fn drain(mut watch: Watch, count: usize) -> anyhow::Result<usize> {
     let (mut lines, mut bytes) = (0, 0);
     while lines < count {
@@ -301,7 +302,7 @@ async fn drain(mut watch: Watch, count: usize) -> anyhow::Result<usize> {
     Ok(bytes)
 }
 
-/// Notes a run; gives the mean size of an event, in bytes.
+/// Notes a run; returns the mean size of an event, in bytes.
 #[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 fn note(
     book: &mut Book,

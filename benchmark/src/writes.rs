@@ -15,13 +15,13 @@ use super::target::{Kind, Target};
 
 /// Most reports that one run of updates touches.
 const TOUCHED: usize = 2048;
-/// Connections that read the versions which updates start from.
+/// Connections that read the versions for the updates.
 const READERS: usize = 8;
 
 /// Creates the base set, each report once.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 pub async fn base(
     book: &mut Book,
     target: &Target,
@@ -45,7 +45,7 @@ pub async fn base(
 /// Creates new reports, then removes them again, unmeasured.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 pub async fn create(
     book: &mut Book,
     target: &Target,
@@ -73,7 +73,7 @@ pub async fn create(
 /// Updates reports of the base set with their resource versions.
 ///
 /// # Errors
-/// When a request fails; a conflict is one, too.
+/// If a request fails; a conflict is one, too.
 pub async fn update(
     book: &mut Book,
     target: &Target,
@@ -87,10 +87,10 @@ pub async fn update(
     Ok(())
 }
 
-/// Returns the work of so many connections that update the base set so many times in all.
+/// Returns the work of this many connections that update the base set this many times in all.
 ///
 /// # Errors
-/// When a report cannot be read.
+/// If a report cannot be read.
 pub async fn updaters(
     target: &Target,
     bodies: &Bodies,
@@ -143,10 +143,10 @@ async fn versions(target: &Target, paths: &[String]) -> anyhow::Result<Vec<Strin
     Ok(try_join_all(parts).await?.concat())
 }
 
-/// Returns the work of so many connections that update each report of the base set once.
+/// Returns the work of this many connections that update each report of the base set once.
 ///
 /// # Errors
-/// When a report cannot be read.
+/// If a report cannot be read.
 pub async fn all(
     target: &Target,
     bodies: &Bodies,
@@ -156,7 +156,7 @@ pub async fn all(
     touching(target, bodies, reports, connections, reports).await
 }
 
-/// Updates its reports in turn.
+/// The work of updating its reports in turn.
 #[derive(Default)]
 pub struct Updater {
     slots: Vec<Slot>,
@@ -200,7 +200,7 @@ impl Work for Updater {
 /// Reads reports of the base set.
 ///
 /// # Errors
-/// When a request fails.
+/// If a request fails.
 pub async fn get(
     book: &mut Book,
     target: &Target,

@@ -1,4 +1,4 @@
-//! The control API: what the operator and the server say to each other.
+//! The control API, by which the operator asks and orders the server.
 //!
 //! The server serves these types itself under [`GROUP`]/[`VERSION`]; there is no CRD behind them.
 //! `StoredResource` is a cluster-scoped, read-only view of one served resource, named
@@ -6,14 +6,14 @@
 //!
 //! | Subresource | Verb | Body | Effect |
 //! |---|---|---|---|
-//! | `import` | create (POST) | [`ImportBatch`] -> [`ImportResult`] | takes over objects and events of etcd |
+//! | `import` | create (POST) | [`ImportBatch`] -> [`ImportResult`] | objects and events of etcd |
 //! | `digest` | get | [`Digest`] | what is stored, in pages, to compare with etcd |
 //! | `gate` | get, update (PUT) | [`Gate`] | whether requests are refused, held or served |
-//! | `fence` | get, create (POST) | [`Fence`] | a fencing token; older ones are refused from then on |
+//! | `fence` | get, create (POST) | [`Fence`] | a fencing token; older ones are then refused |
 //! | `floor` | get, update (PUT) | [`Floor`] | raises the resource version counter |
 //!
-//! `Database` is the one object `database`, read-only: what the reports are stored in, and how far a
-//! move of an embedded database has got.
+//! `Database` is the one object `database`, read-only: what the reports are stored in, and how far
+//! a move of an embedded database has got.
 //!
 //! Resource versions are decimal strings, as everywhere in Kubernetes (KEP-5504).
 
@@ -36,19 +36,19 @@ pub const DATABASES: &str = "databases";
 /// Name of the one [`Database`].
 pub const DATABASE_NAME: &str = "database";
 
-/// Files of the directory that tells an embedded server where to move its reports, beside the
-/// parameters of the connection (see the crate `database`).
+/// Files of the directory that tells an embedded server where to move its reports. They are beside
+/// the parameters of the connection (see the crate `database`).
 pub mod move_file {
     /// Identity of the cluster in the other database. Where it is absent, nothing is moved.
     pub const CLUSTER_IDENTITY: &str = "cluster-identity";
-    /// What people call the cluster.
+    /// Name of the cluster for people.
     pub const CLUSTER_NAME: &str = "cluster-name";
     /// Most connections to the other database.
     pub const MAX_CONNECTIONS: &str = "max-connections";
-    /// What whoever asks for the move calls the other database; told back as
+    /// Name of the other database, chosen by whoever asks for the move; told back as
     /// [`DatabaseMove::target`](super::DatabaseMove::target).
     pub const TARGET: &str = "target";
-    /// Where it is present, the move is given up, unless it is done.
+    /// The order to give the move up. Where it is present, the move ends, unless it is done.
     pub const GIVE_UP: &str = "give-up";
 }
 
@@ -57,7 +57,7 @@ pub const MAX_IMPORT_ITEMS: usize = 1000;
 /// Most entries in one [`Digest`] page; a larger `limit` is lowered to it.
 pub const MAX_DIGEST_ITEMS: usize = 5000;
 
-/// Name of the `StoredResource` of a resource: `policyreports.wgpolicyk8s.io`.
+/// Returns the name of the `StoredResource` of a resource: `policyreports.wgpolicyk8s.io`.
 #[must_use]
 pub fn stored_resource_name(plural: &str, group: &str) -> String {
     format!("{plural}.{group}")
@@ -73,7 +73,7 @@ pub struct StoredResource {
     pub kind: String,
     /// Name, uid and creationTimestamp; nothing else is set.
     pub metadata: ObjectMeta,
-    /// What is stored and how it is served.
+    /// Content of the resource, and its serving.
     pub status: StoredResourceStatus,
 }
 
@@ -91,29 +91,30 @@ pub struct StoredResourceStatus {
     pub resource: String,
     /// Kind of the stored resource.
     pub kind: String,
-    /// Whether objects live in namespaces.
+    /// True when objects live in namespaces.
     pub namespaced: bool,
     /// Served versions, preferred first.
     pub versions: Vec<String>,
-    /// Where the schema in force comes from.
+    /// The origin of the schema in force.
     pub schema_source: SchemaSource,
     /// Number of stored objects.
     pub objects: u64,
     /// Sum of the sizes of their JSON texts, in bytes.
     pub bytes: u64,
-    /// The version a list of this resource would carry now.
+    /// The version that a list of this resource would carry now.
     pub resource_version: String,
     /// Oldest version from which a watch can resume; older ones get 410.
     pub horizon: String,
-    /// Newest etcd version that was imported or passed over as progress; empty before the first import.
+    /// Newest etcd version that was imported or passed over as progress; empty before the first
+    /// import.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mirrored_resource_version: String,
     /// Etcd copies that were imported and are not pruned yet.
     pub imported: u64,
-    /// Whether and how requests are served.
+    /// The state of the gate.
     pub gate: GateState,
-    /// Whether the gate was opened since the copy of etcd began: the server may have what etcd has
-    /// not, whatever the gate is now.
+    /// True when the gate was opened since the copy of etcd began: the server may have what etcd
+    /// has not, whatever the gate is now.
     #[serde(default)]
     pub opened: bool,
     /// See [`GateSpec::settled`].
@@ -121,11 +122,11 @@ pub struct StoredResourceStatus {
     /// See [`GateSpec::released`].
     #[serde(default)]
     pub released: bool,
-    /// For how long the gate has been held by now, in milliseconds of the server's clock; absent
-    /// while it is not held.
+    /// The time for which the gate has been held by now, in milliseconds of the server's clock;
+    /// absent while it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_milliseconds: Option<u64>,
-    /// For how long it was held the last time.
+    /// The time for which it was held the last time, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_hold_milliseconds: Option<u64>,
 }
@@ -157,7 +158,7 @@ pub struct StoredResourceList {
     pub items: Vec<StoredResource>,
 }
 
-/// What the reports are stored in.
+/// The database in which the reports are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Database {
@@ -167,7 +168,7 @@ pub struct Database {
     pub kind: String,
     /// The name; nothing else is set.
     pub metadata: ObjectMeta,
-    /// What it is.
+    /// Kind and state of the database.
     pub status: DatabaseStatus,
 }
 
@@ -181,7 +182,7 @@ pub struct DatabaseList {
     pub kind: String,
     /// List metadata.
     pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
-    /// The one.
+    /// The one object.
     pub items: Vec<Database>,
 }
 
@@ -189,7 +190,7 @@ pub struct DatabaseList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseStatus {
-    /// What the server stores reports in.
+    /// The engine of the database.
     pub engine: DatabaseEngine,
     /// Newest change, counted over all resources.
     pub sequence: u64,
@@ -200,7 +201,7 @@ pub struct DatabaseStatus {
     pub move_: Option<DatabaseMove>,
 }
 
-/// What a server stores reports in.
+/// The engine of a server's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DatabaseEngine {
     /// A file beside the server.
@@ -211,11 +212,11 @@ pub enum DatabaseEngine {
     Postgres,
 }
 
-/// How far the move of an embedded database has got.
+/// The progress of the move of an embedded database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseMove {
-    /// What is being done.
+    /// The present part of the move.
     pub phase: MovePhase,
     /// See [`move_file::TARGET`].
     pub target: String,
@@ -223,14 +224,14 @@ pub struct DatabaseMove {
     pub attempts: u64,
     /// Objects that the first pass has copied.
     pub objects_copied: u64,
-    /// Objects that there were when it began.
+    /// Objects that there were when the first pass began.
     pub objects_total: u64,
     /// Newest change that is copied.
     pub sequence: u64,
-    /// For how long writes waited in the last step.
+    /// The time for which writes waited in the last step, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_milliseconds: Option<u64>,
-    /// What went wrong last; empty where nothing did.
+    /// The last error; empty where there was none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -242,7 +243,7 @@ pub enum MovePhase {
     Waiting,
     /// Everything is copied once.
     Copying,
-    /// What was written meanwhile is copied.
+    /// Changes that were made meanwhile are copied.
     Following,
     /// Every object is compared.
     Comparing,
@@ -250,16 +251,17 @@ pub enum MovePhase {
     HandingOver,
     /// The reports are in the other database.
     Moved,
-    /// Whoever asked for it has changed their mind in time.
+    /// Whoever asked for the move has taken the order back in time.
     GivenUp,
-    /// The other database cannot be used: somebody has to see to it.
+    /// The other database cannot be used: a person has to act.
     Refused,
 }
 
-/// How requests for a resource's objects are answered. Discovery always answers.
+/// The way in which requests for a resource's objects are answered. Discovery always answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum GateState {
-    /// Not served: 503 with Retry-After; watches are ended. Imports are taken. The state at the start.
+    /// Not served: 503 with Retry-After; watches are ended. Imports are taken. The state at the
+    /// start.
     #[default]
     Closed,
     /// Requests wait, at most 30 s, then 429 with Retry-After. Imports are taken. Reads of the
@@ -303,8 +305,8 @@ pub struct GateSpec {
     /// all that was written back. A lower one than is in force changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// The fencing token of whoever moves the gate. Where it is not the newest one that was taken,
-    /// the gate is left as it is: 409. Absent means that nobody checks, which is for people.
+    /// The fencing token of the client that moves the gate. Where it is not the newest one that was
+    /// taken, the gate is left as it is: 409. Absent means that nobody checks, which is for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
 }
@@ -355,7 +357,7 @@ pub struct FloorSpec {
     pub resource_version: String,
 }
 
-/// What an import means.
+/// The meaning of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImportMode {
     /// Keep uid, resourceVersion and everything else; log events under their own version.
@@ -384,7 +386,7 @@ pub struct ImportBatch {
     pub api_version: String,
     /// Always `ImportBatch`.
     pub kind: String,
-    /// What the import means.
+    /// The meaning of the import.
     #[serde(default)]
     pub mode: ImportMode,
     /// Objects and events in the order in which etcd has them; at most [`MAX_IMPORT_ITEMS`].
@@ -492,9 +494,9 @@ pub struct DigestItem {
     pub as_imported: bool,
 }
 
-/// Checksum of an object as both sides of a migration compute it: SHA-256 (hex) over its compact
-/// JSON with sorted keys, without `apiVersion` (the same object reads differently in each served
-/// version) and without `metadata.resourceVersion` (compared on its own).
+/// Returns the checksum of an object as both sides of a migration compute it: SHA-256 (hex) over
+/// its compact JSON with sorted keys, without `apiVersion` (the same object reads differently in
+/// each served version) and without `metadata.resourceVersion` (compared on its own).
 #[must_use]
 pub fn checksum(object: &Value) -> String {
     let mut hasher = Sha256::new();
@@ -502,7 +504,7 @@ pub fn checksum(object: &Value) -> String {
     hex::encode(hasher.finalize())
 }
 
-/// Depth 0 is the object, depth 1 its `metadata` and other top-level fields.
+/// Hashes a value. Depth 0 is the object, depth 1 its `metadata` and other top-level fields.
 fn hash_value(value: &Value, depth: u8, hasher: &mut Sha256) {
     match value {
         Value::Object(map) => {

@@ -19,7 +19,7 @@ pub const CONTROLLER: &str = "reports-server-operator";
 /// Finalizer: the `APIServices` have to be given back (or orphaned) before the object goes.
 pub const FINALIZER: &str = "reports-server.io/apiservices";
 
-/// Label on every child: name of the `ReportsServer` it belongs to.
+/// Label on every child: name of the `ReportsServer` that it belongs to.
 pub const LABEL_OWNER: &str = "reports-server.io/name";
 /// Label that the kube-apiserver keeps on an `APIService` which it made from a CRD, and manages
 /// itself while the value is `true`.
@@ -52,56 +52,57 @@ pub const ANNOTATION_CLAIMED_BY: &str = "reports-server.io/claimed-by";
 /// it into a DNS label (63).
 pub const MAX_NAME_LENGTH: usize = 40;
 
-/// Name of the Deployment, Service and `ServiceAccount` of a `ReportsServer`.
+/// Returns the name of the Deployment, Service and `ServiceAccount` of a `ReportsServer`.
 #[must_use]
 pub fn server(name: &str) -> String {
     format!("{name}-server")
 }
 
-/// Name of the `PersistentVolumeClaim` that holds the embedded database.
+/// Returns the name of the `PersistentVolumeClaim` that holds the embedded database.
 #[must_use]
 pub fn data(name: &str) -> String {
     format!("{name}-data")
 }
 
-/// Name of the `ConfigMap` with what is not secret about the connection to PostgreSQL.
+/// Returns the name of the `ConfigMap` with what is not secret about the connection to PostgreSQL.
 #[must_use]
 pub fn database(name: &str) -> String {
     format!("{name}-database")
 }
 
-/// Name of the `Cluster` of `CloudNativePG`, where one is made. `CloudNativePG` takes up to 50
-/// characters.
+/// Returns the name of the `Cluster` of `CloudNativePG`, where one is made. `CloudNativePG` takes
+/// up to 50 characters.
 #[must_use]
 pub fn postgres_cluster(name: &str) -> String {
     format!("{name}-postgres")
 }
 
-/// Name of the `StatefulSet`, Service, `ConfigMap` and Secret of a PostgreSQL that the operator runs.
+/// Returns the name of the `StatefulSet`, Service, `ConfigMap` and Secret of a PostgreSQL that the
+/// operator runs.
 #[must_use]
 pub fn postgres(name: &str) -> String {
     format!("{name}-postgres")
 }
 
-/// Name of the `ConfigMap` that tells the server which groups to serve.
+/// Returns the name of the `ConfigMap` that tells the server which groups to serve.
 #[must_use]
 pub fn config(name: &str) -> String {
     format!("{name}-config")
 }
 
-/// Name of the Secret with the certificate authority.
+/// Returns the name of the Secret with the certificate authority.
 #[must_use]
 pub fn ca(name: &str) -> String {
     format!("{name}-ca")
 }
 
-/// Name of the Secret with the server's serving certificate.
+/// Returns the name of the Secret with the server's serving certificate.
 #[must_use]
 pub fn serving_cert(name: &str) -> String {
     format!("{name}-serving-cert")
 }
 
-/// Name of a cluster-scoped RBAC object: `reports-server:NAME:ROLE`.
+/// Returns the name of a cluster-scoped RBAC object: `reports-server:NAME:ROLE`.
 #[must_use]
 pub fn rbac(name: &str, role: &str) -> String {
     format!("reports-server:{name}:{role}")

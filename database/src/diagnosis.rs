@@ -1,11 +1,11 @@
-//! What an error of the database means for the person who set it up.
+//! The meaning of a database error for the person who set the database up.
 
 use std::error::Error;
 use std::{fmt, io};
 
 use tokio_postgres::error::SqlState;
 
-/// What has to be done about an error.
+/// The remedy that an error needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Diagnosis {
     /// The role does not exist, or its password is another one.
@@ -14,7 +14,7 @@ pub enum Diagnosis {
     MissingDatabase,
     /// The role may not do what is needed, or not connect from here.
     MissingRights,
-    /// Both sides do not agree about TLS: a certificate, a name, or whether it is spoken at all.
+    /// Both sides do not agree about TLS: a certificate, a name, or the use of TLS at all.
     TlsMismatch,
     /// The server is older than [`MINIMUM_MAJOR`](crate::MINIMUM_MAJOR).
     TooOld,
@@ -26,7 +26,7 @@ pub enum Diagnosis {
     DiskFull,
     /// The database or the server lacks something that reports need: encoding, compression.
     Unsuitable,
-    /// Nobody answers, not in time, or only to say that it is starting or stopping.
+    /// No server answers, not in time, or only to say that it is starting or stopping.
     Unreachable,
     /// The parameters themselves cannot be used.
     InvalidParameters,
@@ -35,7 +35,7 @@ pub enum Diagnosis {
 }
 
 impl Diagnosis {
-    /// All of them.
+    /// All diagnoses.
     pub const ALL: [Self; 12] = [
         Self::WrongPassword,
         Self::MissingDatabase,
@@ -70,7 +70,7 @@ impl Diagnosis {
         }
     }
 
-    /// Returns whether time alone may heal it, without anybody changing parameters, rights or version.
+    /// Returns whether time alone may heal it, without a change of parameters, rights or version.
     #[must_use]
     pub fn may_pass(self) -> bool {
         match self {
@@ -157,7 +157,7 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// What PostgreSQL says with 28000; the first that is found counts.
+/// Texts of PostgreSQL with 28000; the first that is found counts.
 const AUTHORIZATION: [(&str, Diagnosis); 6] = [
     ("no encryption", Diagnosis::TlsMismatch),
     ("SSL off", Diagnosis::TlsMismatch),
@@ -167,7 +167,7 @@ const AUTHORIZATION: [(&str, Diagnosis); 6] = [
     ("does not exist", Diagnosis::WrongPassword),
 ];
 
-/// What pgbouncer says with 08P01, its code for almost everything.
+/// Texts of pgbouncer with 08P01, its code for almost everything.
 const POOLER: [(&str, Diagnosis); 13] = [
     ("no such database", Diagnosis::MissingDatabase),
     ("authentication failed", Diagnosis::WrongPassword),

@@ -1,4 +1,4 @@
-//! What a database is like: whether it can hold reports, and how much it holds.
+//! The examination of a database: whether it can hold reports, and how much it holds.
 
 use tokio_postgres::{Client, Error};
 
@@ -13,7 +13,7 @@ pub const VIEWS: &str = "reports";
 /// Encoding that every JSON document can be stored in.
 const ENCODING: &str = "UTF8";
 
-/// Why a database cannot hold reports.
+/// The reason why a database cannot hold reports.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
     /// The role lacks a right.
@@ -23,9 +23,9 @@ pub enum Unfit {
         user: String,
         /// The database.
         dbname: String,
-        /// What it may not do, and how to let it.
+        /// The action that is refused, and the remedy.
         what: &'static str,
-        /// What the server said.
+        /// The message of the server.
         said: String,
     },
     /// Another role owns tables of ours.
@@ -39,7 +39,7 @@ pub enum Unfit {
         /// The role that owns them.
         owner: String,
     },
-    /// Text is stored in an encoding that not every report fits in.
+    /// Text is stored in an encoding that cannot express every report.
     #[error(
         "database {dbname:?} has encoding {encoding}, but {ENCODING} is needed: create it with \
              ENCODING '{ENCODING}'"
@@ -47,7 +47,7 @@ pub enum Unfit {
     Encoding {
         /// The database.
         dbname: String,
-        /// Its encoding.
+        /// The encoding of the database.
         encoding: String,
     },
     /// The server was built without what is needed.
@@ -70,9 +70,9 @@ impl Unfit {
     }
 }
 
-/// Whether the role can do what the server's migrations do. Schemas and tables are made in a
-/// transaction that is rolled back, so that nothing stays, and nothing is guessed from catalogs that
-/// engines fill differently. It writes to the catalogs; do not ask every second.
+/// Checks that the role can do what the server's migrations do. Schemas and tables are made in a
+/// transaction that is rolled back, so that nothing stays, and nothing is guessed from catalogs
+/// that engines fill differently. It writes to the catalogs; do not ask every second.
 ///
 /// # Errors
 /// [`Unfit`] says what is missing.
@@ -138,7 +138,8 @@ async fn place(client: &Client) -> Result<Place, Error> {
 }
 
 impl Place {
-    /// An engine that answers a question without a row is none that can be used.
+    /// Returns the place for an engine that answers the question without a row, which cannot be
+    /// used.
     fn nowhere() -> Self {
         Self {
             user: String::new(),
@@ -196,7 +197,7 @@ fn refusal(error: Error, place: &Place, what: &'static str) -> Unfit {
     }
 }
 
-/// What is stored.
+/// The content of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Bytes of tables and indexes of all clusters in the database.
@@ -205,11 +206,11 @@ pub struct Contents {
     pub schema_version: Option<i64>,
 }
 
-/// Returns how much is stored, and by which version of the schema. Cheap enough for every minute: sizes
-/// come from the file system.
+/// Returns how much is stored, and by which version of the schema. Cheap enough for every minute:
+/// sizes come from the file system.
 ///
 /// # Errors
-/// When it cannot be asked.
+/// If the database cannot be asked.
 pub async fn contents(client: &Client) -> Result<Contents, Error> {
     const BYTES: &str = "
         SELECT coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint,

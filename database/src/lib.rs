@@ -2,8 +2,8 @@
 //! of the database means for the person who set it up.
 //!
 //! - [`Parameters`] say where the database is and who connects. They come from a directory
-//!   ([`ParametersReader`] reads it again and tells when it changed) or from a map of keys, with the
-//!   same names in both: see [`parameters::key`].
+//!   ([`ParametersReader`] reads it again and tells when it changed) or from a map of keys, with
+//!   the same names in both: see [`parameters::key`].
 //! - [`connect`] opens a connection: every host and address in turn, each with a bounded time, TLS
 //!   as libpq means it, a check of the version and of whether the session can write.
 //! - [`inspect`] asks whether a database can hold reports, and how much it holds.

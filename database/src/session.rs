@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::parameters::{Endpoint, TargetSessionAttrs};
 use crate::version::ServerVersion;
 
-/// What carries the messages of a client; somebody has to poll it.
+/// The part that carries the messages of a client; a task has to poll it.
 pub type Connection =
     tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
@@ -20,18 +20,18 @@ pub type Connection =
 /// lost.
 pub type ConnectionTask = JoinHandle<Result<(), Error>>;
 
-/// An open connection that nobody polls yet, so that who needs notifications can poll it for
+/// An open connection that no task polls yet, so that whoever needs notifications can poll it for
 /// messages.
 pub struct Session {
-    /// Takes the statements.
+    /// The client, which takes the statements.
     pub client: Client,
-    /// Carries them.
+    /// The connection, which carries them.
     pub connection: Connection,
-    /// The host among the parameters that it was.
+    /// The host of the connection, among the parameters.
     pub endpoint: Endpoint,
-    /// What the server says that it is.
+    /// The version that the server reports.
     pub version: ServerVersion,
-    /// Whether [`ConnectOptions::settings`](crate::ConnectOptions::settings) are in force. A
+    /// True when [`ConnectOptions::settings`](crate::ConnectOptions::settings) are in force. A
     /// connection pooler may refuse them; they are left out then.
     pub settings_in_force: bool,
 }
@@ -47,27 +47,29 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Has the connection polled by a task of its own. Notices are logged, notifications dropped.
+    /// Has the connection polled by a task of its own. Notices are logged, notifications are
+    /// dropped.
     #[must_use]
     pub fn spawn(self) -> (Client, ConnectionTask) {
         (self.client, tokio::spawn(self.connection))
     }
 }
 
-/// Why a session will not do.
+/// The reason why a session will not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsuitable {
-    /// It is a standby.
+    /// The server is a standby.
     Standby,
-    /// Its transactions are read-only.
+    /// The transactions are read-only.
     ReadOnly,
 }
 
-/// Returns whether a session is of the kind that was asked for. It is asked, although PostgreSQL 14
-/// tells it with its greeting: a pooler greets with what it heard when it was started itself.
+/// Returns the reason why a session is not of the kind that was asked for; `None` where it is. The
+/// server is asked, although PostgreSQL 14 tells it with its greeting: a pooler greets with what it
+/// heard when it was started itself.
 ///
 /// # Errors
-/// The connection is lost, or the question is refused.
+/// If the connection is lost, or the question is refused.
 pub(crate) async fn unsuitable(
     client: &Client,
     connection: &mut Connection,

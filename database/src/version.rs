@@ -5,12 +5,12 @@ use std::fmt;
 /// The oldest major version that will do: the first that compresses columns with lz4.
 pub const MINIMUM_MAJOR: u32 = 14;
 
-/// What a server says about its version.
+/// The version that a server reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerVersion {
     /// Major version.
     pub major: u32,
-    /// As the server writes it, without what a distribution adds.
+    /// The version as the server writes it, without what a distribution adds.
     pub text: String,
 }
 

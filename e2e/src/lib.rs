@@ -1,5 +1,5 @@
-//! What tests and demo do with the server and its operator on a real Kubernetes: how they are run
-//! there, clients that notice everything, and what stands beside them.
+//! The server and its operator on a real Kubernetes, for tests and demo: how they are run there,
+//! clients that notice everything, and other parts beside them.
 
 pub mod chaos;
 pub mod cnpg;

@@ -22,10 +22,10 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts it. `resolve` says where hosts of databases are whose names mean nothing here.
+    /// Starts it. `resolve` returns the addresses of databases whose host names mean nothing here.
     ///
     /// # Errors
-    /// When there is no client of the cluster to be had.
+    /// If no client of the cluster is available.
     pub async fn start(
         cluster: &Cluster,
         resolve: BTreeMap<String, SocketAddr>,
@@ -61,10 +61,10 @@ impl Operator {
         Ok(Self { metrics, end, task })
     }
 
-    /// Returns what it would show at `/metrics`.
+    /// Returns the text that it would show at `/metrics`.
     ///
     /// # Errors
-    /// When a value cannot be formatted.
+    /// If a value cannot be formatted.
     pub fn metrics(&self) -> Result<String, std::fmt::Error> {
         self.metrics.encode()
     }

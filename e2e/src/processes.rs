@@ -15,19 +15,19 @@ use testreports::{Corpus, Input, InputError};
 /// Name of the Service, and of its namespace, unless another is given.
 const SERVICE: &str = "reports-server";
 const PORT: u16 = 8443;
-/// How the line begins with which a migration tells the most memory that it had resident.
+/// Beginning of the line in which a migration prints the most memory that it had resident.
 pub const PEAK_MEMORY: &str = "peak memory";
 /// Longest time of one migration.
 pub const LIMIT: Duration = Duration::from_mins(3);
-/// The file that tells the clock.
+/// The file with the time of the clock.
 const CLOCK: &str = "clock";
-/// Where the library is that keeps it: in a folder named after the architecture.
+/// Folder of the library that keeps it, in one named after the architecture.
 const LIBRARIES: &str = "/usr/lib";
 const FAKETIME: &str = "faketime/libfaketime.so.1";
-/// Between two looks at what a migration says.
+/// Pause between two looks at the output of a migration.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Why the processes could not do what was asked of them.
+/// The reason why the processes could not do what was asked of them.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessesError {
     /// The cluster did not do as asked.
@@ -45,46 +45,46 @@ pub enum ProcessesError {
     /// A file.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
     },
-    /// The library is missing that clocks are set with.
+    /// The library that sets clocks is missing.
     #[error("no {LIBRARIES}/*/{FAKETIME}; run `hack/deps postgres`")]
     NoFaketime,
     /// A program of this workspace is not where it should be.
     #[error("the program `{0}` is not beside this one; build it with `cargo build -p e2e --bins`")]
     Program(&'static str),
-    /// A migration did not end, or did not say what it should.
+    /// A migration did not end, or did not print the expected line.
     #[error("{name} {how}: {log}")]
     Migration {
         /// Name of the process.
         name: String,
-        /// What became of it.
+        /// The state of the process.
         how: String,
-        /// Its log.
+        /// The log of the process.
         log: String,
     },
 }
 
-/// What is started.
+/// Options of the processes.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessesOptions {
     /// The groups that are moved.
     pub groups: &'static [&'static str],
-    /// Whether the report CRDs are installed.
+    /// True when the report CRDs are installed.
     pub crds: bool,
     /// Reports that are loaded; without CRDs there can be none.
     pub reports: usize,
-    /// Whether the control plane outlives this process.
+    /// True when the control plane outlives this process.
     pub detached: bool,
     /// Name of the Service of our server, and of its namespace.
     pub service: &'static str,
 }
 
 impl Default for ProcessesOptions {
-    /// Both groups with their CRDs, nothing loaded.
+    /// Returns options with both groups and their CRDs, and no reports.
     fn default() -> Self {
         Self {
             groups: &GROUPS,
@@ -102,7 +102,7 @@ pub struct Processes {
     pub cluster: Cluster,
     /// The groups that are moved.
     pub groups: &'static [&'static str],
-    /// What the reports are made of.
+    /// The source of the reports.
     pub corpus: Arc<Corpus>,
     /// Name of the Service of our server, and of its namespace.
     service: &'static str,
@@ -117,13 +117,13 @@ pub struct Migration {
     pub process: Arc<Process>,
 }
 
-/// How a migration ended.
+/// The end of a migration.
 pub struct Ended {
-    /// Whether it has reached its goal.
+    /// True when it has reached its goal.
     pub done: bool,
-    /// How the process ended.
+    /// The exit of the process.
     pub how: String,
-    /// Its log.
+    /// The log of the process.
     pub log: String,
 }
 
@@ -131,7 +131,7 @@ impl Processes {
     /// Starts the control plane, `detached` or not, installs the report CRDs, and loads reports.
     ///
     /// # Errors
-    /// When one of these fails.
+    /// If one of these fails.
     pub async fn start(
         groups: &'static [&'static str],
         reports: usize,
@@ -146,7 +146,7 @@ impl Processes {
         .await
     }
 
-    /// As [`Processes::start`], with what may be chosen besides.
+    /// Starts them as [`Processes::start`] does, with further options.
     ///
     /// # Errors
     /// As [`Processes::start`].
@@ -179,7 +179,7 @@ impl Processes {
         })
     }
 
-    /// Path of a file of the server.
+    /// Returns the path of a file of the server.
     #[must_use]
     pub fn file(&self, name: &str) -> String {
         self.files.path().join(name).display().to_string()
@@ -188,7 +188,7 @@ impl Processes {
     /// Starts the server.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn serve(&self) -> Result<Process, ProcessesError> {
         self.serve_refusing("")
     }
@@ -196,15 +196,16 @@ impl Processes {
     /// Starts the server, which refuses the writes of these users, separated by commas.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn serve_refusing(&self, users: &str) -> Result<Process, ProcessesError> {
         self.serve_with(users, &self.file("reports.db"))
     }
 
-    /// As [`Processes::serve_refusing`], with the database in the file `database`.
+    /// Starts the server as [`Processes::serve_refusing`] does, with the database in the file
+    /// `database`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn serve_with(&self, users: &str, database: &str) -> Result<Process, ProcessesError> {
         let groups = self.groups.join(",");
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
@@ -227,12 +228,12 @@ impl Processes {
         Ok(self.cluster.run(self.with_clock(spec)?)?)
     }
 
-    /// Sets the clock of servers and migrations so many seconds from the real time, within a second.
-    /// Those that were started without a clock of their own keep the real one; with `None`, what is
-    /// started from now on does.
+    /// Sets the clock of servers and migrations this many seconds from the real time, within a
+    /// second. Those that were started without a clock of their own keep the real one; with `None`,
+    /// processes that are started from now on do, too.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn set_clock(&self, seconds: Option<i64>) -> Result<(), ProcessesError> {
         let path = PathBuf::from(self.file(CLOCK));
         let done = match seconds {
@@ -242,7 +243,7 @@ impl Processes {
         done.map_err(|source| ProcessesError::File { path, source })
     }
 
-    /// Returns whether what is started gets a clock of its own.
+    /// Returns whether processes that are started get a clock of their own.
     #[must_use]
     pub fn has_clock(&self) -> bool {
         Path::new(&self.file(CLOCK)).exists()
@@ -264,10 +265,10 @@ impl Processes {
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1"))
     }
 
-    /// The Service, and the control API registered; waits until that is Available.
+    /// Creates the Service, and registers the control API; waits until that is Available.
     ///
     /// # Errors
-    /// When the kube-apiserver refuses, or it does not become Available.
+    /// If the kube-apiserver refuses, or it does not become Available.
     pub async fn register(&self) -> Result<(), ProcessesError> {
         let namespace = ["create", "namespace", self.service];
         self.cluster.kubectl(namespace).await?;
@@ -300,7 +301,7 @@ impl Processes {
     /// Starts a migration of all groups, with more flags, and a fault point where one is given.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn migrate(
         &self,
         name: &str,
@@ -335,17 +336,17 @@ impl Processes {
 }
 
 impl Migration {
-    /// Everything that it has said so far.
+    /// Returns everything that it has printed so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.process.log()).unwrap_or_default()
     }
 
-    /// Waits until it says a line with all of `words`, for [`LIMIT`] at most; gives the first such
-    /// line.
+    /// Waits until it prints a line with all of `words`, for [`LIMIT`] at most; returns the first
+    /// such line.
     ///
     /// # Errors
-    /// When it says no such line.
+    /// If it prints no such line.
     pub async fn says(&self, words: &[&str]) -> Result<String, ProcessesError> {
         let said = async {
             loop {
@@ -368,7 +369,7 @@ impl Migration {
     /// Waits for the end.
     ///
     /// # Errors
-    /// When it does not end.
+    /// If it does not end.
     pub async fn ended(&self, limit: Duration) -> Result<Ended, ProcessesError> {
         let ended = tokio::time::timeout(limit, self.process.wait()).await;
         let log = self.log();
@@ -400,15 +401,15 @@ impl Ended {
 /// Ends the server in order, so that its database is one file.
 ///
 /// # Errors
-/// When the cluster has ended.
+/// If the cluster has ended.
 pub async fn stop(server: Process) -> Result<(), ProcessesError> {
     server.signal(Signal::Term)?;
     server.wait().await?;
     Ok(())
 }
 
-/// Returns a program of this workspace, which cargo builds beside this one, or beside the folder of the
-/// tests.
+/// Returns a program of this workspace, which cargo builds beside this one, or beside the folder of
+/// the tests.
 fn program(name: &'static str) -> Result<PathBuf, ProcessesError> {
     let own = std::env::current_exe().unwrap_or_default();
     let mut folders = own.ancestors().skip(1).take(2);
@@ -419,7 +420,7 @@ fn program(name: &'static str) -> Result<PathBuf, ProcessesError> {
     found.ok_or(ProcessesError::Program(name))
 }
 
-/// A CA and a leaf for the Service.
+/// Makes a CA and a leaf for the Service.
 fn certificates(folder: &Path, service: &str) -> Result<(), ProcessesError> {
     let ca_key = rcgen::KeyPair::generate()?;
     let mut ca = rcgen::CertificateParams::new(Vec::new())?;

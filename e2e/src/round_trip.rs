@@ -1,5 +1,5 @@
 //! The way back of a line that has come to its end: reports go to etcd again, under load, and every
-//! one that nobody writes is compared with what it was before.
+//! one that nobody writes is compared with its former state.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::witness::State;
 /// Faults that are named.
 const EXAMPLES: usize = 5;
 
-/// What the way back has come to.
+/// The result of the way back.
 #[derive(Clone, Debug)]
 pub struct WayBack {
-    /// What clients noticed.
+    /// The problems that clients noticed.
     pub chaos: chaos::Outcome,
     /// Reports that were compared.
     pub compared: usize,
-    /// Reports that etcd has not.
+    /// Reports that are missing in etcd.
     pub lost: usize,
-    /// Reports whose content is another one in etcd.
+    /// Reports whose content is different in etcd.
     pub changed: usize,
-    /// From the first write of a client to the end of the way back.
+    /// Time from the first write of a client to the end of the way back.
     pub took: Duration,
     /// The first of the lost and changed.
     pub examples: Vec<String>,
@@ -33,7 +33,7 @@ pub struct WayBack {
 /// Gives the groups of a line back, with clients at work.
 ///
 /// # Errors
-/// When that does not come to its end.
+/// If that does not come to its end.
 pub async fn way_back(
     line: Takeover,
     seed: u64,
@@ -71,7 +71,8 @@ pub async fn way_back(
     Ok((line, back))
 }
 
-/// Returns how many reports there were, and which of them are gone or changed. Clients write to others.
+/// Returns the number of reports that existed, and those that are gone or changed. Clients write to
+/// others.
 fn compare(before: &State, after: &State) -> (usize, Vec<String>, Vec<String>) {
     let (mut compared, mut lost, mut changed) = (0, Vec::new(), Vec::new());
     for (key, was) in &before.0 {

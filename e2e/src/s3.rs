@@ -1,5 +1,5 @@
 //! An S3 service beside the pods of a cluster, which reach it at the node's address: HTTPS, with
-//! signatures checked. What is in it is lost with it; [`S3::client`] carries it elsewhere.
+//! signatures checked. Its content is lost with it; [`S3::client`] carries it elsewhere.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const ACCESS_KEY: &str = "access-key-of-the-tests";
 /// Name of the Secret with credentials and CA.
 const SECRET: &str = "s3";
 
-/// Why the service could not do what was asked of it.
+/// The reason why the service could not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum S3Error {
     /// The cluster that it runs in.
@@ -30,7 +30,7 @@ pub enum S3Error {
     /// A file.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -60,7 +60,7 @@ impl S3 {
     /// Starts it, and waits until it answers.
     ///
     /// # Errors
-    /// When it cannot be built, or does not answer.
+    /// If it cannot be built, or does not answer.
     pub async fn start(cluster: &Cluster) -> Result<Self, S3Error> {
         let program = program().await?;
         let directory = cluster.directory().join("s3");
@@ -103,12 +103,12 @@ impl S3 {
     /// Returns a client of its bucket, for this process.
     ///
     /// # Errors
-    /// When no loopback port can be opened.
+    /// If no loopback port can be opened.
     pub fn client(&self, cluster: &Cluster) -> Result<Bucket, S3Error> {
         self.client_with(cluster, &self.secret)
     }
 
-    /// As [`client`](Self::client), with another secret key.
+    /// Returns a client as [`client`](Self::client) does, with another secret key.
     ///
     /// # Errors
     /// As [`client`](Self::client).
@@ -143,7 +143,7 @@ impl S3 {
     }
 }
 
-/// Asks `hack/s3`, which builds it when it is not in the cache.
+/// Returns the program that `hack/s3` names, which builds it when it is not in the cache.
 async fn program() -> Result<PathBuf, S3Error> {
     let output = Command::new(work_tree().join("hack/s3"))
         .stdin(Stdio::null())

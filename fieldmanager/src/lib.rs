@@ -3,12 +3,12 @@
 //! The measure is Kubernetes 1.36 with structured-merge-diff 6.3: the same objects, the same
 //! `metadata.managedFields`, the same words in errors. Nothing here does I/O.
 //!
-//! - [`FieldManager`] is what a server calls: [`FieldManager::update`] on every create, update and
-//!   patch, [`FieldManager::apply`] on an apply patch, and then [`keep_timestamps`].
-//! - [`Schema`] is read from a CRD's structural schema; [`Versions`] holds one for each version of a
-//!   kind. Conversion between versions changes `apiVersion` alone.
-//! - [`Typed`] is an object with its schema: the fields it mentions, what differs from another, both
-//!   merged, parts taken out.
+//! - [`FieldManager`] is the interface for a server: [`FieldManager::update`] on every create,
+//!   update and patch, [`FieldManager::apply`] on an apply patch, and then [`keep_timestamps`].
+//! - [`Schema`] is read from a CRD's structural schema; [`Versions`] holds one for each version of
+//!   a kind. Conversion between versions changes `apiVersion` alone.
+//! - [`Typed`] is an object with its schema: the fields it mentions, its difference from another,
+//!   both merged, parts taken out.
 //! - [`FieldSet`] is a set of [`Path`]s, with its algebra and its form in `fieldsV1`.
 //! - [`Managed`] is `metadata.managedFields`.
 //! - [`go`] prints as Go does, where texts are compared or stored.

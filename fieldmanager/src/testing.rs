@@ -89,12 +89,12 @@ pub(crate) fn typed(value: &Value) -> Typed<'static> {
     Typed::new(Cow::Owned(value.clone()), &schema(), Duplicates::Allowed).unwrap()
 }
 
-/// Noon, `seconds` later.
+/// Returns noon, `seconds` later.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_268_800 + seconds).unwrap()
 }
 
-/// Returns an object as a store gives it back: it has a uid.
+/// Returns an object as a store returns it: it has a uid.
 pub(crate) fn stored(mut object: Value) -> Value {
     object["metadata"]["uid"] = json!("u-1");
     object
@@ -140,8 +140,9 @@ fn ports() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns a `spec` that conforms to the schema, without repeated items, and without what is empty:
-/// what was applied and is applied again empty is at first null, and then empty, as in Kubernetes.
+/// Returns a `spec` that conforms to the schema, without repeated items, and without empty values:
+/// an empty value that was applied and is applied again is at first null, and then empty, as in
+/// Kubernetes.
 pub(crate) fn spec() -> impl Strategy<Value = Value> {
     let fields = [
         ("number", (0..3_i64).prop_map(Value::from).boxed()),

@@ -30,7 +30,7 @@ impl Ord for FieldValue {
     }
 }
 
-/// Returns whether two values are the same; `1` and `1.0` are.
+/// Returns whether two values are equal; `1` and `1.0` are.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
@@ -111,7 +111,7 @@ pub(crate) fn display(value: &Value) -> String {
     }
 }
 
-/// Turns every number into a float, which is what a number in a key of `fieldsV1` is.
+/// Turns every number into a float, as a number in a key of `fieldsV1` is one.
 pub(crate) fn to_floats(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::from(Numeric::of(number).as_float()),
@@ -127,7 +127,7 @@ pub(crate) fn to_floats(value: &Value) -> Value {
 }
 
 /// Turns floats without a fraction into integers: the kube-apiserver reads an apply patch as YAML,
-/// writes it as JSON, where both look alike, and takes what looks like an integer for one.
+/// writes it as JSON, where both look alike, and takes a number that looks like an integer for one.
 pub(crate) fn to_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -143,8 +143,8 @@ pub(crate) fn to_integers(value: &mut Value) {
     }
 }
 
-/// Returns the integer that a float looks like. It is written with the fewest digits that tell it,
-/// and zeros behind them, so a large one can look like another number, or like none of 64 bits.
+/// Returns the integer that a float looks like. It is written with the fewest digits that identify
+/// it, and zeros behind them, so a large one can look like another number, or like none of 64 bits.
 fn integer(float: f64) -> Option<i64> {
     float.to_string().parse().ok()
 }

@@ -13,16 +13,16 @@ use crate::resolve::{self, Uses};
 pub struct Circle {
     /// Modules or files.
     pub members: Vec<String>,
-    /// Who takes what from whom: user, used, and the names.
+    /// The ties of the circle: user, used, and the names.
     pub ties: Vec<(String, String, Vec<String>)>,
 }
 
 /// The circles of one crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Circles {
-    /// Those of modules right below the root.
+    /// The circles of modules right below the root.
     pub modules: Vec<Circle>,
-    /// Those of files.
+    /// The circles of files.
     pub files: Vec<Circle>,
 }
 

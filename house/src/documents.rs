@@ -1,4 +1,4 @@
-//! Names that documents tell of and that exist nowhere.
+//! Names in documents that exist nowhere.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ pub enum DocumentsError {
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A name that a document tells of and that does not exist.
+/// A name in a document that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dangling {
     /// Path of the document from the root of the workspace.
@@ -48,14 +48,14 @@ pub struct Dangling {
     pub name: String,
 }
 
-/// What exists: the files of the workspace, and every word in those that are no documents.
+/// The names that exist: the files of the workspace, and every word in those that are no documents.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     files: Vec<PathBuf>,
     words: HashSet<String>,
 }
 
-/// Returns what documents below `root` name and what does not exist.
+/// Returns the names in documents below `root` that do not exist.
 ///
 /// # Errors
 /// See [`DocumentsError`].
@@ -120,8 +120,8 @@ impl Known {
         }
     }
 
-    /// Returns the names in a span of code that do not exist. What is neither a path nor a name in
-    /// the form of Rust is not looked at.
+    /// Returns the names in a span of code that do not exist. Only paths and names in the form of
+    /// Rust are looked at.
     fn missing(&self, folder: &Path, span: &str) -> Vec<String> {
         match span.split_once(": ") {
             Some((file, name)) if is_path(file) => {

@@ -7,13 +7,14 @@ use walkdir::{DirEntry, WalkDir};
 /// A file of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its path from the root of the workspace.
+    /// Path from the root of the workspace.
     pub path: PathBuf,
-    /// Its length.
+    /// Length of the file.
     pub bytes: u64,
 }
 
-/// Returns the files below `root`, without hidden ones and what is built, in the order of their names.
+/// Returns the files below `root`, without hidden ones and what is built, in the order of their
+/// names.
 ///
 /// # Errors
 /// If a folder cannot be listed.

@@ -1,9 +1,9 @@
-//! Measures the structure of the workspace, and holds the documents against the code.
+//! A measurement of the structure of the workspace, and a check of the documents against the code.
 //!
 //! [`workspace`] finds the crates, [`modules`] reads their source files, [`resolve`] follows the
 //! names that one module takes from another, [`circles`] looks for modules and files that need each
-//! other, [`documents`] for names in documents that exist nowhere, and [`style`] for files that break
-//! a rule. [`report`] puts it together.
+//! other, [`documents`] for names in documents that exist nowhere, and [`style`] for files that
+//! break a rule. [`report`] puts it together.
 
 pub mod circles;
 pub mod documents;

@@ -1,4 +1,5 @@
-//! Prints the structure of the workspace; exit code 0 only when everything is within its bounds.
+//! The program that prints the structure of the workspace; exit code 0 only when everything is
+//! within its bounds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -21,7 +22,7 @@ struct Args {
     json: Option<PathBuf>,
 }
 
-/// The reason why nothing can be said.
+/// The reason why nothing can be measured.
 #[derive(Debug, thiserror::Error)]
 enum HouseError {
     #[error(transparent)]
@@ -72,7 +73,8 @@ fn unused_dependencies(machete: &Path, root: &Path) -> Result<Vec<String>, House
     Ok(listed(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Returns what cargo-machete lists: a line `CRATE -- PATH:`, and below it the dependencies, indented.
+/// Returns what cargo-machete lists: a line `CRATE -- PATH:`, and below it the dependencies,
+/// indented.
 fn listed(text: &str) -> Vec<String> {
     let mut of = "";
     let mut found = Vec::new();

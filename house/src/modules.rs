@@ -1,4 +1,5 @@
-//! The modules of a crate as its source files declare them, without what is compiled for tests alone.
+//! The modules of a crate as its source files declare them, without what is compiled for tests
+//! alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub enum ModulesError {
     Read {
         /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is not Rust.
@@ -25,7 +26,7 @@ pub enum ModulesError {
     Parse {
         /// Path of the file.
         path: PathBuf,
-        /// What the parser says.
+        /// The error of the parser.
         source: syn::Error,
     },
     /// A module is declared whose file does not exist.
@@ -41,13 +42,13 @@ pub enum ModulesError {
 /// A source file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its lines without those of tests.
+    /// Number of lines, without those of tests.
     pub lines: usize,
 }
 
-/// What a name of a module stands for.
+/// The meaning of a name in a module.
 #[derive(Clone, Debug)]
 pub enum Name {
     /// An import, by the path that it was imported with.
@@ -68,7 +69,7 @@ pub struct Module {
     /// The modules that it declares, by their places in [`Modules::all`]. A function may have the
     /// name of one.
     pub children: BTreeMap<String, usize>,
-    /// What else it declares and imports.
+    /// The other names that it declares and imports.
     pub names: BTreeMap<String, Name>,
     /// Paths of imports that end in `*`.
     pub globs: Vec<Vec<String>>,
@@ -268,7 +269,7 @@ fn add_imports(tree: &UseTree, path: &[String], found: &mut Vec<Import>) {
     }
 }
 
-/// Collects every path of more than one name, those in macros as well.
+/// A visitor that collects every path of more than one name, those in macros as well.
 struct Paths(Vec<Vec<String>>);
 
 impl Paths {
@@ -315,7 +316,7 @@ impl<'ast> Visit<'ast> for Paths {
         visit::visit_macro(self, invocation);
     }
 
-    /// `pub(super)` takes nothing from the module that it names.
+    /// Ignores visibilities: `pub(super)` takes nothing from the module that it names.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_item_use(&mut self, import: &'ast ItemUse) {

@@ -1,4 +1,4 @@
-//! Everything that is measured, as text and as JSON.
+//! The report of everything that is measured, as text and as JSON.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::modules::{Modules, ModulesError, SourceFile};
 use crate::style::{Style, StyleError};
 use crate::workspace::{self, WorkspaceError};
 
-/// The most files of a circle that is borne.
+/// The most files of a circle that is allowed.
 pub const CIRCLE: usize = 4;
 /// The most lines of a file that is not named.
 pub const LINES: usize = 400;
@@ -36,11 +36,11 @@ pub enum ReportError {
 /// A crate as it was measured.
 #[derive(Clone, Debug, Default)]
 pub struct CrateReport {
-    /// Its name.
+    /// Name of the crate.
     pub name: String,
-    /// Its files, with paths from the root of the workspace.
+    /// Files of the crate, with paths from the root of the workspace.
     pub files: Vec<SourceFile>,
-    /// Its circles.
+    /// Circles of the crate.
     pub circles: Circles,
 }
 
@@ -64,7 +64,7 @@ impl CrateReport {
 }
 
 impl Report {
-    /// Measures the workspace at `root`; unused dependencies are the caller's to find.
+    /// Measures the workspace at `root`; the caller finds unused dependencies.
     ///
     /// # Errors
     /// See [`ReportError`].
@@ -88,7 +88,7 @@ impl Report {
         })
     }
 
-    /// Returns how many circles there are among the modules right below the roots of crates.
+    /// Returns the number of circles among the modules right below the roots of crates.
     #[must_use]
     pub fn module_circles(&self) -> usize {
         self.crates
@@ -97,7 +97,7 @@ impl Report {
             .sum()
     }
 
-    /// Returns how many files the largest circle of files has.
+    /// Returns the number of files of the largest circle of files.
     #[must_use]
     pub fn largest_file_circle(&self) -> usize {
         let circles = self.crates.iter().flat_map(|one| &one.circles.files);
@@ -232,7 +232,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Returns the members of a circle, and below them who takes what from whom.
+/// Returns the members of a circle, and below them which takes what from which.
 fn ties(circle: &Circle) -> String {
     let mut lines = vec![circle.members.join(", ")];
     let ties = circle.ties.iter();

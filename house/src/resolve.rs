@@ -1,4 +1,4 @@
-//! Follows the names that one module takes from another to the module that defines them.
+//! The resolution of the names that one module takes from another, to the module that defines them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,8 @@ fn walk(modules: &Modules, at: usize, path: &[String], imports: usize) -> Option
     }
 }
 
-/// As [`target`], for the path of an import, whose first name is never another import of its module.
+/// Returns the same as [`target`] for the path of an import, whose first name is never another
+/// import of its module.
 fn imported(modules: &Modules, at: usize, path: &[String], imports: usize) -> Option<usize> {
     let (first, _) = path.split_first()?;
     let relative = matches!(first.as_str(), "crate" | "self" | "super");

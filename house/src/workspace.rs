@@ -12,7 +12,7 @@ pub enum WorkspaceError {
     Metadata {
         /// The folder that was asked about.
         path: PathBuf,
-        /// What cargo says.
+        /// The error of cargo.
         source: cargo_metadata::Error,
     },
 }

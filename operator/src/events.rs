@@ -1,4 +1,4 @@
-//! Events about a `ReportsServer`: what changed, once, in the words of the conditions.
+//! Events about a `ReportsServer`: each tells a change once, in the words of the conditions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +23,8 @@ const MAX_SERIES: usize = 512;
 /// Action of an event that follows from a reconciliation.
 const RECONCILE: &str = "Reconcile";
 
-/// Events for the difference between two states of the conditions: `Ready` and `Stalled`, when
-/// their status or reason changes.
+/// Returns the events for the difference between two states of the conditions: `Ready` and
+/// `Stalled`, when their status or reason changes.
 #[must_use]
 pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     let find = |of: &[Condition], type_: &str| of.iter().find(|c| c.type_ == type_).cloned();
@@ -104,8 +104,8 @@ fn backup(now: &Condition) -> Option<Event> {
     })
 }
 
-/// Events for what was done to the certificates. Each kind has an action of its own: a recorder
-/// takes two events with the same reason and action for one that happened twice.
+/// Returns the events for the moves of the certificates. Each kind has an action of its own: a
+/// recorder takes two events with the same reason and action for one that happened twice.
 #[must_use]
 pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
     let told = |rotation: &Rotation| match rotation {
@@ -153,8 +153,9 @@ pub fn event(type_: EventType, reason: &str, note: &str) -> Event {
     }
 }
 
-/// Publishes events. A recorder of kube makes a series of events that differ in nothing but the
-/// note, and keeps the words of the first. So only what says the same goes to the same recorder.
+/// A publisher of events. A recorder of kube makes a series of events that differ in nothing but
+/// the note, and keeps the words of the first. So only events with the same words go to the same
+/// recorder.
 #[derive(Clone)]
 pub struct Publisher {
     client: Client,
@@ -162,9 +163,9 @@ pub struct Publisher {
     said: Arc<Mutex<HashMap<Series, Said>>>,
 }
 
-/// What makes a series: uid of the object, action, reason, and name of what else it is about.
+/// The key of a series: uid of the object, action, reason, and name of the second object.
 type Series = (Option<String>, String, String, Option<String>);
-/// The note of the newest event of a series, and who published it.
+/// The note of the newest event of a series, and the recorder that published it.
 type Said = (Option<String>, Recorder);
 
 impl Publisher {
@@ -186,7 +187,7 @@ impl Publisher {
         self.recorder(event, about).publish(event, about).await
     }
 
-    /// Returns the recorder of what said the same the last time, or a new one.
+    /// Returns the recorder that published the same words the last time, or a new one.
     fn recorder(&self, event: &Event, about: &ObjectReference) -> Recorder {
         let secondary = event.secondary.as_ref();
         let series = (
@@ -211,8 +212,8 @@ impl Publisher {
     }
 }
 
-/// Publishes events. An event that cannot be written is logged and nothing more: what it says is
-/// in the conditions too.
+/// Publishes events. An event that cannot be written is only logged: its words are in the
+/// conditions too.
 pub async fn publish(publisher: &Publisher, about: &ObjectReference, events: Vec<Event>) {
     for event in events {
         if let Err(error) = publisher.publish(&event, about).await {

@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 /// Media type of the `OpenMetrics` text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Why the endpoints could not be served.
+/// The reason why the endpoints could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is taken or not ours.
@@ -41,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds. `ready` says what `/readyz` answers.
+    /// Binds the listener. `ready` decides the answer of `/readyz`.
     ///
     /// # Errors
     /// If the address cannot be bound.
@@ -61,7 +61,7 @@ impl Server {
         Ok(Self { listener, router })
     }
 
-    /// Returns where it listens.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
     /// If the socket is gone.

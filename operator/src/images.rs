@@ -2,8 +2,8 @@
 
 use crds::v1alpha1::spec::ImageSpec;
 
-/// Returns the default reference with registry, repository and tag or digest replaced where given. A
-/// digest wins over a tag, as it does in container runtimes.
+/// Returns the default reference with registry, repository and tag or digest replaced where given.
+/// A digest wins over a tag, as it does in container runtimes.
 #[must_use]
 pub fn resolve(default: &str, registry: Option<&str>, image: &ImageSpec) -> String {
     let (default_registry, repository, version) = split(default);
@@ -20,14 +20,16 @@ pub fn resolve(default: &str, registry: Option<&str>, image: &ImageSpec) -> Stri
     format!("{registry}/{repository}{version}")
 }
 
-/// Returns the version that an image reference names: tag, digest or both; empty where it names none.
+/// Returns the version that an image reference names: tag, digest or both; empty where it names
+/// none.
 #[must_use]
 pub fn version(reference: &str) -> &str {
     split(reference).2.trim_start_matches([':', '@'])
 }
 
-/// Registry (may be empty), repository, and `:tag` or `@digest` (may be empty). By the rule of the
-/// distribution project the first component is a registry only if it looks like a host.
+/// Splits a reference into registry (may be empty), repository, and `:tag` or `@digest` (may be
+/// empty). By the rule of the distribution project the first component is a registry only if it
+/// looks like a host.
 fn split(reference: &str) -> (&str, &str, &str) {
     let (registry, rest) = match reference.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),

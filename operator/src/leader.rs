@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// Why the leadership ended.
+/// The reason why the leadership ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another operator may lead from now on; this one must stop at once.
@@ -29,15 +29,15 @@ pub enum Error {
     Lost(Duration),
 }
 
-/// Times of a leader while clients' requests are held on its word: should it die or hang, others take
-/// its place before the requests are refused.
+/// The times of a leader while clients' requests are held on its word: should it die or hang,
+/// others take its place before the requests are refused.
 const HOLDING: Times = Times {
     lease_duration: Duration::from_secs(8),
     renew_deadline: Duration::from_secs(7),
     retry_period: Duration::from_secs(1),
 };
 
-/// How long what lasts.
+/// The times of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     lease_duration: Duration,
@@ -45,22 +45,23 @@ struct Times {
     retry_period: Duration,
 }
 
-/// How to take part in the election. The defaults are those of the Kubernetes components.
+/// The configuration of a candidate. The defaults are those of the Kubernetes components.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Name of this candidate; it must be its own alone (the name of the pod).
+    /// Name of this candidate; no other candidate may have it (the name of the pod).
     pub identity: String,
-    /// How long others wait after the last renewal that they saw; whole seconds.
+    /// The time that others wait after the last renewal that they saw; whole seconds.
     pub lease_duration: Duration,
-    /// How long the leader goes on without a renewal; below `lease_duration`.
+    /// The time that the leader goes on without a renewal; below `lease_duration`.
     pub renew_deadline: Duration,
     /// Pause between attempts.
     pub retry_period: Duration,
-    /// Says that requests of clients are held on the leader's word: the Lease lasts 8 s then.
+    /// The group whose requests are held on the leader's word. While there is one, the Lease lasts
+    /// 8 s.
     pub holding: Option<watch::Receiver<Option<String>>>,
 }
 
@@ -92,7 +93,7 @@ impl Config {
         }
     }
 
-    /// Ends when other times are in force.
+    /// Waits until other times are in force.
     async fn changed(&self) {
         let Some(holding) = &self.holding else {
             return std::future::pending().await;
@@ -113,12 +114,13 @@ impl Config {
 pub struct Candidate {
     /// True while this process leads.
     pub leading: watch::Receiver<bool>,
-    /// Ends with [`Error::Lost`] when the leadership is lost, with `Ok` after a release.
+    /// The task of the candidate. It ends with [`Error::Lost`] when the leadership is lost, with
+    /// `Ok` after a release.
     pub task: JoinHandle<Result<(), Error>>,
 }
 
-/// Starts to take part. Cancel `release` only after all work has stopped: it gives the Lease up,
-/// so that the next candidate starts without waiting for it to expire.
+/// Starts to take part in the election. Cancel `release` only after all work has stopped: it gives
+/// the Lease up, so that the next candidate starts without waiting for it to expire.
 #[must_use]
 pub fn campaign(client: Client, config: Config, release: CancellationToken) -> Candidate {
     let (tx, leading) = watch::channel(false);
@@ -191,8 +193,9 @@ impl Elector {
         Err(Error::Lost(self.config.times().renew_deadline))
     }
 
-    /// One attempt; true when this candidate holds the Lease afterwards. A request that outlives
-    /// the renew deadline counts as failed, so that a hanging connection cannot prolong the term.
+    /// Makes one attempt; returns true when this candidate holds the Lease afterwards. A request
+    /// that outlives the renew deadline counts as failed, so that a hanging connection cannot
+    /// prolong the term.
     async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
         let deadline = self.config.times().renew_deadline;
         match tokio::time::timeout(deadline, self.attempt()).await {
@@ -235,7 +238,7 @@ impl Elector {
         Ok(self.holds(written))
     }
 
-    /// Notes when the record was first seen as it is.
+    /// Notes the record, and returns the time at which it was first seen as it is.
     fn observe(&mut self, lease: &Lease) -> Instant {
         match &self.observed {
             Some(seen) if seen.lease.spec == lease.spec => seen.since,
@@ -309,7 +312,8 @@ fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSp
     }
 }
 
-/// Returns the record without a holder. The API refuses a duration of 0, so 1 s stays, as in client-go.
+/// Returns the record without a holder. The API refuses a duration of 0, so 1 s stays, as in
+/// client-go.
 fn released(record: LeaseSpec) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),

@@ -1,4 +1,4 @@
-//! The operator: reconciles `ReportsServer` and moves report APIs from etcd to the server.
+//! The operator, which reconciles `ReportsServer` and moves report APIs from etcd to the server.
 
 pub mod apiservice;
 pub mod certs;

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 use tracing_subscriber::EnvFilter;
 
-/// How long reconciliations under way may take to finish after a signal.
+/// The longest time that reconciliations under way may take to finish after a signal.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Operator that takes policy reports out of etcd.
@@ -56,20 +56,20 @@ struct Options {
     /// Name of the operator's `ServiceAccount`; it gets a role in each target namespace.
     #[arg(long, env = "SERVICE_ACCOUNT", default_value = names::OPERATOR, global = true)]
     service_account: String,
-    /// Where /metrics, /healthz and /readyz are served, by plain HTTP.
+    /// Address on which /metrics, /healthz and /readyz are served, by plain HTTP.
     #[arg(long, default_value = "0.0.0.0:8080", global = true)]
     metrics_bind_address: SocketAddr,
     /// Image of the server, where a `ReportsServer` names none.
     #[arg(long, env = names::SERVER_IMAGE_ENV, default_value_t = names::server_image(), global = true)]
     server_image: String,
-    /// Where a database's host is, as HOST=ADDRESS:PORT; may be given several times. For an
+    /// Address of a database's host, as HOST=ADDRESS:PORT; may be given several times. For an
     /// operator that runs outside of the cluster, where names of Services mean nothing.
     #[arg(long, value_name = "HOST=ADDRESS:PORT", value_parser = place, global = true)]
     database_resolve: Vec<(String, SocketAddr)>,
     /// Image of PostgreSQL in `database.mode: Managed`, where a `ReportsServer` names none.
     #[arg(long, env = names::POSTGRES_IMAGE_ENV, default_value = managed::DEFAULT_IMAGE, global = true)]
     postgres_image: String,
-    /// What is logged: a level, or directives such as `info,kube=debug`.
+    /// Log filter: a level, or directives such as `info,kube=debug`.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     log_level: String,
 }
@@ -106,8 +106,8 @@ fn place(text: &str) -> Result<(String, SocketAddr), String> {
     Ok((host.to_owned(), address))
 }
 
-/// A plain level leaves out what the HTTP client logs of each answer that is an error: whoever asked
-/// logs it, with what it means.
+/// Returns the directives for a level. A plain level leaves out what the HTTP client logs of each
+/// answer that is an error: the caller logs it, with its meaning.
 fn log_directives(level: &str) -> String {
     if level.contains(['=', ',']) {
         return level.to_owned();
@@ -149,7 +149,7 @@ async fn run(options: Options) -> anyhow::Result<()> {
     result
 }
 
-/// What the process is made of.
+/// The parts of the process.
 struct Operator {
     client: Client,
     config: Config,
@@ -265,7 +265,7 @@ async fn wait_for_api(client: &Client) -> String {
     }
 }
 
-/// Cancelled by SIGTERM or SIGINT.
+/// Returns a token that SIGTERM or SIGINT cancels.
 fn on_signal() -> anyhow::Result<CancellationToken> {
     let token = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;

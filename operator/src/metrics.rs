@@ -141,7 +141,7 @@ impl Metrics {
         self.errors.get_or_create(&ErrorLabels { category }).inc();
     }
 
-    /// Shows whether this process leads.
+    /// Shows that this process leads, or that it does not.
     pub fn leading(&self, leading: bool) {
         self.leading.set(i64::from(leading));
     }
@@ -176,7 +176,7 @@ impl Metrics {
         }
     }
 
-    /// Shows when the last backup that succeeded ended (Unix seconds).
+    /// Shows the time at which the last backup that succeeded ended (Unix seconds).
     pub fn backed_up(&self, name: &str, ended: i64) {
         self.last_backup
             .get_or_create(&name_labels(name))
@@ -219,7 +219,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()

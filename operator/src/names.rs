@@ -69,7 +69,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Names for the children of the `ReportsServer` called `instance`.
+    /// Returns names for the children of the `ReportsServer` called `instance`.
     #[must_use]
     pub fn new(instance: impl Into<String>) -> Self {
         Self {
@@ -83,55 +83,58 @@ impl Names {
         &self.instance
     }
 
-    /// Deployment, Service, `ServiceAccount`, Role and `RoleBinding` of the server.
+    /// Returns the name of the Deployment, Service, `ServiceAccount`, Role and `RoleBinding` of the
+    /// server.
     #[must_use]
     pub fn server(&self) -> String {
         names::server(&self.instance)
     }
 
-    /// `PersistentVolumeClaim` of the embedded database.
+    /// Returns the name of the `PersistentVolumeClaim` of the embedded database.
     #[must_use]
     pub fn data(&self) -> String {
         names::data(&self.instance)
     }
 
-    /// `ConfigMap` with what is not secret about the connection to PostgreSQL.
+    /// Returns the name of the `ConfigMap` with what is not secret about the connection to
+    /// PostgreSQL.
     #[must_use]
     pub fn database(&self) -> String {
         names::database(&self.instance)
     }
 
-    /// `ConfigMap` with the specification that was carried out last.
+    /// Returns the name of the `ConfigMap` with the specification that was carried out last.
     #[must_use]
     pub fn accepted(&self) -> String {
         format!("{}-accepted", self.server())
     }
 
-    /// Secret that tells an embedded server where to move its reports.
+    /// Returns the name of the Secret that tells an embedded server where to move its reports.
     #[must_use]
     pub fn database_move(&self) -> String {
         format!("{}-move", self.database())
     }
 
-    /// `Cluster` of `CloudNativePG`, where one is made.
+    /// Returns the name of the `Cluster` of `CloudNativePG`, where one is made.
     #[must_use]
     pub fn postgres_cluster(&self) -> String {
         names::postgres_cluster(&self.instance)
     }
 
-    /// `StatefulSet`, Service, `ConfigMap` and Secret of a PostgreSQL that the operator runs.
+    /// Returns the name of the `StatefulSet`, Service, `ConfigMap` and Secret of a PostgreSQL that
+    /// the operator runs.
     #[must_use]
     pub fn postgres(&self) -> String {
         names::postgres(&self.instance)
     }
 
-    /// Headless Service of [`Self::postgres`].
+    /// Returns the name of the headless Service of [`Self::postgres`].
     #[must_use]
     pub fn postgres_pods(&self) -> String {
         format!("{}-pods", self.postgres())
     }
 
-    /// `PersistentVolumeClaim` of [`Self::postgres`].
+    /// Returns the name of the `PersistentVolumeClaim` of [`Self::postgres`].
     #[must_use]
     pub fn postgres_data(&self) -> String {
         format!("{}-data", self.postgres())
@@ -143,67 +146,71 @@ impl Names {
         format!("{}-{version}", self.postgres_data())
     }
 
-    /// `ConfigMap` of the upgrade to another major version of [`Self::postgres`].
+    /// Returns the name of the `ConfigMap` of the upgrade to another major version of
+    /// [`Self::postgres`].
     #[must_use]
     pub fn postgres_upgrade(&self) -> String {
         format!("{}-upgrade", self.postgres())
     }
 
-    /// Beginning of the names of the Jobs of that upgrade.
+    /// Returns the beginning of the names of the Jobs of that upgrade.
     #[must_use]
     pub fn upgrade(&self) -> String {
         format!("{}-upgrade", self.instance)
     }
 
-    /// Labels of what carries that upgrade out.
+    /// Returns the labels of the objects that carry out that upgrade.
     #[must_use]
     pub fn upgrade_labels(&self) -> BTreeMap<String, String> {
         managed(self.component("upgrade"))
     }
 
-    /// Secret with the certificate of [`Self::postgres`].
+    /// Returns the name of the Secret with the certificate of [`Self::postgres`].
     #[must_use]
     pub fn postgres_tls(&self) -> String {
         format!("{}-tls", self.postgres())
     }
 
-    /// Secret with the certificate by which [`Self::postgres`] lets the servers in.
+    /// Returns the name of the Secret with the certificate by which [`Self::postgres`] lets the
+    /// servers in.
     #[must_use]
     pub fn database_client(&self) -> String {
         format!("{}-client", self.database())
     }
 
-    /// `ConfigMap` with the served groups.
+    /// Returns the name of the `ConfigMap` with the served groups.
     #[must_use]
     pub fn config(&self) -> String {
         names::config(&self.instance)
     }
 
-    /// Secret with the certificate authority.
+    /// Returns the name of the Secret with the certificate authority.
     #[must_use]
     pub fn ca(&self) -> String {
         names::ca(&self.instance)
     }
 
-    /// Secret with the server's certificate.
+    /// Returns the name of the Secret with the server's certificate.
     #[must_use]
     pub fn serving_cert(&self) -> String {
         names::serving_cert(&self.instance)
     }
 
-    /// `RoleBinding` that gives the operator its rights in the target namespace.
+    /// Returns the name of the `RoleBinding` that gives the operator its rights in the target
+    /// namespace.
     #[must_use]
     pub fn operand_binding(&self) -> String {
         format!("{}-operator", self.instance)
     }
 
-    /// Cluster-scoped RBAC objects, and those in `kube-system`: `reports-server:NAME:PURPOSE`.
+    /// Returns the name of cluster-scoped RBAC objects, and of those in `kube-system`:
+    /// `reports-server:NAME:PURPOSE`.
     #[must_use]
     pub fn cluster(&self, purpose: &str) -> String {
         names::rbac(&self.instance, purpose)
     }
 
-    /// DNS names that the serving certificate must carry in `namespace`.
+    /// Returns the DNS names that the serving certificate must carry in `namespace`.
     ///
     /// The aggregator calls the first; the second is for clients inside the cluster.
     #[must_use]
@@ -212,49 +219,49 @@ impl Names {
         vec![host.clone(), format!("{host}.cluster.local")]
     }
 
-    /// `CronJob` and `PersistentVolumeClaim` of the backups.
+    /// Returns the name of the `CronJob` and `PersistentVolumeClaim` of the backups.
     #[must_use]
     pub fn backup(&self) -> String {
         format!("{}-backup", self.instance)
     }
 
-    /// Beginning of the name of a Job that restores a backup.
+    /// Returns the beginning of the name of a Job that restores a backup.
     #[must_use]
     pub fn recovery(&self) -> String {
         format!("{}-recovery", self.instance)
     }
 
-    /// Labels of everything that makes backups.
+    /// Returns the labels of everything that makes backups.
     #[must_use]
     pub fn backup_labels(&self) -> BTreeMap<String, String> {
         managed(self.component("backup"))
     }
 
-    /// Labels of what restores one.
+    /// Returns the labels of the objects that restore a backup.
     #[must_use]
     pub fn recovery_labels(&self) -> BTreeMap<String, String> {
         managed(self.component("recovery"))
     }
 
-    /// Host name of [`Self::postgres`] in `namespace`.
+    /// Returns the host name of [`Self::postgres`] in `namespace`.
     #[must_use]
     pub fn postgres_host(&self, namespace: &str) -> String {
         format!("{}.{namespace}.svc", self.postgres())
     }
 
-    /// Labels that select the pod of [`Self::postgres`]; never changed after it exists.
+    /// Returns the labels that select the pod of [`Self::postgres`]; never changed after it exists.
     #[must_use]
     pub fn postgres_selector(&self) -> BTreeMap<String, String> {
         self.component("postgres")
     }
 
-    /// Labels of everything that belongs to [`Self::postgres`].
+    /// Returns the labels of everything that belongs to [`Self::postgres`].
     #[must_use]
     pub fn postgres_labels(&self) -> BTreeMap<String, String> {
         managed(self.postgres_selector())
     }
 
-    /// Labels that select the server's pods; never changed after the Deployment exists.
+    /// Returns the labels that select the server's pods; never changed after the Deployment exists.
     #[must_use]
     pub fn selector(&self) -> BTreeMap<String, String> {
         self.component("server")
@@ -268,14 +275,14 @@ impl Names {
         ])
     }
 
-    /// Labels of every child. Labels of the `ReportsServer` itself are not passed on: tools that
-    /// prune by label would take the children for their own.
+    /// Returns the labels of every child. Labels of the `ReportsServer` itself are not passed on:
+    /// tools that prune by label would take the children for their own.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
         managed(self.selector())
     }
 
-    /// Selects every child of this `ReportsServer` that the operator manages.
+    /// Returns the selector of every child of this `ReportsServer` that the operator manages.
     #[must_use]
     pub fn label_selector(&self) -> String {
         format!(
@@ -287,7 +294,7 @@ impl Names {
     }
 }
 
-/// Selects every object that the operator manages.
+/// Returns the selector of every object that the operator manages.
 #[must_use]
 pub fn managed_selector() -> String {
     format!("{}={}", names::LABEL_APP_MANAGED_BY, names::FIELD_MANAGER)

@@ -1,6 +1,6 @@
-//! What the kube-apiserver says, in its own words.
+//! The messages of the kube-apiserver, in its own words.
 
-/// Returns the message of a `Status`, and of any other error what it displays.
+/// Returns the message of a `Status`, and of any other error its `Display` text.
 #[must_use]
 pub fn said(error: &kube::Error) -> String {
     match error {

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{
 /// User and group of the images.
 pub const NON_ROOT_ID: i64 = 65532;
 
-/// Of a pod. There is no fixed user: the image names one, and where the cluster assigns users by
-/// namespace (`OpenShift`) it is free to.
+/// Returns the security context of a pod. There is no fixed user: the image names one, and where
+/// the cluster assigns users by namespace (`OpenShift`) it is free to.
 #[must_use]
 pub fn pod() -> PodSecurityContext {
     PodSecurityContext {
@@ -22,7 +22,7 @@ pub fn pod() -> PodSecurityContext {
     }
 }
 
-/// Of a container.
+/// Returns the security context of a container.
 #[must_use]
 pub fn container() -> SecurityContext {
     SecurityContext {
@@ -36,8 +36,8 @@ pub fn container() -> SecurityContext {
     }
 }
 
-/// Rules of `restricted` that `pod` breaks, and two of our own: a read-only root file system, and
-/// requests and limits for memory.
+/// Returns the rules of `restricted` that `pod` breaks, and two of our own: a read-only root file
+/// system, and requests and limits for memory.
 #[must_use]
 pub fn violations(pod: &PodSpec) -> Vec<String> {
     let mut found = host_access(pod);

@@ -1,4 +1,4 @@
-//! A kube-apiserver that says what a test tells it to, request by request.
+//! A kube-apiserver that answers as a test tells it to, request by request.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Server {
         next.expect("a request in time").expect("a request")
     }
 
-    /// Returns the next request, however long it takes; none when the client is gone.
+    /// Returns the next request, for which it waits without a limit; none when the client is gone.
     pub async fn next_if_any(&mut self) -> Option<Received> {
         let (request, send) = self.0.next_request().await?;
         let (parts, body) = request.into_parts();
@@ -60,12 +60,12 @@ impl Server {
 }
 
 impl Received {
-    /// Answers.
+    /// Answers the request.
     pub fn answer(self, code: u16, body: &Value) {
         respond(self.send, code, body);
     }
 
-    /// Answers with a Status.
+    /// Answers the request with a Status.
     pub fn refuse(self, code: u16, reason: &str) {
         self.answer(code, &failure(code, reason));
     }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use anyhow::{Context as _, Result, ensure};
 
 /// PostgreSQL and pgbouncer refuse to run as root: root runs them as the user `postgres`, which
-/// their packages create; anybody else runs them as themselves.
+/// their packages create; any other user runs them as itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Account {
     uid: u32,
@@ -46,7 +46,7 @@ impl Account {
         self.switch
     }
 
-    /// `program`, to run under this account.
+    /// Returns a command that runs `program` under this account.
     pub fn command(self, program: impl AsRef<OsStr>) -> Command {
         if !self.switch {
             return Command::new(program);
@@ -60,7 +60,7 @@ impl Account {
         command
     }
 
-    /// Makes the account the owner of `path`, which is not followed into.
+    /// Makes the account the owner of `path`, but not of its content.
     pub fn own(self, path: &Path) -> Result<()> {
         chown(path, Some(self.uid), Some(self.gid))
             .with_context(|| format!("cannot change the owner of {}", path.display()))

@@ -1,4 +1,4 @@
-//! Where PostgreSQL's programs are.
+//! The place of PostgreSQL's programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,8 +13,8 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Returns the newest version that Debian's packages have installed, or what `PGTEST_BINARIES` (a
-    /// directory) names.
+    /// Returns the newest version that Debian's packages have installed, or the one that
+    /// `PGTEST_BINARIES` (a directory) names.
     pub fn find() -> Result<Self> {
         let directory = match std::env::var_os("PGTEST_BINARIES") {
             Some(directory) => PathBuf::from(directory),
@@ -41,7 +41,7 @@ impl Binaries {
         self.directory.join(program)
     }
 
-    /// As PostgreSQL says it, for example `15.14`.
+    /// Returns the version as PostgreSQL prints it, for example `15.14`.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use tokio::io::AsyncWriteExt as _;
 
-/// Runs `command` with `input` on its standard input and returns what it printed. An error holds
-/// what it said.
+/// Runs `command` with `input` on its standard input and returns its output. An error holds its
+/// messages.
 pub async fn run(command: Command, input: &str) -> Result<String> {
     let name = format!("{command:?}");
     let mut command = tokio::process::Command::from(command);

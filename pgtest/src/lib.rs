@@ -5,8 +5,8 @@
 //!   read-only, restored to an older state, followed by a standby.
 //! - [`Pgbouncer`] is a pooler in transaction mode in front of one.
 //! - [`Proxy`] is a TCP proxy that delays, swallows, withholds and cuts.
-//! - [`Params`] is the directory from which a client learns where the database is, as the kubelet
-//!   writes it.
+//! - [`Params`] is the directory from which a client learns the address of the database, as the
+//!   kubelet writes it.
 //! - [`Authority`] signs certificates of servers and clients.
 //!
 //! Servers run as the user `postgres` when the test runs as root, since PostgreSQL refuses root,

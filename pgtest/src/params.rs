@@ -1,4 +1,4 @@
-//! The directory that tells a client where the database is.
+//! The directory from which a client learns the address of the database.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -13,27 +13,27 @@ use anyhow::{Context as _, Result};
 pub struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// None yet.
+    /// Returns no parameters yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With `key` set to `value`.
+    /// Returns the parameters with `key` set to `value`.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<String>) -> Self {
         self.0.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Without `key`.
+    /// Returns the parameters without `key`.
     #[must_use]
     pub fn without(mut self, key: &str) -> Self {
         self.0.remove(key);
         self
     }
 
-    /// With another port of 127.0.0.1: a proxy's or a pooler's.
+    /// Returns the parameters with another port of 127.0.0.1: a proxy's or a pooler's.
     #[must_use]
     pub fn at_port(self, port: u16) -> Self {
         self.with("port", port.to_string())
@@ -45,7 +45,7 @@ impl Params {
         self.0.get(key).map(String::as_str)
     }
 
-    /// As the data of a Secret: key and bytes.
+    /// Returns the data of a Secret: key and bytes.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, Vec<u8>> {
         self.0
@@ -54,12 +54,12 @@ impl Params {
             .collect()
     }
 
-    /// Writes them into `directory`, which is made when absent, and replaces what was written there
-    /// before. All files change at the same moment, as in a volume that the kubelet keeps up to
-    /// date: they are links into `..data`, which is a link to a directory of this version.
+    /// Writes them into `directory`, which is made when absent, and replaces earlier ones there.
+    /// All files change at the same moment, as in a volume that the kubelet keeps up to date: they
+    /// are links into `..data`, which is a link to a directory of this version.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<()> {
         std::fs::create_dir_all(directory)?;
         let version = tempfile::Builder::new()

@@ -21,12 +21,12 @@ const PROGRAM: &str = "/usr/sbin/pgbouncer";
 const TO_START: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What a pooler is like.
+/// Options of a pooler.
 #[derive(Debug, Clone)]
 pub struct PgbouncerOptions {
-    /// How many connections it keeps to the server.
+    /// Number of connections that it keeps to the server.
     pub pool_size: u32,
-    /// Settings of pgbouncer.ini besides.
+    /// Further settings of pgbouncer.ini.
     pub settings: Vec<(String, String)>,
 }
 
@@ -39,9 +39,9 @@ impl Default for PgbouncerOptions {
     }
 }
 
-/// A pgbouncer in transaction mode, otherwise with its defaults: of a client's start-up parameters
-/// it knows few, and prepared statements, session settings and LISTEN do not outlive a transaction.
-/// Clients connect without TLS. Gone when dropped.
+/// A pgbouncer in transaction mode, otherwise with its defaults: it knows few of a client's
+/// start-up parameters, and prepared statements, session settings and LISTEN do not outlive a
+/// transaction. Clients connect without TLS. Gone when dropped.
 pub struct Pgbouncer {
     child: Child,
     port: u16,
@@ -53,10 +53,10 @@ pub struct Pgbouncer {
 }
 
 impl Pgbouncer {
-    /// Starts one in front of `server`, to which it speaks by the Unix socket.
+    /// Starts a pooler in front of `server`, which it reaches by the Unix socket.
     ///
     /// # Errors
-    /// When pgbouncer is not installed or does not start: the error holds its log.
+    /// If pgbouncer is not installed or does not start: the error holds its log.
     pub async fn start(server: &Postgres, options: PgbouncerOptions) -> Result<Self> {
         let account = Account::of_servers()?;
         let directory = Workdir::new("pgbouncer")?;
@@ -98,13 +98,13 @@ impl Pgbouncer {
         self.port
     }
 
-    /// Returns what it has logged.
+    /// Returns its log.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// Returns how clients connect to it.
+    /// Returns the parameters by which clients connect to it.
     #[must_use]
     pub fn params(&self) -> Params {
         Params::new()
@@ -119,7 +119,7 @@ impl Pgbouncer {
     /// Lets clients in with another password, which it also uses at the server.
     ///
     /// # Errors
-    /// When its files cannot be written.
+    /// If its files cannot be written.
     pub fn set_password(&mut self, password: &str) -> Result<()> {
         password.clone_into(&mut self.password);
         write_users(&self.directory, password)?;
@@ -130,7 +130,7 @@ impl Pgbouncer {
     /// old one end with their transactions.
     ///
     /// # Errors
-    /// When its files cannot be written.
+    /// If its files cannot be written.
     pub fn retarget(&mut self, server: &Postgres) -> Result<()> {
         self.server = (server.socket_directory(), server.port());
         let text = ini(&self.server, self.port, &self.directory, &self.options);
@@ -141,7 +141,7 @@ impl Pgbouncer {
     /// Stops the clock for it (SIGSTOP).
     ///
     /// # Errors
-    /// When its process cannot be found.
+    /// If its process cannot be found.
     pub fn pause(&self) -> Result<()> {
         signal("STOP", &processes(self.directory.path())?)
     }
@@ -149,7 +149,7 @@ impl Pgbouncer {
     /// Ends a [`Pgbouncer::pause`].
     ///
     /// # Errors
-    /// When its process cannot be found.
+    /// If its process cannot be found.
     pub fn resume(&self) -> Result<()> {
         signal("CONT", &processes(self.directory.path())?)
     }

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use anyhow::{Context as _, Result};
 use rand::RngExt as _;
 
-/// Below the ports that Linux gives to outgoing connections (32768 and up). A port among those
-/// could be taken by a client while its server is down, and a client that tries to connect to such
-/// a port of its own machine again and again can end up connected to itself.
+/// The range below the ports that Linux uses for outgoing connections (32768 and up). A port among
+/// those could be taken by a client while its server is down, and a client that tries to connect to
+/// such a port of its own machine again and again can end up connected to itself.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 const ATTEMPTS: usize = 100;
 

@@ -18,7 +18,7 @@ const CHUNK: usize = 32 * 1024;
 /// Chunks that are under way in one direction of one connection.
 const UNDER_WAY: usize = 64;
 
-/// Which way bytes go.
+/// The direction in which bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
@@ -27,10 +27,9 @@ pub enum Direction {
     ToClient,
 }
 
-/// A TCP proxy, on 127.0.0.1 unless it is given a listener. It passes everything on until it is
-/// told otherwise; what it is told holds for connections that are open and for new ones. It runs on
-/// a thread of its own, so that it lives on while a test blocks or drops its runtime. Gone when
-/// dropped.
+/// A TCP proxy, on 127.0.0.1 unless it has a listener of its own. It passes everything on until it
+/// has an order; an order holds for connections that are open and for new ones. It runs on a thread
+/// of its own, so that it lives on while a test blocks or drops its runtime. Gone when dropped.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -40,7 +39,7 @@ pub struct Proxy {
 
 struct Shared {
     state: watch::Sender<State>,
-    /// How many more bytes go each way before all is cut.
+    /// The number of bytes that still go each way before all is cut.
     remaining: Mutex<[Option<u64>; 2]>,
     open: AtomicUsize,
 }
@@ -51,7 +50,7 @@ struct State {
     delay: Duration,
     held: [bool; 2],
     refusing: bool,
-    /// Connections of earlier generations are cut.
+    /// The present generation; connections of earlier ones are cut.
     generation: u64,
 }
 
@@ -59,7 +58,7 @@ impl Proxy {
     /// Returns a proxy to `port` of 127.0.0.1, on a port of its own.
     ///
     /// # Errors
-    /// When no port is free.
+    /// If no port is free.
     pub fn start(port: u16) -> Result<Self> {
         Self::on(port::listener()?, port)
     }
@@ -68,7 +67,7 @@ impl Proxy {
     /// 127.0.0.1.
     ///
     /// # Errors
-    /// When the listener cannot be used.
+    /// If the listener cannot be used.
     pub fn on(listener: std::net::TcpListener, port: u16) -> Result<Self> {
         listener.set_nonblocking(true)?;
         let own = listener.local_addr()?.port();
@@ -107,42 +106,42 @@ impl Proxy {
         })
     }
 
-    /// Returns where clients connect, on the listener's address.
+    /// Returns the port to which clients connect, on the listener's address.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns how many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.open.load(Ordering::Acquire)
     }
 
-    /// Every byte takes this much longer each way. The rate stays the same.
+    /// Delays every byte by this time each way. The rate stays the same.
     pub fn delay(&self, delay: Duration) {
         self.shared.change(|state| state.delay = delay);
     }
 
-    /// Holds back what goes in `direction`, without an end of the connection: the network loses
-    /// it, or the other side does not answer.
+    /// Holds back the bytes in `direction`, without an end of the connection: the network loses
+    /// them, or the other side does not answer.
     pub fn hold(&self, direction: Direction) {
         self.shared
             .change(|state| state.held[direction as usize] = true);
     }
 
-    /// Holds back everything, as a network that is partitioned. New connections are taken, and hear
-    /// nothing.
+    /// Holds back everything, as a network that is partitioned. New connections are accepted, and
+    /// receive nothing.
     pub fn black_hole(&self) {
         self.shared.change(|state| state.held = [true; 2]);
     }
 
-    /// Lets go what was held back, and what comes after it.
+    /// Passes on the bytes that were held back, and later ones.
     pub fn release(&self) {
         self.shared.change(|state| state.held = [false; 2]);
     }
 
-    /// Resets all connections. What was held back is lost. New ones are passed on.
+    /// Resets all connections. Bytes that were held back are lost. New connections are passed on.
     pub fn cut(&self) {
         self.shared.cut();
     }
@@ -191,7 +190,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many of `length` bytes may still go, and whether all is cut then.
+    /// Returns the number of `length` bytes that may still go, and whether all is cut then.
     fn take(&self, direction: Direction, length: usize) -> (usize, bool) {
         let mut remaining = self.remaining();
         let Some(left) = &mut remaining[direction as usize] else {

@@ -16,11 +16,11 @@ pub const USER: &str = "reports";
 /// The application's database.
 pub const DATABASE: &str = "reports";
 
-/// Raised when what is below changes.
+/// Revision of the directory; raised when the code below changes.
 const REVISION: u32 = 2;
 
-/// One at a time in this process. Others may do the same at the same time: the first to finish
-/// wins.
+/// The lock for one at a time in this process. Others may do the same at the same time: the first
+/// to finish wins.
 static MAKING: Mutex<()> = Mutex::const_new(());
 
 /// Makes `data`, which must not exist, a fresh data directory with the application's role (without
@@ -33,7 +33,7 @@ pub async fn copy_to(data: &Path, binaries: &Binaries, account: Account) -> Resu
     copy(&template, data).await
 }
 
-/// A copy of a directory, with owners and modes.
+/// Copies a directory, with owners and modes.
 pub async fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new("cp");
     command
@@ -98,7 +98,7 @@ async fn make(data: &Path, binaries: &Binaries, account: Account) -> Result<()> 
     run(single, &sql).await.map(drop)
 }
 
-/// As hack/lib/common.sh.
+/// Returns the cache, as hack/lib/common.sh does.
 fn cache() -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     variable("REPORTS_SERVER_CACHE")

@@ -11,7 +11,7 @@ use rcgen::{
 pub struct Pair {
     /// The certificate.
     pub certificate: String,
-    /// Its private key (PKCS #8).
+    /// The private key (PKCS #8).
     pub key: String,
 }
 
@@ -22,10 +22,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Returns a new one with a key of its own.
+    /// Returns a new authority with a key of its own.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// If no key can be made.
     pub fn new(name: &str) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name = common_name(name);
@@ -48,7 +48,7 @@ impl Authority {
     /// Returns a server's certificate for DNS names and IP addresses.
     ///
     /// # Errors
-    /// When a name is not one.
+    /// If a name is not one.
     pub fn server(&self, names: &[&str]) -> Result<Pair> {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names)?;
@@ -60,7 +60,7 @@ impl Authority {
     /// Returns a client's certificate. PostgreSQL takes the common name for the name of the role.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// If no key can be made.
     pub fn client(&self, role: &str) -> Result<Pair> {
         let mut params = CertificateParams::default();
         params.distinguished_name = common_name(role);

@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Waits until its standard input ends, which also happens when the process at the other end is
-/// killed, then ends every process that works below the directory and removes it. Servers get
-/// SIGQUIT first, as both PostgreSQL and pgbouncer then end at once and tidily, also when they were
-/// stopped.
+/// Script that waits until its standard input ends, which also happens when the process at the
+/// other end is killed, then ends every process that works below the directory and removes it.
+/// Servers get SIGQUIT first, as both PostgreSQL and pgbouncer then end at once and tidily, also
+/// when they were stopped.
 const WATCHER: &str = r#"
 cat >/dev/null
 dir=$1
@@ -28,7 +28,7 @@ rm -rf "$dir"
 "#;
 
 /// A directory below the system's temporary one. Dropping it ends all processes whose working
-/// directory lies below it and removes it; so does the end of this process, however it comes.
+/// directory is below it and removes it; so does the end of this process, however it comes.
 #[derive(Debug)]
 pub struct Workdir {
     path: PathBuf,
@@ -66,7 +66,7 @@ impl Workdir {
         Ok(Self { path, watcher })
     }
 
-    /// Returns where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -102,7 +102,7 @@ pub fn processes(directory: &Path) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Sends `signal` (as kill(1) names it) to processes. Those that are gone are not missed.
+/// Sends `signal` (as kill(1) names it) to processes. Processes that are gone are ignored.
 pub fn signal(signal: &str, pids: &[u32]) -> Result<()> {
     if pids.is_empty() {
         return Ok(());

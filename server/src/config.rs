@@ -58,11 +58,11 @@ pub struct Config {
         conflicts_with = "database_dir"
     )]
     pub move_database_dir: Option<PathBuf>,
-    /// What tells this cluster from others in the same PostgreSQL database, such as the uid of its
-    /// namespace kube-system. It must never change.
+    /// Identity that tells this cluster from others in the same PostgreSQL database, such as the
+    /// uid of its namespace kube-system. It must never change.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]
     pub cluster_identity: Option<String>,
-    /// What people call this cluster; SQL users see it.
+    /// Name of this cluster for people; SQL users see it.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_NAME", default_value = "")]
     pub cluster_name: String,
     /// Most connections to PostgreSQL.
@@ -84,8 +84,8 @@ pub struct Config {
     /// API groups to serve, separated by commas, in place of --config-map.
     #[arg(long, env = "REPORTS_SERVER_GROUPS")]
     pub groups: Option<String>,
-    /// Users whose writes are refused whatever their rights, separated by commas; with --config-map its
-    /// key `refusedWriters` says so.
+    /// Users whose writes are refused whatever their rights, separated by commas; with --config-map
+    /// its key `refusedWriters` says so.
     #[arg(
         long,
         env = "REPORTS_SERVER_REFUSED_WRITERS",
@@ -110,7 +110,7 @@ pub struct Config {
     /// that time. 0s: never.
     #[arg(long, env = "REPORTS_SERVER_CONNECTION_MAX_AGE", default_value = "5m", value_parser = duration)]
     pub connection_max_age: Duration,
-    /// How long changes are kept, and so how far back a watch can resume.
+    /// Time for which changes are kept, and so how far back a watch can resume.
     #[arg(long, env = "REPORTS_SERVER_HISTORY", default_value = "10m", value_parser = duration)]
     pub history: Duration,
     /// Most get and list requests being worked on at one time; more are refused with 429.
@@ -126,7 +126,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns where the serving certificate lies.
+    /// Returns the files of the serving certificate.
     #[must_use]
     pub fn certificate_files(&self) -> CertificateFiles {
         CertificateFiles {
@@ -135,7 +135,7 @@ impl Config {
         }
     }
 
-    /// Returns where the objects are kept.
+    /// Returns the database of the objects.
     #[must_use]
     pub fn store_database(&self) -> Database {
         let Some(directory) = &self.database_dir else {
@@ -151,7 +151,7 @@ impl Config {
         Database::Postgres(options)
     }
 
-    /// Bounds of what is worked on at one time.
+    /// Returns the bounds of concurrent work.
     #[must_use]
     pub fn limits(&self) -> LimitConfig {
         LimitConfig {

@@ -1,9 +1,9 @@
-//! Holds that nobody ends: whoever gave a group back to its CRDs and died with requests held.
+//! Holds that nobody ends: the client gave a group back to its CRDs and died with requests held.
 //!
-//! Everything that etcd may have by then the server has, too, so it serves again. Whoever comes back
-//! late is refused, as by any other successor: it could say that etcd has everything although the
-//! server has taken writes meanwhile. What is `released` stays held: its way leads to the CRD. So
-//! does what was never open: etcd has it, and the server may lack some.
+//! The server has everything that etcd may have by then, so it serves again. A client that comes
+//! back late is refused, as by any other successor: it could say that etcd has everything although
+//! the server has taken writes meanwhile. A `released` gate stays held: its way leads to the CRD.
+//! So does a gate that was never open: etcd has its objects, and the server may lack some.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use storage::model::{GateStatus, GroupResource};
 use storage::store::{Store, StoreError};
 use tokio::time::Instant;
 
-/// How long a hold on the way back may last. The operator ends its own after 4 s.
+/// The longest time of a hold on the way back. The operator ends its own after 4 s.
 pub const LIMIT: Duration = Duration::from_secs(5);
-/// Pause between two looks, as a part of the limit.
+/// Number of looks within the limit.
 const LOOKS: u32 = 20;
 
-/// Ends the holds of `store` that have lasted for `limit`, for ever. Each server does, by its own
-/// clock; the store lets one of them.
+/// Ends the holds of `store` that have lasted for `limit`, for ever. Each server does so, by its
+/// own clock; the store accepts it from one of them.
 pub async fn end_orphaned(store: Store, limit: Duration) {
     let mut known: HashMap<GroupResource, Hold> = HashMap::new();
     loop {
@@ -46,7 +46,7 @@ pub async fn end_orphaned(store: Store, limit: Duration) {
 
 /// One hold, as this server has seen it.
 struct Hold {
-    /// Its name: when it began by the store's clock.
+    /// The name of the hold: the time at which it began by the store's clock.
     began: Option<jiff::Timestamp>,
     seen: Instant,
 }
@@ -90,7 +90,7 @@ fn is_back(gate: &GateStatus) -> bool {
     gate.state == GateState::Held && gate.serves_reads()
 }
 
-/// Opens the held gates of a group; gives how many.
+/// Opens the held gates of a group; returns their number.
 async fn open(store: &Store, resources: &[Arc<Resource>]) -> Result<usize, StoreError> {
     let mut tokens = Vec::new();
     for resource in resources {

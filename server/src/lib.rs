@@ -1,8 +1,8 @@
 //! Aggregated API server for policy reports.
 //!
-//! A request goes down this list once and comes back once; nothing lower calls up:
-//! `http` (connections, negotiation, limits) → `auth` → `api` (one file a verb) → `registry` → the
-//! crate `storage`. What requests and objects mean is in the crate `apimachinery`.
+//! A request goes down this list once and comes back once; nothing lower calls up: `http`
+//! (connections, negotiation, limits) → `auth` → `api` (one file a verb) → `registry` → the crate
+//! `storage`. The meaning of requests and objects is in the crate `apimachinery`.
 
 pub mod api;
 pub mod auth;

@@ -7,8 +7,8 @@ use clap::Parser;
 use reports_server::config::Config;
 use reports_server::{backup, run, telemetry};
 
-/// Half of the time of a write went into the allocator of the C library: objects are trees of small
-/// texts.
+/// The allocator. Half of the time of a write went into the allocator of the C library: objects are
+/// trees of small texts.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries a backup to its bucket, or back. One thread will do.
+/// Carries a backup to its bucket, or back. One thread is enough.
 fn carry(cli: backup::Cli) -> anyhow::Result<()> {
     telemetry::install_logs(&cli.log_level).context("check --log-level")?;
     tokio::runtime::Builder::new_current_thread()
@@ -61,7 +61,7 @@ fn start(config: Config) -> anyhow::Result<()> {
         .block_on(run::run(config))
 }
 
-/// Returns the error with its causes. Most errors name their cause already; it is not said twice.
+/// Returns the error with its causes. Most errors name their cause already; it is not repeated.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -27,15 +27,15 @@ use crate::shutdown::Shutdown;
 use crate::telemetry::{Metrics, StoreCollector};
 use crate::tls::{self, Certificates};
 
-/// How often the certificate's files are looked at.
+/// Interval of looks at the certificate's files.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest wait for the cluster before the service starts with what the database remembers.
+/// Longest wait for the cluster before the service starts with the definitions in the database.
 const CLUSTER_WAIT: Duration = Duration::from_secs(15);
 
-/// Between attempts to open a database that cannot be reached.
+/// Pause between attempts to open a database that cannot be reached.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
-/// See [`shutdown_delay`].
+/// The delay where the reports have moved. See [`shutdown_delay`].
 const MOVED_SHUTDOWN_DELAY: Duration = Duration::from_secs(10);
 
 /// Tasks that run beside the requests, until the end.
@@ -59,7 +59,7 @@ impl Background {
     }
 }
 
-/// What is followed in the cluster.
+/// The state of the cluster that is followed.
 struct Cluster {
     client: kube::Client,
     front_proxy: Arc<ArcSwap<FrontProxyConfig>>,
@@ -73,7 +73,7 @@ struct Cluster {
 /// Runs the server until a signal ends it.
 ///
 /// # Errors
-/// When it cannot start; each error says what to do about it.
+/// If it cannot start; each error says what to do about it.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::default();
     shutdown.on_signals().context("cannot listen to signals")?;
@@ -100,8 +100,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     served
 }
 
-/// Opens the store, and waits for a database that cannot be reached yet: one that starts beside the
-/// server shall not be met by a restart's back-off. `None` where the server is told to end before.
+/// Opens the store, and waits for a database that cannot be reached yet: a database that starts
+/// beside the server must not have to wait for a restart's back-off. Returns `None` where the
+/// server is told to end before.
 async fn open_store(
     config: &Config,
     metrics: &Metrics,
@@ -180,7 +181,7 @@ async fn serve(
     Ok(())
 }
 
-/// Returns how long clients are given to go elsewhere. An embedded server has nowhere to send them,
+/// Returns the time that clients have to go elsewhere. An embedded server has nowhere to send them,
 /// unless its reports have moved: then others serve them, and are about to take its place.
 fn shutdown_delay(config: &Config, store: &Store) -> Duration {
     let moved =
@@ -234,7 +235,7 @@ type Groups = watch::Receiver<Option<BTreeSet<String>>>;
 /// The users whose writes are refused, as they are given or change.
 type RefusedWriters = watch::Receiver<BTreeSet<String>>;
 
-/// Returns what to serve, and to whom not.
+/// Returns the groups to serve, and the users whose writes are refused.
 fn served(
     config: &Config,
     client: &kube::Client,
@@ -287,7 +288,7 @@ async fn wait_for(cluster: &Cluster) {
     }
 }
 
-/// Deletes what namespaces left behind; begins when all namespaces are known.
+/// Deletes the objects that namespaces left behind; begins when all namespaces are known.
 fn sweep(
     store: Store,
     namespaces: Arc<Namespaces>,
@@ -301,8 +302,8 @@ fn sweep(
     }
 }
 
-/// When requests may be sent here. The database is not asked: while it is away, discovery and
-/// reads still answer, and taking every replica out would stop those too.
+/// Returns the conditions under which requests may be sent here. The database is not asked: while
+/// it is away, discovery and reads still answer, and taking every replica out would stop those too.
 fn health(shutdown: &Shutdown, cluster: &Cluster, certificates: Arc<Certificates>) -> Health {
     let ending = shutdown.clone();
     let authentication = cluster.front_proxy_loaded.clone();

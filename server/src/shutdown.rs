@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 /// Exit code after a second signal.
 const EXIT_FORCED: i32 = 130;
 
-/// How far the end has come. Each step is a condition that others wait for.
+/// The progress of the end. Each step is a condition that others wait for.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     /// Cancelled by the first signal.
     pub requested: CancellationToken,
-    /// Cancelled when watches shall end and connections be drained.
+    /// Cancelled when watches are to end and connections to be drained.
     pub drain: CancellationToken,
     unready: Arc<AtomicBool>,
 }
@@ -46,7 +46,7 @@ impl Shutdown {
     /// Takes SIGTERM and SIGINT as the request to end; a second one ends the process at once.
     ///
     /// # Errors
-    /// When the system takes no signal handlers.
+    /// If the system takes no signal handlers.
     pub fn on_signals(&self) -> io::Result<()> {
         let (mut term, mut int) = (
             signal(SignalKind::terminate())?,

@@ -34,8 +34,8 @@ pub(super) fn remove(cluster: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Version 2 has one hierarchy at the mount point; version 1 one for each set of
-/// controllers below it, and perhaps a version 2 without controllers among them.
+/// Returns the hierarchies. Version 2 has one hierarchy at the mount point; version 1 one for each
+/// set of controllers below it, and perhaps a version 2 without controllers among them.
 fn hierarchies(mount: &Path) -> Vec<PathBuf> {
     if mount.join("cgroup.controllers").exists() {
         return vec![mount.to_owned()];
@@ -52,8 +52,8 @@ fn hierarchies(mount: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Version 2: hands all of a cgroup's controllers down to its children, one by one
-/// because some cannot be.
+/// Hands all of a cgroup's controllers of version 2 down to its children, one by one because some
+/// cannot be.
 fn delegate(cgroup: &Path) -> io::Result<()> {
     let controllers = fs::read_to_string(cgroup.join("cgroup.controllers"))?;
     for controller in controllers.split_whitespace() {
@@ -65,7 +65,8 @@ fn delegate(cgroup: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A cgroup's files cannot be removed, only its directory, children first.
+/// Removes a cgroup with its children. Its files cannot be removed, only its directory, children
+/// first.
 fn remove_tree(cgroup: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(cgroup) {
         Ok(entries) => entries,

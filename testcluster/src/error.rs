@@ -1,9 +1,9 @@
-//! Why a cluster could not do what was asked of it.
+//! The errors of a cluster.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a cluster could not do what was asked of it.
+/// The reason why a cluster could not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option outside of its bounds, with its name.
@@ -12,12 +12,12 @@ pub enum Error {
     /// The machine lacks something that a cluster needs.
     #[error("{0}")]
     Machine(String),
-    /// There is no running cluster of that name.
+    /// No cluster of that name is running.
     #[error(
         "no cluster '{0}' is running; `hack/cluster up --name {0}` starts one, `hack/cluster list` shows all"
     )]
     NotRunning(String),
-    /// There is one already.
+    /// A cluster of that name is running already.
     #[error("the cluster '{0}' is running already; `hack/cluster down --name {0}` removes it")]
     Running(String),
     /// The Go parts could not be built.
@@ -25,7 +25,7 @@ pub enum Error {
     Parts {
         /// The command that builds them.
         command: String,
-        /// How it ended.
+        /// The exit status of the command.
         status: String,
     },
     /// A part did not get ready.
@@ -33,7 +33,7 @@ pub enum Error {
     NotReady {
         /// The part.
         what: String,
-        /// What was awaited, or how it ended.
+        /// The condition that was awaited, or the end of the process.
         why: String,
         /// The log that tells more.
         log: PathBuf,
@@ -48,23 +48,23 @@ pub enum Error {
     Command {
         /// The command.
         command: String,
-        /// How it ended.
+        /// The exit status of the command.
         status: String,
-        /// What it wrote to standard error.
+        /// The text that it wrote to standard error.
         stderr: String,
     },
     /// A file or socket.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, with the path.
+        /// The action, with the path.
         what: String,
         /// The cause.
         source: io::Error,
     },
-    /// An answer that is not what the protocol says.
+    /// An answer that does not follow the protocol.
     #[error("{what}: {source}")]
     Json {
-        /// What was being read or written.
+        /// The action: reading or writing, and of what.
         what: String,
         /// The cause.
         source: serde_json::Error,
@@ -81,9 +81,9 @@ pub enum Error {
     /// An HTTP endpoint other than the kube-apiserver's.
     #[error("{url}: {why}")]
     Http {
-        /// Which one, as seen from inside of the cluster.
+        /// The URL, as seen from inside of the cluster.
         url: String,
-        /// What went wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -119,9 +119,9 @@ impl From<kube::Error> for Error {
     }
 }
 
-/// Adds to an I/O error what was being done.
+/// Adds the action to an I/O error.
 pub(super) trait IoContext<T> {
-    /// `what` is only called for an error.
+    /// Returns the result with the action in its error. `what` is only called for an error.
     fn context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T, Error>;
 }
 

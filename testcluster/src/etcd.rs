@@ -1,4 +1,4 @@
-//! etcd's own account of itself, and its maintenance, through its JSON gateway.
+//! Figures of etcd, and its maintenance, through its JSON gateway.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,18 +11,17 @@ use super::{Cluster, Error, http, network};
 pub struct EtcdStatus {
     /// Bytes of the database file.
     pub db_bytes: u64,
-    /// Bytes of it that hold data; the rest is given back by
-    /// [`Cluster::etcd_defragment`].
+    /// Bytes of it that hold data; [`Cluster::etcd_defragment`] returns the rest.
     pub used_bytes: u64,
     /// The revision of the last write.
     pub revision: u64,
 }
 
 impl Cluster {
-    /// etcd's size and revision.
+    /// Returns etcd's size and revision.
     ///
     /// # Errors
-    /// When etcd does not answer.
+    /// If etcd does not answer.
     pub async fn etcd_status(&self) -> Result<EtcdStatus, Error> {
         let answer = self.etcd("/v3/maintenance/status", &json!({})).await?;
         Ok(EtcdStatus {
@@ -32,31 +31,31 @@ impl Cluster {
         })
     }
 
-    /// Forgets all history up to now, and returns when that is done (physically, too).
+    /// Drops all history up to now, and returns when that is done (physically, too).
     ///
     /// # Errors
-    /// When etcd refuses.
+    /// If etcd refuses.
     pub async fn etcd_compact(&self) -> Result<(), Error> {
         let revision = self.etcd_status().await?.revision;
         let request = json!({"revision": revision.to_string(), "physical": true});
         self.etcd("/v3/kv/compaction", &request).await.map(drop)
     }
 
-    /// Gives the free space of the database file back to the file system. etcd does not
-    /// answer meanwhile.
+    /// Returns the free space of the database file to the file system. etcd does not answer
+    /// meanwhile.
     ///
     /// # Errors
-    /// When etcd refuses.
+    /// If etcd refuses.
     pub async fn etcd_defragment(&self) -> Result<(), Error> {
         self.etcd("/v3/maintenance/defragment", &json!({}))
             .await
             .map(drop)
     }
 
-    /// Returns how many keys begin with `prefix`, e.g. `/registry/wgpolicyk8s.io/`.
+    /// Returns the number of keys that begin with `prefix`, e.g. `/registry/wgpolicyk8s.io/`.
     ///
     /// # Errors
-    /// When etcd does not answer.
+    /// If etcd does not answer.
     pub async fn etcd_count(&self, prefix: &str) -> Result<u64, Error> {
         let mut end = prefix.as_bytes().to_vec();
         if let Some(last) = end.last_mut() {
@@ -71,7 +70,7 @@ impl Cluster {
     /// Writes an object as a kube-apiserver stores those of CRDs.
     ///
     /// # Errors
-    /// When etcd refuses.
+    /// If etcd refuses.
     pub async fn etcd_put(&self, key: &str, object: &Value) -> Result<(), Error> {
         let value = STANDARD.encode(object.to_string());
         let request = json!({"key": STANDARD.encode(key), "value": value});
@@ -96,7 +95,7 @@ impl Cluster {
     }
 }
 
-/// Returns the gateway writes 64-bit numbers as strings, and leaves zeros out.
+/// Returns a number of the gateway, which writes 64-bit numbers as strings, and leaves zeros out.
 fn number(value: &Value) -> u64 {
     value
         .as_str()

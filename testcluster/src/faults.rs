@@ -1,4 +1,4 @@
-//! Typed faults: what breaks in real clusters, one call each.
+//! Typed faults of real clusters, one call each.
 
 use super::{Cluster, Component, Error, ProcessInfo, Signal};
 
@@ -6,7 +6,7 @@ impl Cluster {
     /// Kills a component (`SIGKILL`) and returns when it has ended.
     ///
     /// # Errors
-    /// When it was never started.
+    /// If it was never started.
     pub async fn kill(&self, component: Component) -> Result<(), Error> {
         self.end(component, Signal::Kill).await
     }
@@ -14,7 +14,7 @@ impl Cluster {
     /// Asks a component to end in order (`SIGTERM`) and returns when it has ended.
     ///
     /// # Errors
-    /// When it was never started.
+    /// If it was never started.
     pub async fn terminate(&self, component: Component) -> Result<(), Error> {
         self.end(component, Signal::Term).await
     }
@@ -28,7 +28,7 @@ impl Cluster {
     /// Starts a component that has ended, and waits until it is ready.
     ///
     /// # Errors
-    /// When it runs, or does not get ready.
+    /// If it runs, or does not get ready.
     pub async fn start_again(&self, component: Component) -> Result<(), Error> {
         self.start_component(component).await
     }
@@ -42,7 +42,7 @@ impl Cluster {
         self.start_again(component).await
     }
 
-    /// As [`Cluster::restart`] for the kube-apiserver with this index, but in order
+    /// Restarts the kube-apiserver with this index as [`Cluster::restart`] does, but in order
     /// (`SIGTERM`), as an upgrade does it.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Cluster {
     /// Hangs a component (`SIGSTOP`): its connections stay open, nothing answers.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn stop(&self, component: Component) -> Result<(), Error> {
         self.agent.signal(&component.to_string(), Signal::Stop)
     }
@@ -63,15 +63,15 @@ impl Cluster {
     /// Lets a hanging component go on (`SIGCONT`).
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn cont(&self, component: Component) -> Result<(), Error> {
         self.agent.signal(&component.to_string(), Signal::Cont)
     }
 
-    /// Process id, state and resident memory of a component.
+    /// Returns process id, state and resident memory of a component.
     ///
     /// # Errors
-    /// When it was never started.
+    /// If it was never started.
     pub fn info(&self, component: Component) -> Result<ProcessInfo, Error> {
         self.info_of(&component.to_string())
     }
@@ -87,7 +87,7 @@ impl Cluster {
     /// Returns all processes of the cluster, also those that have ended.
     ///
     /// # Errors
-    /// When the agent does not answer.
+    /// If the agent does not answer.
     pub fn processes(&self) -> Result<Vec<ProcessInfo>, Error> {
         self.agent.list()
     }

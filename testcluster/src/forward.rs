@@ -25,7 +25,7 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Through the agent at `socket`.
+    /// Returns a forwarder through the agent at `socket`.
     pub(super) fn new(socket: PathBuf) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -88,7 +88,8 @@ async fn accept(listener: TcpListener, socket: PathBuf, target: SocketAddr) {
     }
 }
 
-/// Where nobody listens at the target, the client sees its connection closed.
+/// Passes on a connection. Where nobody listens at the target, the client sees its connection
+/// closed.
 async fn tunnel(mut local: TcpStream, socket: &Path, target: SocketAddr) {
     if local.set_nodelay(true).is_err() {
         return;

@@ -9,16 +9,16 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
-/// Longest time until the whole answer is there. Who asks for a state asks again, which a server
-/// that accepts a connection and never answers must not prevent.
+/// Longest time until the whole answer is there. A client that asks for a state asks again, which a
+/// server that accepts a connection and never answers must not prevent.
 const LOOK_LIMIT: Duration = Duration::from_secs(10);
-/// The same where something is to be done.
+/// Longest time for a request that changes something.
 const WORK_LIMIT: Duration = Duration::from_mins(1);
 
 /// Returns status and body of the answer to a GET.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no answer.
 pub async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
     let request = Request::get(format!("http://{address}{path}")).body(Full::default());
     send(request, LOOK_LIMIT).await
@@ -27,7 +27,7 @@ pub async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes),
 /// Returns status and body of the answer to a POST of JSON.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is no answer.
 pub async fn post(
     address: SocketAddr,
     path: &str,

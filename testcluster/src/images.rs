@@ -1,4 +1,4 @@
-//! Images of the node: they come from archives, no registry is there.
+//! Images of the node: they come from archives, as there is no registry.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ impl Cluster {
     /// the archive. Pods use it with `imagePullPolicy: IfNotPresent` or `Never`.
     ///
     /// # Errors
-    /// When the cluster has no node or the file is not an OCI archive.
+    /// If the cluster has no node or the file is not an OCI archive.
     pub async fn load_image(&self, archive: &Path) -> Result<(), Error> {
         if self.record.shape != Shape::Node {
             return Err(Error::Option(format!(
@@ -29,7 +29,7 @@ impl Cluster {
     /// short. The kubelet starts it again after its back-off.
     ///
     /// # Errors
-    /// When the pod has no such container that runs.
+    /// If the pod has no such container that runs.
     pub async fn kill_container(
         &self,
         namespace: &str,
@@ -43,7 +43,7 @@ impl Cluster {
     /// Sends a signal to all processes of a container.
     ///
     /// # Errors
-    /// When the pod has no such container that runs.
+    /// If the pod has no such container that runs.
     pub async fn signal_container(
         &self,
         namespace: &str,
@@ -69,7 +69,7 @@ impl Cluster {
         output(command, "").await.map(drop)
     }
 
-    /// ctr in the namespace of Kubernetes' images and containers.
+    /// Returns a command for ctr in the namespace of Kubernetes' images and containers.
     fn ctr(&self) -> tokio::process::Command {
         let mut command = self.command("ctr");
         command
@@ -79,7 +79,7 @@ impl Cluster {
         command
     }
 
-    /// Loads what every node has: pause, and busybox as a bag of tools.
+    /// Loads the images that every node has: pause, and busybox as a set of tools.
     pub(super) async fn load_own_images(&self) -> Result<(), Error> {
         for part in &self.record.parts {
             for image in ["pause", "tools"] {

@@ -1,5 +1,5 @@
-//! A real Kubernetes for tests: its own programs, in namespaces of their own, on this
-//! machine. `docs/development/cluster.md` says how it works.
+//! A real Kubernetes for tests: its own programs, in namespaces of their own, on this machine.
+//! `docs/development/cluster.md` explains it.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), testcluster::Error> {
@@ -60,8 +60,8 @@ use error::IoContext;
 use forward::Forwarder;
 use state::{Record, StateDir};
 
-/// A running Kubernetes cluster. Dropping the one that [`Cluster::start`] gave ends the
-/// cluster (unless it was started detached), and so does the end of the process.
+/// A running Kubernetes cluster. Dropping a value of [`Cluster::start`] ends the cluster (unless it
+/// was started detached), and so does the end of the process.
 #[derive(Debug)]
 pub struct Cluster {
     state: StateDir,
@@ -78,7 +78,7 @@ impl Cluster {
     /// value leaves it running.
     ///
     /// # Errors
-    /// When no cluster of that name runs.
+    /// If no cluster of that name runs.
     pub fn attach(name: &str) -> Result<Self, Error> {
         let state = StateDir::of(name)?;
         if !state.alive() {
@@ -99,7 +99,7 @@ impl Cluster {
         })
     }
 
-    /// Names of the clusters that run on this machine.
+    /// Returns the names of the clusters that run on this machine.
     #[must_use]
     pub fn running() -> Vec<String> {
         state::names()
@@ -108,17 +108,17 @@ impl Cluster {
             .collect()
     }
 
-    /// Names of the clusters that run or have left something.
+    /// Returns the names of the clusters that run or have left something.
     #[must_use]
     pub fn known() -> Vec<String> {
         state::names()
     }
 
-    /// Ends the cluster of that name and removes everything of it. Removes what a
-    /// crashed one left, too; where there is nothing, it does nothing.
+    /// Ends the cluster of that name and removes everything of it. It removes the rest of a crashed
+    /// one, too; where there is nothing, it does nothing.
     ///
     /// # Errors
-    /// When something of it cannot be removed.
+    /// If something of it cannot be removed.
     pub fn down(name: &str) -> Result<(), Error> {
         let state = StateDir::of(name)?;
         if state.alive() {
@@ -137,38 +137,38 @@ impl Cluster {
         self.state.name()
     }
 
-    /// Returns which parts it has.
+    /// Returns the parts of the cluster.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.record.shape
     }
 
-    /// Directory of all its files.
+    /// Returns the directory of all its files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.state.path()
     }
 
-    /// Directory of its logs: `NAME.log` for each component and each [`Process`].
+    /// Returns the directory of its logs: `NAME.log` for each component and each [`Process`].
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         self.state.logs()
     }
 
-    /// Id of the process whose end is the cluster's; its network and mount namespaces are
-    /// the cluster's (`nsenter -t PID --net`).
+    /// Returns the id of the process whose end is the cluster's; its network and mount namespaces
+    /// are the cluster's (`nsenter -t PID --net`).
     #[must_use]
     pub fn founder_pid(&self) -> u32 {
         self.record.pid
     }
 
-    /// Returns how many kube-apiservers it has; their indexes begin at 0.
+    /// Returns the number of kube-apiservers; their indexes begin at 0.
     #[must_use]
     pub fn apiservers(&self) -> usize {
         self.apiservers.load(Ordering::Acquire)
     }
 
-    /// URLs of its kube-apiservers for processes inside of the cluster's network.
+    /// Returns the URLs of its kube-apiservers for processes inside of the cluster's network.
     #[must_use]
     pub fn apiserver_urls(&self) -> Vec<String> {
         (0..self.apiservers())
@@ -176,8 +176,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Kubeconfig of the administrator at the first kube-apiserver, for processes inside
-    /// of the cluster's network.
+    /// Returns the kubeconfig of the administrator at the first kube-apiserver, for processes
+    /// inside of the cluster's network.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.state.kubeconfig("admin")
@@ -188,17 +188,17 @@ impl Cluster {
     /// listens at the target, connections are accepted and closed.
     ///
     /// # Errors
-    /// When no loopback port can be opened.
+    /// If no loopback port can be opened.
     pub fn forward(&self, target: SocketAddr) -> Result<SocketAddr, Error> {
         self.forwarder.forward(target)
     }
 
-    /// Writes a kubeconfig of the administrator that works from outside, through this
-    /// value's loopback port to the kube-apiserver with this index, as long as this value
-    /// lives. Gives its path.
+    /// Writes a kubeconfig of the administrator that works from outside, through this value's
+    /// loopback port to the kube-apiserver with this index, as long as this value lives. Returns
+    /// its path.
     ///
     /// # Errors
-    /// When the port cannot be opened or the file cannot be written.
+    /// If the port cannot be opened or the file cannot be written.
     pub fn host_kubeconfig(&self, index: usize) -> Result<PathBuf, Error> {
         let user = format!("host-{}-{index}", std::process::id());
         let path = self.state.kubeconfig(&user);
@@ -220,11 +220,11 @@ impl Cluster {
         ))
     }
 
-    /// Configuration of clients of the administrator at the kube-apiserver with this
+    /// Returns the configuration of clients of the administrator at the kube-apiserver with this
     /// index, for this process.
     ///
     /// # Errors
-    /// When the loopback port cannot be opened.
+    /// If the loopback port cannot be opened.
     pub async fn config(&self, index: usize) -> Result<Config, Error> {
         // rustls takes the first provider that is installed; a second one changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -236,7 +236,7 @@ impl Cluster {
     /// It works as long as this value lives, which has the loopback port.
     ///
     /// # Errors
-    /// When the loopback port cannot be opened.
+    /// If the loopback port cannot be opened.
     pub async fn client(&self) -> Result<Client, Error> {
         self.client_of(0).await
     }
@@ -244,13 +244,13 @@ impl Cluster {
     /// Returns a client of the administrator at the kube-apiserver with this index.
     ///
     /// # Errors
-    /// When the loopback port cannot be opened.
+    /// If the loopback port cannot be opened.
     pub async fn client_of(&self, index: usize) -> Result<Client, Error> {
         Ok(Client::try_from(self.config(index).await?)?)
     }
 
     /// Returns a command that will run `program` inside of the cluster's network as the
-    /// administrator, with the files of the caller, who waits for it. What shall outlive
+    /// administrator, with the files of the caller, who waits for it. A process that has to outlive
     /// a test's step, or end with the cluster, is for [`Cluster::run`].
     #[must_use]
     pub fn command(&self, program: impl AsRef<Path>) -> tokio::process::Command {
@@ -265,12 +265,13 @@ impl Cluster {
     /// [`network::NODE_IP`], which pods reach.
     ///
     /// # Errors
-    /// When the address is taken.
+    /// If the address is taken.
     pub fn listen(&self, address: SocketAddr) -> Result<std::net::TcpListener, Error> {
         namespace::listen(self.record.pid, address).context(|| format!("listen on {address}"))
     }
 
-    /// As [`Cluster::command`], in the cluster's mounts, too; the program is to be added.
+    /// Returns a command as [`Cluster::command`] does, in the cluster's mounts, too; the program is
+    /// to be added.
     #[must_use]
     pub fn shell(&self) -> std::process::Command {
         let mut command = namespace::shell(self.record.pid, &self.record.parts);
@@ -278,10 +279,10 @@ impl Cluster {
         command
     }
 
-    /// Runs kubectl as the administrator; gives its standard output.
+    /// Runs kubectl as the administrator; returns its standard output.
     ///
     /// # Errors
-    /// When kubectl fails, with what it wrote to standard error.
+    /// If kubectl fails, with the text that it wrote to standard error.
     pub async fn kubectl<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
@@ -289,7 +290,7 @@ impl Cluster {
         self.kubectl_with_input(args, "").await
     }
 
-    /// As [`Cluster::kubectl`], with this text on standard input (for `-f -`).
+    /// Runs kubectl as [`Cluster::kubectl`] does, with this text on standard input (for `-f -`).
     ///
     /// # Errors
     /// As [`Cluster::kubectl`].
@@ -304,7 +305,7 @@ impl Cluster {
     }
 }
 
-/// Runs a command to its end; gives its standard output.
+/// Runs a command to its end; returns its standard output.
 async fn output(mut command: tokio::process::Command, input: &str) -> Result<String, Error> {
     let text = format!("{:?}", command.as_std().get_args().collect::<Vec<_>>());
     let context = || format!("run {text}");

@@ -1,4 +1,4 @@
-//! The namespaces of a cluster: who founds them, and how a command gets into them.
+//! The namespaces of a cluster: their founder, and the commands in them.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -91,7 +91,8 @@ pub(super) fn command(pid: u32, parts: &[PathBuf], program: &Path) -> Command {
     command
 }
 
-/// As [`command`] with the cluster's mounts and process ids, and without the program.
+/// Returns a command as [`command`] does, with the cluster's mounts and process ids, and without
+/// the program.
 pub(super) fn shell(pid: u32, parts: &[PathBuf]) -> Command {
     let mut command = Command::new("nsenter");
     command

@@ -1,4 +1,4 @@
-//! What kind of cluster to start.
+//! Options of a cluster.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Error, network};
 
-/// Which parts a cluster has.
+/// The parts of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
@@ -31,27 +31,27 @@ impl Shape {
     }
 }
 
-/// What to start. `ClusterOptions::default()` is a control plane with one kube-apiserver
+/// Options of a new cluster. `ClusterOptions::default()` is a control plane with one kube-apiserver
 /// under a name of its own.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     /// Name on this machine: a DNS label of at most 40 characters. Starting a second
     /// cluster under the name of a living one is an error.
     pub name: String,
-    /// Which parts it has.
+    /// The parts of the cluster.
     pub shape: Shape,
-    /// How many kube-apiservers share the etcd, 1 to 5. More can be added while it runs.
+    /// Number of kube-apiservers that share the etcd, 1 to 5. More can be added while it runs.
     pub apiservers: usize,
     /// Additional flags of every kube-apiserver, e.g. `--watch-cache-sizes=...`.
     pub apiserver_args: Vec<String>,
     /// Further flags of the kube-controller-manager.
     pub controller_args: Vec<String>,
-    /// Whether etcd waits for the disk at each write. Off (faster) by default; benchmarks
-    /// turn it on.
+    /// True when etcd waits for the disk at each write. Off (faster) by default; benchmarks turn it
+    /// on.
     pub fsync: bool,
-    /// How long each part may take until it is ready.
+    /// Longest time until each part is ready.
     pub ready_timeout: Duration,
-    /// Leave the cluster running when the `Cluster` is dropped and the process ends.
+    /// True when the cluster is left running when the `Cluster` is dropped and the process ends.
     pub detached: bool,
 }
 
@@ -84,7 +84,7 @@ impl ClusterOptions {
     }
 
     /// # Errors
-    /// When a value is outside of its bounds; the message names the option.
+    /// If a value is outside of its bounds; the message names the option.
     pub(super) fn validate(&self) -> Result<(), Error> {
         check_name(&self.name)?;
         if !(1..=network::MAX_APISERVERS).contains(&self.apiservers) {
@@ -99,8 +99,8 @@ impl ClusterOptions {
 }
 
 /// # Errors
-/// When `name` cannot be a cluster's name: it becomes part of socket paths (which have
-/// 108 bytes) and of cgroup names.
+/// If `name` cannot be a cluster's name: it becomes part of socket paths (which have 108 bytes) and
+/// of cgroup names.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let label = !name.is_empty()
         && name.len() <= 40

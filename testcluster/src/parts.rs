@@ -1,4 +1,4 @@
-//! Where the programs and images of a cluster are.
+//! The places of programs and images of a cluster.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ pub fn work_tree() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// Returns the folders of what a cluster of this shape is made of.
+/// Returns the folders of the parts of a cluster of this shape.
 pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
     folders(shape.as_str()).await
 }
@@ -25,17 +25,17 @@ pub(super) async fn locate(shape: Shape) -> Result<Vec<PathBuf>, Error> {
 /// Returns the program with the tests of client-go, to be run with [`super::Cluster::command`].
 ///
 /// # Errors
-/// When it cannot be built.
+/// If it cannot be built.
 pub async fn client_go_tests() -> Result<PathBuf, Error> {
     let folder = folders("client-go").await?.into_iter().next();
     Ok(folder.unwrap_or_default().join("client-go.test"))
 }
 
-/// Returns the program that follows reports with client-go and prints what it is told, to be run as
+/// Returns the program that follows reports with client-go and prints the events, to be run as
 /// [`client_go_tests`].
 ///
 /// # Errors
-/// When it cannot be built.
+/// If it cannot be built.
 pub async fn client_go_watcher() -> Result<PathBuf, Error> {
     let folder = folders("client-go").await?.into_iter().next();
     Ok(folder.unwrap_or_default().join("watcher"))
@@ -46,13 +46,13 @@ pub async fn client_go_watcher() -> Result<PathBuf, Error> {
 /// source is not present.
 ///
 /// # Errors
-/// When it cannot be built.
+/// If it cannot be built.
 pub async fn incumbent() -> Result<Option<PathBuf>, Error> {
     Ok(folders("incumbent").await?.into_iter().next())
 }
 
-/// Asks `hack/cluster parts`, which builds them when they are not in the cache; its
-/// progress goes to standard error.
+/// Returns the folders that `hack/cluster parts` prints, which builds the parts when they are not
+/// in the cache; its progress goes to standard error.
 async fn folders(what: &str) -> Result<Vec<PathBuf>, Error> {
     let script = work_tree().join("hack/cluster");
     let command = format!("{} parts {what}", script.display());
@@ -79,8 +79,8 @@ async fn folders(what: &str) -> Result<Vec<PathBuf>, Error> {
         .collect())
 }
 
-/// `PATH` with the parts' programs first. The system directories are named because a
-/// user's `PATH` often lacks them.
+/// Returns `PATH` with the parts' programs first. The system directories are named because a user's
+/// `PATH` often lacks them.
 pub(super) fn search_path(parts: &[PathBuf]) -> OsString {
     let inherited = env::var_os("PATH").unwrap_or_default();
     let directories = parts

@@ -21,7 +21,7 @@ impl Cluster {
     /// [`super::network::NODE_IP`] to be reachable through a Service.
     ///
     /// # Errors
-    /// When a process of that name runs, or the program cannot be started.
+    /// If a process of that name runs, or the program cannot be started.
     pub fn run(&self, spec: ProcessSpec) -> Result<Process, Error> {
         let log = self.state.log(&spec.name);
         let name = spec.name.clone();
@@ -48,7 +48,7 @@ impl Process {
     /// Sends a signal.
     ///
     /// # Errors
-    /// When it has ended (not for `Term` and `Kill`).
+    /// If it has ended (not for `Term` and `Kill`).
     pub fn signal(&self, signal: Signal) -> Result<(), Error> {
         self.agent.signal(&self.name, signal)
     }
@@ -56,24 +56,24 @@ impl Process {
     /// Kills it (`SIGKILL`) and returns when it has ended.
     ///
     /// # Errors
-    /// When the cluster has ended.
+    /// If the cluster has ended.
     pub async fn kill(&self) -> Result<(), Error> {
         self.signal(Signal::Kill)?;
         self.wait().await.map(drop)
     }
 
-    /// Returns when it has ended; [`ProcessInfo::ended`] says how.
+    /// Returns when it has ended; [`ProcessInfo::ended`] has the details.
     ///
     /// # Errors
-    /// When the cluster has ended.
+    /// If the cluster has ended.
     pub async fn wait(&self) -> Result<ProcessInfo, Error> {
         self.agent.wait(&self.name).await
     }
 
-    /// Process id, state and resident memory.
+    /// Returns process id, state and resident memory.
     ///
     /// # Errors
-    /// When the cluster has ended.
+    /// If the cluster has ended.
     pub fn info(&self) -> Result<ProcessInfo, Error> {
         self.agent
             .list()?

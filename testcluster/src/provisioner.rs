@@ -19,16 +19,16 @@ use serde_json::json;
 /// Name of the provisioner, as in `StorageClass.provisioner`.
 pub const NAME: &str = "reports-server.io/e2e-local";
 
-/// Set on claims by the volume controller: who shall provide the volume.
+/// Annotation of claims by the volume controller: the provisioner of the volume.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// Set on claims by the scheduler: where the pod will run.
+/// Annotation of claims by the scheduler: the node where the pod will run.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Set on volumes by their provisioner.
+/// Annotation of volumes by their provisioner.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Why a volume could not be made or removed.
+/// The reason why a volume could not be made or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kube-apiserver refused or did not answer.
@@ -37,7 +37,7 @@ pub enum Error {
     /// The directory.
     #[error("{path}: {source}", path = path.display())]
     Directory {
-        /// Which one.
+        /// The path of the directory.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -55,7 +55,7 @@ struct Context {
 /// Provides volumes below `directory` until the process ends.
 ///
 /// # Errors
-/// When the directory cannot be made.
+/// If the directory cannot be made.
 pub async fn run(client: Client, directory: PathBuf) -> Result<(), Error> {
     fs::create_dir_all(&directory).map_err(|source| Error::Directory {
         path: directory.clone(),
@@ -194,7 +194,7 @@ async fn reclaim(volume: Arc<PersistentVolume>, context: Arc<Context>) -> Result
     Ok(Action::await_change())
 }
 
-/// Returns whether a volume of ours has lost its claim and shall go with it.
+/// Returns whether a volume of ours has lost its claim and is to be removed with it.
 fn is_released(volume: &PersistentVolume) -> bool {
     let policy = volume
         .spec

@@ -1,4 +1,4 @@
-//! Waiting for conditions, with a deadline, and with words when they do not come true.
+//! Waiting for conditions, with a deadline, and with an explanation when they do not come true.
 
 use std::future::Future;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::Error;
 use super::agent::client::AgentClient;
 use super::state::{StateDir, tail};
 
-/// Nothing announces these conditions, so they are asked for this often.
+/// Interval of questions for these conditions, which nothing announces.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Lines of the log that an error shows.
@@ -17,8 +17,8 @@ const TAIL: usize = 15;
 /// Asks `probe` until it answers `Ok`.
 ///
 /// # Errors
-/// When `timeout` has passed: `what` is not ready, for the probe's last reason, with the
-/// end of the log at `log`. At once when the process `process` has ended.
+/// If `timeout` has passed: `what` is not ready, for the probe's last reason, with the end of the
+/// log at `log`. At once when the process `process` has ended.
 pub(super) async fn until<F: Future<Output = Result<(), String>>>(
     what: &str,
     process: Option<(&AgentClient, &str)>,
@@ -50,7 +50,7 @@ pub(super) async fn until<F: Future<Output = Result<(), String>>>(
     }
 }
 
-/// `what` is not ready, with the end of its log.
+/// Returns the error that `what` is not ready, with the end of its log.
 pub(super) fn failure(what: &str, why: String, log: &Path) -> Error {
     Error::NotReady {
         what: what.to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn failure(what: &str, why: String, log: &Path) -> Error {
     }
 }
 
-/// Returns how a process ended, if it has.
+/// Returns the end of a process, if it has ended.
 fn ending(agent: &AgentClient, name: &str) -> Result<Option<String>, Error> {
     Ok(agent
         .list()?
@@ -69,7 +69,7 @@ fn ending(agent: &AgentClient, name: &str) -> Result<Option<String>, Error> {
         .and_then(|info| info.ended))
 }
 
-/// As [`until`] for the process of that name with its own log.
+/// Waits as [`until`] does for the process of that name with its own log.
 pub(super) async fn process<F: Future<Output = Result<(), String>>>(
     name: &str,
     agent: &AgentClient,

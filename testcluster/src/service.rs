@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Cluster, Error};
 
-/// A Service without selector and where it leads.
+/// A Service without selector and the addresses it leads to.
 #[derive(Clone, Debug)]
 pub struct Backend {
     /// Namespace of the Service; it must exist.
@@ -15,18 +15,17 @@ pub struct Backend {
     pub name: String,
     /// Port of the Service.
     pub port: u16,
-    /// Where local processes listen. Not loopback addresses: the kube-apiserver refuses
+    /// Addresses where local processes listen. Not loopback addresses: the kube-apiserver refuses
     /// them. An empty list makes a Service without endpoints.
     pub targets: Vec<SocketAddr>,
 }
 
 impl Cluster {
-    /// Creates or changes a Service (port name `https`) and its `EndpointSlice`, so that it
-    /// leads to local processes: [`Cluster::run`] starts such. All targets have the same
-    /// port.
+    /// Creates or changes a Service (port name `https`) and its `EndpointSlice`, so that it leads
+    /// to local processes, which [`Cluster::run`] starts. All targets have the same port.
     ///
     /// # Errors
-    /// When the kube-apiserver refuses them, or the targets' ports differ.
+    /// If the kube-apiserver refuses them, or the targets' ports differ.
     pub async fn expose(&self, backend: &Backend) -> Result<(), Error> {
         let Backend {
             namespace,

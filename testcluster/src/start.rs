@@ -1,5 +1,5 @@
-//! Starting a cluster: namespaces, certificates, then each component in order, each
-//! awaited until it is ready.
+//! Starts of clusters: namespaces, certificates, then each component in order, each awaited until
+//! it is ready.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -20,7 +20,7 @@ use super::{
     parts, pki, ready,
 };
 
-/// The agent only has to open a socket.
+/// Longest time for the agent, which only has to open a socket.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Cluster {
@@ -28,8 +28,8 @@ impl Cluster {
     /// when they are not in the cache, which takes minutes.
     ///
     /// # Errors
-    /// When an option is out of bounds, the machine lacks something, or a component does
-    /// not get ready; the message says which log to read. Nothing is left behind.
+    /// If an option is out of bounds, the machine lacks something, or a component does not get
+    /// ready; the message names the log to read. Nothing is left behind.
     pub async fn start(options: ClusterOptions) -> Result<Self, Error> {
         options.validate()?;
         let parts = parts::locate(options.shape).await?;
@@ -46,7 +46,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Keeps the logs of a cluster that will be removed, and says where they are.
+    /// Keeps the logs of a cluster that will be removed, and names their place.
     fn failed(&self, error: Error) -> Error {
         match self.state.keep_logs() {
             Some(kept) => error.with_logs_in(&kept),
@@ -54,11 +54,11 @@ impl Cluster {
         }
     }
 
-    /// Starts one more kube-apiserver on the same etcd and waits until it is ready.
-    /// Gives its index.
+    /// Starts one more kube-apiserver on the same etcd and waits until it is ready. Returns its
+    /// index.
     ///
     /// # Errors
-    /// When there are as many as the network has addresses for, or it does not get ready.
+    /// If there are as many as the network has addresses for, or it does not get ready.
     pub async fn add_apiserver(&self) -> Result<usize, Error> {
         let index = self.apiservers();
         if index >= network::MAX_APISERVERS {
@@ -155,7 +155,7 @@ impl Cluster {
         }
     }
 
-    /// The control plane's stand-in for a node: kube-proxy takes its addresses from it.
+    /// Creates a node of the control plane, which has none: kube-proxy takes its addresses from it.
     async fn register_node(&self) -> Result<(), Error> {
         let nodes: Api<Node> = Api::all(self.client().await?);
         let node: Node = from_value(json!({
@@ -177,7 +177,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Server-side apply of objects of built-in kinds.
+    /// Applies objects of built-in kinds (server-side apply).
     pub(super) async fn apply(&self, objects: Vec<Value>) -> Result<(), Error> {
         let client = self.client().await?;
         let params = PatchParams::apply("e2e").force();
@@ -276,8 +276,8 @@ async fn apiserver_ready(client: Client) -> Result<(), String> {
         .map_err(|error| http::chain(&error))
 }
 
-/// Pods are refused until their namespace has its `ServiceAccount`: one of the first things
-/// that kube-controller-manager makes.
+/// Checks that namespaces have their `ServiceAccount`: pods are refused until then. It is one of
+/// the first things that kube-controller-manager makes.
 async fn service_accounts_ready(client: Client) -> Result<(), String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     match accounts.get_opt("default").await {

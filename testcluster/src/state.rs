@@ -1,5 +1,5 @@
-//! Where a cluster keeps its files, and how one that crashed is told from a living one:
-//! the agent holds a lock on a file as long as it lives, and the kernel gives it back.
+//! The files of a cluster, and the difference between a crashed one and a living one: the agent
+//! holds a lock on a file as long as it lives, and the kernel releases it.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::error::IoContext;
 use super::options::check_name;
 use super::{Error, Shape, cgroup};
 
-/// Failed clusters' logs are kept this long.
+/// Time for which failed clusters' logs are kept.
 const FAILED_LOGS_KEPT: Duration = Duration::from_hours(24);
-/// The kernel takes a moment to end all processes of a namespace.
+/// Longest time for the kernel to end all processes of a namespace, which takes a moment.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Directory that holds those of all clusters of this machine:
-/// `$REPORTS_SERVER_CLUSTERS`, else `/tmp/reports-server-clusters`. Short, because the
-/// path of a Unix socket has at most 107 bytes.
+/// Returns the directory that holds those of all clusters of this machine:
+/// `$REPORTS_SERVER_CLUSTERS`, else `/tmp/reports-server-clusters`. Short, because the path of a
+/// Unix socket has at most 107 bytes.
 #[must_use]
 pub fn base() -> PathBuf {
     env::var_os("REPORTS_SERVER_CLUSTERS").map_or_else(
@@ -27,14 +27,14 @@ pub fn base() -> PathBuf {
         PathBuf::from,
     )
 }
-/// A lock that is only asked for is held for microseconds.
+/// Longest time for a lock that is only tested, which is held for microseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What other processes need to know of a running cluster.
+/// The facts of a running cluster that other processes need.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) shape: Shape,
-    /// Indexes 0 to `apiservers - 1` were started.
+    /// Number of kube-apiservers: indexes 0 to `apiservers - 1` were started.
     pub(super) apiservers: usize,
     pub(super) apiserver_args: Vec<String>,
     pub(super) controller_args: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Record {
     pub(super) ready_timeout: Duration,
     /// Process (outside) whose network and mount namespaces are the cluster's.
     pub(super) pid: u32,
-    /// Where the parts are, see `hack/cluster parts`.
+    /// Folders of the parts, see `hack/cluster parts`.
     pub(super) parts: Vec<PathBuf>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct StateDir {
     path: PathBuf,
 }
 
-/// Held for the agent's life.
+/// The lock of an agent, held for its life.
 pub(super) struct AgentLock(#[expect(dead_code, reason = "held for its lock")] File);
 
 impl StateDir {
@@ -96,12 +96,12 @@ impl StateDir {
         self.logs().join(format!("{process}.log"))
     }
 
-    /// Kubeconfig of a user (a component's name, or `admin`) for use inside.
+    /// Returns the kubeconfig of a user (a component's name, or `admin`) for use inside.
     pub(super) fn kubeconfig(&self, user: &str) -> PathBuf {
         self.join("kubeconfig").join(format!("{user}.conf"))
     }
 
-    /// Certificate or key.
+    /// Returns the path of a certificate or key.
     pub(super) fn pki(&self, file: &str) -> PathBuf {
         self.join("pki").join(file)
     }
@@ -157,7 +157,7 @@ impl StateDir {
             .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes what a dead cluster leaves: its cgroups and its directory.
+    /// Removes the rest of a dead cluster: its cgroups and its directory.
     pub(super) fn remove(&self) -> Result<(), Error> {
         let mut removed = Ok(());
         // Its last processes may still be ending, and a cgroup is busy until they have.
@@ -175,7 +175,7 @@ impl StateDir {
     }
 
     /// Moves the logs, those of pods as well, out of the directory, so that they outlive the
-    /// cluster; gives their new place.
+    /// cluster; returns their new place.
     pub(super) fn keep_logs(&self) -> Option<PathBuf> {
         let kept = base().join(".failed").join(self.name());
         let _ = fs::remove_dir_all(&kept);
@@ -192,8 +192,8 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error>
     fs::write(path, content).context(|| format!("write {}", path.display()))
 }
 
-/// Asks until `done`, or until `timeout` has passed; gives the last answer. For what the
-/// kernel does not announce, where nothing asynchronous can run.
+/// Asks until `done`, or until `timeout` has passed; returns the last answer. It is for conditions
+/// that the kernel does not announce, where nothing asynchronous can run.
 pub(super) fn poll(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     loop {
@@ -207,7 +207,8 @@ pub(super) fn poll(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Held while clusters are swept and a new one is founded, until its agent has its lock.
+/// The lock on all clusters, held while clusters are swept and a new one is founded, until its
+/// agent has its lock.
 pub(super) struct BaseLock(#[expect(dead_code, reason = "held for its lock")] File);
 
 /// Takes the lock on all clusters of this machine, waiting for it.
@@ -220,7 +221,7 @@ pub(super) fn lock_base() -> Result<BaseLock, Error> {
     Ok(BaseLock(file))
 }
 
-/// Names of the clusters that have a directory, whether alive or not.
+/// Returns the names of the clusters that have a directory, whether alive or not.
 pub(super) fn names() -> Vec<String> {
     let Ok(entries) = fs::read_dir(base()) else {
         return Vec::new();
@@ -234,7 +235,7 @@ pub(super) fn names() -> Vec<String> {
     names
 }
 
-/// Removes what crashed clusters left, and old logs.
+/// Removes the rest of crashed clusters, and old logs.
 pub(super) fn sweep(_held: &BaseLock) -> Result<(), Error> {
     for name in names() {
         let state = StateDir::of(&name)?;

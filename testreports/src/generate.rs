@@ -1,4 +1,4 @@
-//! Makes reports of the measured [`shape`](super::shape) with texts of our own.
+//! Generated reports of the measured [`shape`](super::shape) with texts of our own.
 
 use crds::catalog;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -52,7 +52,7 @@ pub fn crds() -> Result<Vec<CustomResourceDefinition>, InputError> {
         .collect()
 }
 
-/// [`shape::TEMPLATES`] reports of a kind.
+/// Returns [`shape::TEMPLATES`] reports of a kind.
 pub fn reports(kind: ReportKind, seed: u64) -> Vec<Value> {
     let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(kind as u64));
     (0..shape::TEMPLATES)
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::Input;
 
-    /// Mean size in bytes, mean number of results, and part that passed.
+    /// Returns mean size in bytes, mean number of results, and part that passed.
     #[allow(clippy::cast_precision_loss, reason = "sums far below 2^52")]
     fn figures(reports: &[Value], kind: ReportKind) -> [f64; 3] {
         let mut sums = [0.0, 0.0, 0.0];

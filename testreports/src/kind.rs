@@ -30,7 +30,7 @@ impl ReportKind {
         Self::ClusterReport,
     ];
 
-    /// API group.
+    /// Returns the API group.
     #[must_use]
     pub fn group(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl ReportKind {
         }
     }
 
-    /// Kind.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl ReportKind {
         }
     }
 
-    /// Plural name.
+    /// Returns the plural name.
     #[must_use]
     pub fn plural(self) -> String {
         format!("{}s", self.kind().to_lowercase())
@@ -84,14 +84,14 @@ impl ReportKind {
         matches!(self, Self::EphemeralReport | Self::ClusterEphemeralReport)
     }
 
-    /// For dynamic clients.
+    /// Returns the resource for dynamic clients.
     #[must_use]
     pub fn api_resource(self) -> ApiResource {
         let gvk = GroupVersionKind::gvk(self.group(), self.version(), self.kind());
         ApiResource::from_gvk_with_plural(&gvk, &self.plural())
     }
 
-    /// Path of the collection: of a namespace, or of the whole cluster.
+    /// Returns the path of the collection: of a namespace, or of the whole cluster.
     #[must_use]
     pub fn path(self, namespace: Option<&str>) -> String {
         let (group, version, plural) = (self.group(), self.version(), self.plural());

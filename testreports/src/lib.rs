@@ -1,8 +1,8 @@
 //! Test input: reports as policy engines write them, and the CRDs that they need.
 //!
-//! Where `../shared/data` is present (see [`Input::detect`]) the recorded reports and the vendors'
-//! CRDs are used; elsewhere a generator makes reports of the same shape and the catalog's CRDs
-//! stand in. Both give the same types, so nothing behind this module knows which it was.
+//! The recorded reports and the vendors' CRDs are used where `../shared/data` is present (see
+//! [`Input::detect`]); elsewhere a generator makes reports of the same shape and the catalog's CRDs
+//! are used. Both return the same types, so no user of this module knows which it was.
 
 mod generate;
 mod kind;
@@ -27,7 +27,7 @@ pub fn kinds() -> impl Iterator<Item = ReportKind> {
         .filter(|kind| GROUPS.contains(&kind.group()))
 }
 
-/// Why test input could not be had.
+/// The reason why test input is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// A file of the recorded data is missing or unreadable.
@@ -35,23 +35,23 @@ pub enum InputError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A recorded object or CRD is not what it should be.
+    /// A recorded object or CRD does not have the right form.
     #[error("{}: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
-    /// The catalog gave no usable CRD.
+    /// The catalog returned no usable CRD.
     #[error("the catalog's CRDs cannot be used: {0}")]
     Catalog(String),
 }
 
-/// Where reports and CRDs come from.
+/// The source of reports and CRDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The folder with `crds/` and `reports/`.
@@ -64,8 +64,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns the recorded data where it is present: `$REPORTS_DATA`, else `../shared/data` beside the
-    /// workspace; otherwise generated input.
+    /// Returns the recorded data where it is present: `$REPORTS_DATA`, else `../shared/data` beside
+    /// the workspace; otherwise generated input.
     #[must_use]
     pub fn detect() -> Self {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
@@ -77,7 +77,7 @@ impl Input {
         }
     }
 
-    /// `recorded` or `generated`, for tables and logs.
+    /// Returns `recorded` or `generated`, for tables and logs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Input {
     /// Returns the CRDs of `groups`.
     ///
     /// # Errors
-    /// When a recorded file cannot be read, or the catalog's schema is not a CRD.
+    /// If a recorded file cannot be read, or the catalog's schema is not a CRD.
     pub fn crds(&self, groups: &[&str]) -> Result<Vec<CustomResourceDefinition>, InputError> {
         let all = match self {
             Self::Recorded(folder) => recorded::crds(&folder.join("crds"))?,
@@ -101,10 +101,10 @@ impl Input {
             .collect())
     }
 
-    /// Templates of every kind.
+    /// Returns templates of every kind.
     ///
     /// # Errors
-    /// When a recorded file cannot be read or holds something else than reports.
+    /// If a recorded file cannot be read or holds something else than reports.
     pub fn corpus(&self) -> Result<Corpus, InputError> {
         let mut templates = BTreeMap::new();
         for kind in ReportKind::ALL {
@@ -123,7 +123,7 @@ impl Input {
 pub struct Owner {
     /// Name of the owning namespace.
     pub namespace: String,
-    /// Its uid.
+    /// The uid of the namespace.
     pub uid: String,
 }
 
@@ -140,8 +140,8 @@ impl Corpus {
         self.templates.get(&kind).map_or(&[], Vec::as_slice)
     }
 
-    /// Report number `index` of a kind: the template's content under a name of its own, in the
-    /// owner's namespace and owned by it. The same index gives the same report.
+    /// Returns report number `index` of a kind: the template's content under a name of its own, in
+    /// the owner's namespace and owned by it. The same index returns the same report.
     #[must_use]
     pub fn report(&self, kind: ReportKind, index: usize, owner: &Owner) -> Value {
         let templates = self.templates(kind);
@@ -161,7 +161,8 @@ impl Corpus {
     }
 }
 
-/// Returns the uid of the made-up resource that report `index` speaks of: reports are named after it.
+/// Returns the uid of the made-up resource that report `index` is about: reports are named after
+/// it.
 #[must_use]
 pub fn subject_uid(kind: ReportKind, index: usize) -> String {
     format!("{:08x}-0000-4000-8000-{:012x}", kind as u32 + 1, index)
@@ -199,7 +200,8 @@ pub fn rescan(report: &mut Value, round: u64) {
     body["summary"] = summary;
 }
 
-/// What a client sends when it creates the object: without what the server sets.
+/// Brings an object into the form in which a client creates it: without the fields that the server
+/// sets.
 fn as_sent(report: &mut Value) {
     if let Some(meta) = report.get_mut("metadata").and_then(Value::as_object_mut) {
         for set_by_server in [

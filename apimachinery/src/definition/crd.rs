@@ -13,13 +13,13 @@ use crate::meta_v1::object_meta_description;
 use crate::schema::Structural;
 use crate::table::{Column, Printer};
 
-/// Why a CustomResourceDefinition cannot be served here.
+/// The reason why a CustomResourceDefinition cannot be served here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct DefinitionError {
     /// Path of the field in the CustomResourceDefinition.
     pub field: String,
-    /// What is wrong with it, as a sentence without a full stop.
+    /// The fault of the field, as a sentence without a full stop.
     pub reason: String,
 }
 
@@ -31,13 +31,13 @@ fn error(field: impl Into<String>, reason: impl Into<String>) -> DefinitionError
 }
 
 impl ResourceDefinition {
-    /// Returns the definition of what a CustomResourceDefinition describes.
+    /// Returns the definition of a CustomResourceDefinition.
     ///
     /// The names are those of `spec`; `status` is not looked at. A side door
     /// ([`SIDE_DOOR_VERSION`]) is passed over.
     ///
     /// # Errors
-    /// Names the first field that asks for something which this server does not do: conversion by
+    /// The first field that asks for something which this server does not do: conversion by
     /// webhook, `status` and `scale` subresources, selectable fields, rules in CEL, formats and
     /// schema constructs that it cannot check.
     pub fn from_crd(crd: &CustomResourceDefinition) -> Result<Self, DefinitionError> {

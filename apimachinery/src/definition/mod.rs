@@ -1,8 +1,8 @@
-//! What the server serves: a resource with its names, versions, schemas and printer columns.
+//! A definition of a served resource: its names, versions, schemas and printer columns.
 //!
-//! A definition comes from a CustomResourceDefinition, be it the cluster's or the catalog's. It is
+//! A definition comes from a CustomResourceDefinition, either the cluster's or the catalog's. It is
 //! serialised into the database as the schema last in force, and a definition read back is equal in
-//! everything that counts.
+//! everything that matters.
 
 mod crd;
 mod ownership;
@@ -26,7 +26,8 @@ use crate::schema::Structural;
 use crate::table::{Column, Printer};
 
 /// Name of the version that the operator adds to a CRD for a while to reach etcd past this server
-/// (the *side door*). It belongs to the kube-apiserver alone and is never a version of a definition.
+/// (the *side door*). It belongs to the kube-apiserver alone and is never a version of a
+/// definition.
 pub const SIDE_DOOR_VERSION: &str = "legacy";
 
 /// One resource with all its versions.
@@ -49,11 +50,11 @@ pub struct ResourceDefinition {
     /// Categories, such as `all`.
     #[serde(default)]
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True when objects live in namespaces.
     pub namespaced: bool,
     /// All versions, the served and the stored, in order of priority (highest first).
     pub versions: Vec<VersionDefinition>,
-    /// By served version; made from the versions when first asked for.
+    /// The field managers by served version; made from the versions when first asked for.
     #[serde(skip)]
     field_managers: OnceLock<BTreeMap<String, Arc<FieldManager>>>,
 }
@@ -64,26 +65,26 @@ pub struct ResourceDefinition {
 pub struct VersionDefinition {
     /// Name, such as `v1alpha2`.
     pub name: String,
-    /// Whether clients can use it.
+    /// True when clients can use it.
     pub served: bool,
-    /// Whether it is the one that etcd holds.
+    /// True when it is the one that etcd holds.
     pub storage: bool,
     /// Text of the `Warning` header that every answer of a deprecated version carries.
     pub deprecation_warning: Option<String>,
     /// The schema, ready to work with.
     pub schema: Arc<Structural>,
-    /// The same schema as it tells which fields are owned by themselves.
+    /// The schema in the form that says which fields are owned by themselves.
     pub types: fieldmanager::Schema,
     /// The `openAPIV3Schema` both were read from.
     pub open_api: Arc<Value>,
-    /// Printer columns after the built-in `Name`; just `Age` where the CRD gives none.
+    /// Printer columns after the built-in `Name`; just `Age` where the CRD has none.
     pub columns: Vec<Column>,
-    /// Makes Tables of these columns.
+    /// The printer that makes Tables of these columns.
     pub printer: Arc<Printer>,
 }
 
 impl ResourceDefinition {
-    /// `<plural>.<group>`: the name of the CRD, and how a resource is called in messages.
+    /// Returns `<plural>.<group>`: the name of the CRD, and of the resource in messages.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
@@ -107,13 +108,14 @@ impl ResourceDefinition {
         self.versions.iter().find(|version| version.storage)
     }
 
-    /// `apiVersion` of the objects in `version`.
+    /// Returns the `apiVersion` of the objects in `version`.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {
         format!("{}/{version}", self.group)
     }
 
-    /// Returns what discovery publishes as `storageVersionHash`: it changes with the storage version.
+    /// Returns the `storageVersionHash` that discovery publishes: it changes with the storage
+    /// version.
     #[must_use]
     pub fn storage_version_hash(&self) -> String {
         let version = self.storage_version().map_or("", |version| &version.name);

@@ -1,4 +1,4 @@
-//! Who keeps account of the owners of fields.
+//! The managers of field ownership.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{ResourceDefinition, SIDE_DOOR_VERSION};
 
-/// What the operator has the side door take: anything.
+/// The schema of the side door, which accepts anything.
 static SIDE_DOOR: LazyLock<Schema> = LazyLock::new(|| {
     let open_api = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     Schema::from_openapi(&open_api).unwrap_or_else(|_| Schema::deduced())
@@ -35,9 +35,9 @@ impl ResourceDefinition {
             .collect()
     }
 
-    /// Returns every version that entries of `managedFields` can name. What the operator writes
-    /// back to etcd through the side door is entered under its version, and comes here again with
-    /// the next import.
+    /// Returns every version that entries of `managedFields` can name. Objects that the operator
+    /// writes back to etcd through the side door are entered under its version, and come here again
+    /// with the next import.
     fn typed_versions(&self) -> Versions {
         let own = self.versions.iter().map(|of| (of.name.as_str(), &of.types));
         own.chain([(SIDE_DOOR_VERSION, &*SIDE_DOOR)])

@@ -23,7 +23,7 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// (stability, major, minor) of `v<major>[(alpha|beta)<minor>]`, without leading zeros.
+/// Returns (stability, major, minor) of `v<major>[(alpha|beta)<minor>]`, without leading zeros.
 fn priority(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest
@@ -46,7 +46,7 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// How a version is kept in the database: the schema as its source text, read anew on the way back.
+/// The form of a version in the database: the schema as its source text, read anew on the way back.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Stored {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::resource::{DiscoveredResource, DiscoveredSubresource, Group, Version};
 
-/// `/apis` as `apidiscovery.k8s.io/<api_version>`; `v2` and `v2beta1` differ in nothing else.
+/// Returns `/apis` as `apidiscovery.k8s.io/<api_version>`; `v2` and `v2beta1` differ in nothing
+/// else.
 pub(super) fn list(api_version: &str, groups: &[Group]) -> Value {
     let items: Vec<Value> = groups.iter().map(group).collect();
     json!({

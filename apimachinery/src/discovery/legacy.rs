@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::resource::{DiscoveredResource, Group, Version};
 
-/// `/apis`.
+/// Returns `/apis`.
 pub(super) fn group_list(groups: &[Group]) -> Value {
     let groups: Vec<Value> = groups.iter().map(group_fields).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-/// `/apis/<group>`.
+/// Returns `/apis/<group>`.
 pub(super) fn group(group: &Group) -> Value {
     let mut fields = group_fields(group);
     fields["kind"] = "APIGroup".into();
@@ -36,7 +36,7 @@ fn group_fields(group: &Group) -> Value {
     })
 }
 
-/// `/apis/<group>/<version>`.
+/// Returns `/apis/<group>/<version>`.
 pub(super) fn resource_list(group: &Group, version: &Version) -> Value {
     let resources: Vec<Value> = version.resources.iter().flat_map(resources).collect();
     json!({

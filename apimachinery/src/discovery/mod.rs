@@ -1,5 +1,5 @@
-//! Discovery: which groups, versions and resources there are, told in the ways that the
-//! kube-apiserver's aggregator, kubectl and old clients ask for it.
+//! Discovery: the groups, versions and resources that exist, in the forms that the kube-apiserver's
+//! aggregator, kubectl and old clients ask for.
 //!
 //! The documents are made once for a set of definitions and depend on nothing else, so that they
 //! can be answered while the database is away: an API server whose discovery fails blocks the

@@ -1,4 +1,4 @@
-//! What discovery tells, before it is brought into one of its forms.
+//! The content of discovery, before it is brought into one of its forms.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) struct Version {
     pub resources: Vec<DiscoveredResource>,
 }
 
-/// One resource as discovery tells of it.
+/// One resource in discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredResource {
     /// Plural name.
@@ -41,32 +41,32 @@ pub struct DiscoveredResource {
     pub singular: String,
     /// Kind of the objects.
     pub kind: String,
-    /// Whether objects live in namespaces.
+    /// True when objects live in namespaces.
     pub namespaced: bool,
-    /// What can be done.
+    /// The verbs that the resource supports.
     pub verbs: Vec<&'static str>,
     /// Short names.
     pub short_names: Vec<String>,
     /// Categories.
     pub categories: Vec<String>,
-    /// Changes with the storage version; none where nothing is stored.
+    /// A hash that changes with the storage version; none where nothing is stored.
     pub storage_version_hash: Option<String>,
     /// Subresources, sorted by name.
     pub subresources: Vec<DiscoveredSubresource>,
 }
 
-/// A subresource as discovery tells of it.
+/// A subresource in discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredSubresource {
     /// Name without that of the resource.
     pub name: &'static str,
-    /// Kind of what is sent and returned.
+    /// Kind of the objects that are sent and returned.
     pub kind: &'static str,
-    /// What can be done.
+    /// The verbs that the subresource supports.
     pub verbs: Vec<&'static str>,
 }
 
-/// Groups sorted by name, their versions by priority, the resources in those by name.
+/// Returns groups sorted by name, their versions by priority, the resources in those by name.
 pub(super) fn groups<'a>(
     definitions: impl IntoIterator<Item = &'a ResourceDefinition>,
 ) -> Vec<Group> {
@@ -120,7 +120,7 @@ fn report(definition: &ResourceDefinition) -> DiscoveredResource {
     }
 }
 
-/// Returns what the reports are stored in: one object, which is only read.
+/// Returns the resource for the database of the reports: one object, which is only read.
 fn databases() -> DiscoveredResource {
     DiscoveredResource {
         plural: control::DATABASES.to_owned(),

@@ -21,10 +21,10 @@ pub enum EncodingError {
     Protobuf,
 }
 
-/// Compact JSON without the final line feed.
+/// Returns compact JSON without the final line feed.
 ///
 /// # Errors
-/// When `value` has a map with keys that are not strings.
+/// If `value` has a map with keys that are not strings.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodingError> {
     let mut out = Vec::with_capacity(256);
     write_json(&mut out, value)?;
@@ -44,7 +44,7 @@ pub fn write_json<T: Serialize + ?Sized>(
     Ok(())
 }
 
-/// JSON indented by two spaces, as `json.MarshalIndent` writes it.
+/// Returns JSON indented by two spaces, as `json.MarshalIndent` writes it.
 ///
 /// # Errors
 /// As [`to_json`].
@@ -56,7 +56,7 @@ pub fn to_json_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Encod
     Ok(out)
 }
 
-/// YAML with sorted keys, as `sigs.k8s.io/yaml` writes it.
+/// Returns YAML with sorted keys, as `sigs.k8s.io/yaml` writes it.
 ///
 /// # Errors
 /// As [`to_json`].
@@ -68,7 +68,7 @@ pub fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, EncodingErro
     Ok(out)
 }
 
-/// Writes tokens as `encoding/json` does, layout as the inner formatter.
+/// A formatter that writes tokens as `encoding/json` does, layout as the inner formatter.
 struct GoFormatter<F>(F);
 
 /// Returns a float as Go prints it: shortest form, exponent only below 1e-6 and from 1e21 on.

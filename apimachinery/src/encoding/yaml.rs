@@ -13,11 +13,11 @@ pub(super) fn write(out: &mut Vec<u8>, value: &Value) -> Result<(), EncodingErro
     node(out, value, 0, Position::Start)
 }
 
-/// Longest key that stands before its colon in one line, in bytes, as in Go's output. Parsers take as
-/// much as 1024 characters of escapes.
+/// Longest key that is written before its colon in one line, in bytes, as in Go's output. Parsers
+/// take as much as 1024 characters of escapes.
 const SIMPLE_KEY: usize = 128;
 
-/// Where a node stands.
+/// The place of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// At the start of a line, which is indented already.

@@ -15,7 +15,7 @@ use crate::status::{Status, StatusCause, StatusDetails, reason};
 /// Largest request body in bytes, as in the kube-apiserver.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// Why a request is not answered with what it asked for.
+/// The reason why a request is not answered with what it asked for.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ApiError {
     /// A failure with a [`Status`] body.
@@ -115,7 +115,7 @@ impl ApiError {
         self
     }
 
-    /// 404 for an object: `policyreports.wgpolicyk8s.io "x" not found`.
+    /// Returns a 404 for an object: `policyreports.wgpolicyk8s.io "x" not found`.
     #[must_use]
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {} not found", Qualified(group, resource), quote(name));
@@ -127,7 +127,7 @@ impl ApiError {
         )
     }
 
-    /// 409: the name is taken.
+    /// Returns a 409: the name is taken.
     #[must_use]
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!(
@@ -143,7 +143,7 @@ impl ApiError {
         )
     }
 
-    /// 409: the name is taken by an object that is being deleted.
+    /// Returns a 409: the name is taken by an object that is being deleted.
     #[must_use]
     pub fn already_exists_terminating(group: &str, resource: &str, name: &str) -> Self {
         let message = format!(
@@ -159,7 +159,7 @@ impl ApiError {
         )
     }
 
-    /// 409: every generated name was taken.
+    /// Returns a 409: every generated name was taken.
     #[must_use]
     pub fn generate_name_conflict(group: &str, resource: &str, name: &str) -> Self {
         let message = format!(
@@ -176,8 +176,8 @@ impl ApiError {
         .retry_after(1)
     }
 
-    /// 409: `Operation cannot be fulfilled on … "x": <why>`. `resource` is the plural, but the
-    /// kind where a delete's precondition failed.
+    /// Returns a 409: `Operation cannot be fulfilled on … "x": <why>`. `resource` is the plural,
+    /// but the kind where a delete's precondition failed.
     #[must_use]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = format!(
@@ -193,7 +193,7 @@ impl ApiError {
         )
     }
 
-    /// 409: the object has a newer resourceVersion than the request was made for.
+    /// Returns a 409: the object has a newer resourceVersion than the request was made for.
     #[must_use]
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version \
@@ -201,7 +201,7 @@ impl ApiError {
         Self::conflict(group, resource, name, why)
     }
 
-    /// 422 with the findings, a cause each, in their order.
+    /// Returns a 422 with the findings, a cause each, in their order.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<StatusCause>) -> Self {
         let head = format!("{} {} is invalid", Qualified(group, kind), quote(name));
@@ -217,26 +217,26 @@ impl ApiError {
         Self::about(422, reason::INVALID, message, details)
     }
 
-    /// 422 for a JSON patch that does not apply (failed `test`, missing path).
+    /// Returns a 422 for a JSON patch that does not apply (failed `test`, missing path).
     #[must_use]
     pub fn patch_not_applicable() -> Self {
         let message = "the server rejected our request due to an error in our request".to_owned();
         Self::about(422, reason::INVALID, message, StatusDetails::default())
     }
 
-    /// 400.
+    /// Returns a 400.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, reason::BAD_REQUEST, message)
     }
 
-    /// 401.
+    /// Returns a 401.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::new(401, reason::UNAUTHORIZED, "Unauthorized")
     }
 
-    /// 403: `… "x" is forbidden: <why>`; without a resource `forbidden: <why>`.
+    /// Returns a 403: `… "x" is forbidden: <why>`; without a resource `forbidden: <why>`.
     #[must_use]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = match (resource.is_empty() && group.is_empty(), name.is_empty()) {
@@ -258,8 +258,8 @@ impl ApiError {
         )
     }
 
-    /// 403 of the `NamespaceLifecycle` admission plugin for a create in a namespace that is going
-    /// away. Kyverno matches on this text, the namespace controller on the cause.
+    /// Returns a 403 of the `NamespaceLifecycle` admission plugin for a create in a namespace that
+    /// is being deleted. Kyverno matches on this text, the namespace controller on the cause.
     #[must_use]
     pub fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> Self {
         let why = format!(
@@ -272,7 +272,7 @@ impl ApiError {
         ))
     }
 
-    /// 405: `<action> is not supported on resources of kind "<plural>.<group>"`.
+    /// Returns a 405: `<action> is not supported on resources of kind "<plural>.<group>"`.
     #[must_use]
     pub fn method_not_allowed(group: &str, resource: &str, action: &str) -> Self {
         let kind = quote(&Qualified(group, resource).to_string());
@@ -285,7 +285,7 @@ impl ApiError {
         )
     }
 
-    /// 406 with what could have been asked for.
+    /// Returns a 406 with the media types that could have been asked for.
     #[must_use]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
@@ -293,13 +293,13 @@ impl ApiError {
         Self::new(406, reason::NOT_ACCEPTABLE, message)
     }
 
-    /// 406 where the requested transformation does not fit the answer.
+    /// Returns a 406 where the requested transformation does not fit the answer.
     #[must_use]
     pub fn not_acceptable_because(message: impl Into<String>) -> Self {
         Self::new(406, reason::NOT_ACCEPTABLE, message)
     }
 
-    /// 415 with what could have been sent.
+    /// Returns a 415 with the media types that could have been sent.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
@@ -309,32 +309,32 @@ impl ApiError {
         Self::new(415, reason::UNSUPPORTED_MEDIA_TYPE, message)
     }
 
-    /// 413 for a body above [`MAX_BODY_BYTES`].
+    /// Returns a 413 for a body above [`MAX_BODY_BYTES`].
     #[must_use]
     pub fn body_too_large() -> Self {
         Self::request_entity_too_large(&format!("limit is {MAX_BODY_BYTES}"))
     }
 
-    /// 413: `Request entity too large: <what>`.
+    /// Returns a 413: `Request entity too large: <what>`.
     #[must_use]
     pub fn request_entity_too_large(what: &str) -> Self {
         let message = format!("Request entity too large: {what}");
         Self::new(413, reason::REQUEST_ENTITY_TOO_LARGE, message)
     }
 
-    /// 429 with `Retry-After`.
+    /// Returns a 429 with `Retry-After`.
     #[must_use]
     pub fn too_many_requests(message: impl Into<String>, seconds: u32) -> Self {
         Self::new(429, reason::TOO_MANY_REQUESTS, message).retry_after(seconds)
     }
 
-    /// 503 with `Retry-After`.
+    /// Returns a 503 with `Retry-After`.
     #[must_use]
     pub fn service_unavailable(message: impl Into<String>, seconds: u32) -> Self {
         Self::new(503, reason::SERVICE_UNAVAILABLE, message).retry_after(seconds)
     }
 
-    /// 504: `Timeout: <what>`.
+    /// Returns a 504: `Timeout: <what>`.
     #[must_use]
     pub fn timeout(what: &str, retry_after_seconds: u32) -> Self {
         let message = format!("Timeout: {what}");
@@ -345,13 +345,13 @@ impl ApiError {
         Self::about(504, reason::TIMEOUT, message, details)
     }
 
-    /// 504 for a request that was still being worked on at its deadline.
+    /// Returns a 504 for a request that was still being worked on at its deadline.
     #[must_use]
     pub fn request_timeout() -> Self {
         Self::timeout("request did not complete within the allotted duration", 0)
     }
 
-    /// 504 for a resource version that has not been reached within the wait (3 s).
+    /// Returns a 504 for a resource version that has not been reached within the wait (3 s).
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         Self::timeout(
@@ -365,19 +365,19 @@ impl ApiError {
         ))
     }
 
-    /// 410 for a resource version below the horizon.
+    /// Returns a 410 for a resource version below the horizon.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, reason::EXPIRED, message)
     }
 
-    /// 410 of a watch: `too old resource version: <asked> (<oldest>)`.
+    /// Returns a 410 of a watch: `too old resource version: <asked> (<oldest>)`.
     #[must_use]
     pub fn too_old_resource_version(asked: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {asked} ({oldest})"))
     }
 
-    /// 410 of a paged list, with a token that goes on from the newest data.
+    /// Returns a 410 of a paged list, with a token that goes on from the newest data.
     #[must_use]
     pub fn expired_continue(message: impl Into<String>, token: impl Into<String>) -> Self {
         let mut status = Status::failure(410, reason::EXPIRED, message);
@@ -385,13 +385,13 @@ impl ApiError {
         status.into()
     }
 
-    /// 410 with reason `Gone`.
+    /// Returns a 410 with reason `Gone`.
     #[must_use]
     pub fn gone(message: impl Into<String>) -> Self {
         Self::new(410, reason::GONE, message)
     }
 
-    /// 500: `Internal error occurred: <what>`.
+    /// Returns a 500: `Internal error occurred: <what>`.
     #[must_use]
     pub fn internal(what: impl fmt::Display) -> Self {
         let what = what.to_string();

@@ -51,7 +51,7 @@ fn metadata(schema: &str, whose: &str, section: &str) -> Value {
     })
 }
 
-/// `apiVersion` and `kind`, as all kinds of `meta/v1` describe them.
+/// Returns `apiVersion` and `kind`, as all kinds of `meta/v1` describe them.
 fn type_meta(meta: &Map<String, Value>) -> impl Iterator<Item = (&'static str, Value)> {
     let properties = meta
         .get(&format!("{META}.Status"))

@@ -1,10 +1,11 @@
-//! OpenAPI v3: what `kubectl explain`, `kubectl apply` and typed tools read about the report APIs.
+//! OpenAPI v3: the documents that `kubectl explain`, `kubectl apply` and typed tools read about the
+//! report APIs.
 //!
 //! While a resource's CRD is served, the kube-apiserver publishes its document for the same group
-//! and version, and which of the two a client gets is left to chance. So these documents say the
-//! same as those of `k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder` 1.36: the same
+//! and version, and a client gets either of the two by chance. So these documents have the content
+//! of those of `k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder` 1.36: the same
 //! paths, operations, parameters and names of schemas; the texts of some descriptions differ. They
-//! are given in JSON, and in protobuf (`crate::protobuf`) to who asks for it.
+//! are available in JSON, and in protobuf (`crate::protobuf`) for those who ask for it.
 //!
 //! `/openapi/v2` is answered with 404. The kube-apiserver merges the v2 documents of all servers
 //! into one, and a second publisher of some of a CRD's paths makes that fail for the whole cluster
@@ -64,7 +65,7 @@ impl OpenApi {
         })
     }
 
-    /// Returns where a document is to be found, relative to the server: the target of the redirect that
+    /// Returns the URL of a document, relative to the server: the target of the redirect that
     /// answers an outdated `?hash=`.
     #[must_use]
     pub fn url(path: &str, document: &Document) -> String {
@@ -80,7 +81,7 @@ struct Resource<'a> {
 }
 
 impl Resource<'_> {
-    /// Name of a schema: `io.wgpolicyk8s.v1alpha2.PolicyReport`.
+    /// Returns the name of a schema: `io.wgpolicyk8s.v1alpha2.PolicyReport`.
     fn model(&self, kind: &str) -> String {
         let group: Vec<&str> = self.definition.group.split('.').rev().collect();
         format!("{}.{}.{kind}", group.join("."), self.version.name)

@@ -1,4 +1,4 @@
-//! The paths of a resource and what can be done there.
+//! The paths of a resource and their operations.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,8 @@ struct Operation {
     action: &'static str,
     /// First word of the operation's id.
     verb: &'static str,
-    /// What the verb is about, where that is not an object: stands before the scope in the id.
+    /// The object of the verb, where it is not an object of the resource; written before the scope
+    /// in the id.
     noun: &'static str,
     /// Statuses besides 200 and 401.
     statuses: &'static [(&'static str, &'static str)],
@@ -90,14 +91,15 @@ const NAMED: [Operation; 4] = [
 ];
 
 /// Patches that custom resources take. Strategic merge patches are none of them: `kubectl apply`
-/// would send them if they stood here.
+/// would send them if they were listed here.
 const PATCHES: [&str; 3] = [
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
 ];
 
-/// Returns all paths of a resource, and none besides: what the kube-apiserver publishes for a CRD.
+/// Returns all paths of a resource, and no others: those that the kube-apiserver publishes for a
+/// CRD.
 pub(super) fn paths(resource: &Resource<'_>) -> Map<String, Value> {
     let definition = resource.definition;
     let version = format!("/apis/{}/{}", definition.group, resource.version.name);
@@ -118,7 +120,7 @@ pub(super) fn paths(resource: &Resource<'_>) -> Map<String, Value> {
     paths
 }
 
-/// Returns the list over all namespaces. Its parameters stand at the path, since it is the only
+/// Returns the list over all namespaces. Its parameters are at the path, since it is the only
 /// operation.
 fn all_namespaces(resource: &Resource<'_>) -> Value {
     let list = &COLLECTION[0];

@@ -53,7 +53,7 @@ pub fn delete_options(document: &[u8]) -> Option<Value> {
     Some(Value::Object(options))
 }
 
-/// Puts those texts of a message into a map that are not empty.
+/// Adds those texts of a message to a map that are not empty.
 fn put_texts(map: &mut Map<String, Value>, message: &[u8], names: &[(u64, &str)]) -> Option<()> {
     for (number, field) in fields(message)? {
         let name = names.iter().find(|(known, _)| *known == number);

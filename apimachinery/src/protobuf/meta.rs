@@ -108,7 +108,7 @@ fn managed_fields(out: &mut Writer, entry: &Value) {
     out.text(8, text(entry, "subresource"));
 }
 
-/// Writes a `Time`; what is none stays empty.
+/// Writes a `Time`; a value that is none stays empty.
 fn timestamp(out: &mut Writer, value: &Value) {
     let time = value.as_str().and_then(|text| text.parse().ok());
     if let Some(time) = time.map(jiff::Timestamp::as_second) {

@@ -1,6 +1,6 @@
-//! The little of Kubernetes' protobuf that a custom resource is answered and deleted with:
-//! `Status`, `PartialObjectMetadata(List)` and `WatchEvent` out, `DeleteOptions` in; and its OpenAPI
-//! document. Pure.
+//! The small part of Kubernetes' protobuf in which a custom resource is answered and deleted:
+//! `Status`, `PartialObjectMetadata(List)` and `WatchEvent` out, `DeleteOptions` in; and its
+//! OpenAPI document. Pure.
 //!
 //! Field numbers are those of `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. As in Go's
 //! encoder, texts and numbers that are no pointers are written also where they are empty.
@@ -22,7 +22,7 @@ pub use delete_options::delete_options;
 pub use meta::PartialList;
 pub use openapi::openapi_document;
 
-/// What a document begins with.
+/// The beginning of a document.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// Returns a document of an object that has a form in protobuf: `Status`, `PartialObjectMetadata`
@@ -59,7 +59,7 @@ pub fn event(type_: &str, object: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// `runtime.Unknown`, which says what the bytes are.
+/// Returns `runtime.Unknown`, which says what the bytes are.
 fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let mut unknown = Writer::default();
     unknown.message(1, |type_meta| {

@@ -1,14 +1,14 @@
 //! OpenAPI v3 documents as messages.
 //!
 //! Names and numbers of fields are those of `openapiv3/OpenAPIv3.proto` of
-//! `github.com/google/gnostic-models` 0.7.0, by which Kubernetes reads and writes them; what no
-//! document about a custom resource has is left out.
+//! `github.com/google/gnostic-models` 0.7.0, by which Kubernetes reads and writes them; parts that
+//! no document about a custom resource has are left out.
 
 use serde_json::Value;
 
 use super::writer::Writer;
 
-/// Returns a document of OpenAPI v3 as protobuf, where its JSON is given.
+/// Returns a document of OpenAPI v3 as protobuf, from its JSON.
 #[must_use]
 pub fn openapi_document(document: &Value) -> Vec<u8> {
     let mut out = Writer::default();
@@ -16,15 +16,15 @@ pub fn openapi_document(document: &Value) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// What becomes of the members of a JSON object.
+/// The message for a JSON object.
 struct Message {
-    /// Their names, and numbers and forms of the fields.
+    /// The names of the members, and numbers and forms of the fields.
     fields: &'static [(&'static str, u32, Form)],
     /// Number of the field for members whose names begin with `x-`.
     extensions: u32,
 }
 
-/// What becomes of a JSON value.
+/// The form of a JSON value in protobuf.
 enum Form {
     Text,
     Boolean,
@@ -39,7 +39,7 @@ enum Form {
     Choice(&'static Message),
     /// A field for each element of the list.
     Each(&'static Form),
-    /// A message with a field of this number for each member, in which its name and value are.
+    /// A message with a field of this number for each member, which contains its name and value.
     Members(u32, &'static Form),
     /// A message with the value in its first field, or a boolean in its second one.
     Inner(&'static Form),
@@ -230,7 +230,7 @@ impl Form {
     }
 }
 
-/// A message with a name and a value.
+/// Writes a message with a name and a value.
 fn named(out: &mut Writer, number: u32, name: &str, form: &Form, value: &Value) {
     out.message(number, |pair| {
         pair.text(1, name);

@@ -1,4 +1,4 @@
-//! Reads protobuf's wire format.
+//! Reading protobuf's wire format.
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) enum Field<'a> {
     Number(u64),
     /// A text, bytes or a message.
     Bytes(&'a [u8]),
-    /// One of a fixed length, which nothing that is read here has.
+    /// A field of a fixed length, which no message that is read here has.
     Other,
 }
 

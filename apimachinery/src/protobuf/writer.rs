@@ -1,4 +1,4 @@
-//! Writes protobuf's wire format.
+//! Writing protobuf's wire format.
 
 /// The fields of a message.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What a request is about, read off its method, path and query.
+//! The information about a request, read from its method, path and query.
 //!
 //! The rules are those of `k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`, restricted to
 //! the prefix `/apis` (an aggregated server has no core group). The kube-apiserver authorizes a
@@ -24,11 +24,11 @@ pub enum RequestInfoError {
     Incomplete(String),
 }
 
-/// What a request is about.
+/// The information about a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// For a resource one of get, list, watch, create, update, patch, delete, deletecollection
-    /// (empty for a method that means nothing); else the method in lower case.
+    /// The verb: for a resource one of get, list, watch, create, update, patch, delete,
+    /// deletecollection (empty for a method that means nothing); else the method in lower case.
     pub verb: String,
     /// API group; empty for anything that is not a resource.
     pub api_group: String,
@@ -81,7 +81,7 @@ impl RequestInfo {
         Ok(info)
     }
 
-    /// Reads what follows `/apis/<group>/<version>/`.
+    /// Reads the parts after `/apis/<group>/<version>/`.
     fn read_resource(
         &mut self,
         method: &Method,
@@ -116,7 +116,8 @@ impl RequestInfo {
         Ok(())
     }
 
-    /// Without a name a get is a list or a watch, and a delete is a deletecollection.
+    /// Reads the verb of a collection: without a name a get is a list or a watch, and a delete is a
+    /// deletecollection.
     fn read_collection_verb(&mut self) {
         match self.verb.as_str() {
             "get" => {
@@ -134,14 +135,15 @@ impl RequestInfo {
         }
     }
 
-    /// Returns whether the answer is a stream without an end of its own, which no deadline or limit on
-    /// requests in flight applies to.
+    /// Returns whether the answer is a stream without an end of its own, which no deadline or limit
+    /// on requests in flight applies to.
     #[must_use]
     pub fn is_long_running(&self) -> bool {
         self.is_resource_request && self.verb == "watch"
     }
 
-    /// Returns whether the request may change something: the kube-apiserver's division for its limits.
+    /// Returns whether the request may change something: the kube-apiserver's division for its
+    /// limits.
     #[must_use]
     pub fn is_mutating(&self) -> bool {
         !matches!(
@@ -162,7 +164,7 @@ fn verb_of(method: &Method) -> &'static str {
     }
 }
 
-/// Parts of a path, without the slashes at its ends; empty parts within stay.
+/// Returns the parts of a path, without the slashes at its ends; empty parts within stay.
 fn split_path(path: &str) -> Vec<&str> {
     let path = path.trim_matches('/');
     if path.is_empty() {
@@ -172,7 +174,7 @@ fn split_path(path: &str) -> Vec<&str> {
     }
 }
 
-/// Returns the name that a field selector pins down by `metadata.name=x`, when it is a legal path
+/// Returns the name that a field selector demands by `metadata.name=x`, when it is a legal path
 /// segment.
 fn exact_name(selector: &str) -> Option<&str> {
     let name = selector.split(',').find_map(|term| {

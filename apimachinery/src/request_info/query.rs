@@ -15,7 +15,8 @@ impl Query {
         )
     }
 
-    /// Returns the first value of a parameter, as Go's `url.Values.Get` (but told apart from absence).
+    /// Returns the first value of a parameter, as Go's `url.Values.Get` (but told apart from
+    /// absence).
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
@@ -31,8 +32,8 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns a boolean parameter as the API's query conversion reads it: absent, `false` and `0` are
-    /// false, everything else (an empty value too) is true.
+    /// Returns a boolean parameter as the API's query conversion reads it: absent, `false` and `0`
+    /// are false, everything else (an empty value too) is true.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.get(name)

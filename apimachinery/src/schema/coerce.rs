@@ -9,16 +9,16 @@ use super::prune::{MAX_UNKNOWN, Pruner, prune_nulls};
 use super::structural::{Additional, Structural};
 use super::told::Told;
 
-/// What becomes of metadata fields whose values have the wrong type.
+/// The treatment of metadata fields whose values have the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The object is refused: for what clients send.
+    /// The object is refused: for objects that clients send.
     Refuse,
-    /// The field is dropped: for what is stored already.
+    /// The field is dropped: for objects that are stored already.
     Drop,
 }
 
-/// Why an object cannot be brought into shape: a 400 that carries this text.
+/// The reason why an object cannot be brought into shape: a 400 that carries this text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CoerceError {
     /// `apiVersion` or `kind` of the object is no string.
@@ -26,9 +26,9 @@ pub enum CoerceError {
     TypeMeta {
         /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// The value of the field.
         value: String,
-        /// Its type, as Go calls it.
+        /// The type of the value, as Go calls it.
         found: &'static str,
     },
     /// The object is no JSON object.
@@ -37,7 +37,8 @@ pub enum CoerceError {
     /// A field of the object's metadata has the wrong type.
     #[error("{0}")]
     Metadata(String),
-    /// The same, in an object embedded in a field (`x-kubernetes-embedded-resource`).
+    /// The error of [`Self::Metadata`] in an object that is embedded in a field
+    /// (`x-kubernetes-embedded-resource`).
     #[error("{0}")]
     Embedded(super::FieldError),
 }
@@ -51,7 +52,7 @@ impl Structural {
     /// first, then by alphabet: the `x` of `unknown field "x"`.
     ///
     /// # Errors
-    /// With [`Malformed::Refuse`], when `metadata`, `apiVersion` or `kind` have the wrong type.
+    /// With [`Malformed::Refuse`], if `metadata`, `apiVersion` or `kind` have the wrong type.
     pub fn coerce(
         &self,
         object: &mut Value,
@@ -74,11 +75,12 @@ impl Structural {
         Ok(unknown)
     }
 
-    /// Brings the metadata of an object of whatever kind into its canonical form, which is all that
-    /// happens to one of another kind. Returns the paths of the fields that metadata does not have.
+    /// Brings the metadata of an object of whatever kind into its canonical form; nothing else is
+    /// done to an object of another kind. Returns the paths of the fields that metadata does not
+    /// have.
     ///
     /// # Errors
-    /// As [`Structural::coerce`], but for embedded objects.
+    /// As [`Structural::coerce`], except for embedded objects.
     pub fn conform_metadata(
         object: &mut Value,
         malformed: Malformed,
@@ -117,7 +119,7 @@ fn check_type_meta(fields: &Map<String, Value>, field: &'static str) -> Result<(
     })
 }
 
-/// Brings the metadata of embedded objects into shape.
+/// A walk that brings the metadata of embedded objects into shape.
 struct Embedded {
     malformed: Malformed,
     unknown: Told,

@@ -1,4 +1,4 @@
-//! Reading a request body, strictly enough to tell what the client may not have meant.
+//! Reading a request body, strictly enough to find probable mistakes of the client.
 
 use std::fmt::{self, Write as _};
 
@@ -18,23 +18,23 @@ use super::yaml::{self, Allowance};
 /// Most duplicates that are named; more are counted as one error too many to tell.
 const MAX_DUPLICATES: usize = 100;
 
-/// How a body is written.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
     Json,
-    /// `application/yaml` (1.2); JSON is read as well. Of several documents the first counts.
+    /// `application/yaml` (1.2); JSON is read as well. The first of several documents counts.
     Yaml,
 }
 
 /// A body that could be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The content. Of several values of one key the last stays, and numbers are as Go holds them:
+    /// The content. The last of several values of one key stays, and numbers are as Go holds them:
     /// whole numbers are integers (also `1.0` and `1e3`, up to 2^53), all others floats.
     pub value: Value,
-    /// Keys that occur more than once in their object, the way a warning or `strict decoding
-    /// error: ` tells it: `duplicate field "spec.x"`. At most 100.
+    /// Keys that occur more than once in their object, in the form of a warning or of `strict
+    /// decoding error: `: `duplicate field "spec.x"`. At most 100.
     pub duplicates: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub enum DecodeError {
 /// Decodes a body in time and memory that are proportional to its size, which the caller bounds.
 ///
 /// # Errors
-/// When the body is no JSON or YAML, is nested more than [`MAX_DEPTH`] levels deep (127 in
+/// If the body is no JSON or YAML, is nested more than [`MAX_DEPTH`] levels deep (127 in
 /// `metadata.managedFields`), holds too much by YAML aliases, or has text behind the value.
 pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     let mut track = Track::default();
@@ -86,8 +86,8 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     })
 }
 
-/// Returns the keys that occur more than once in a part of a JSON text, which stands below the
-/// member `name` of the item `index` of a list; none of a text that cannot be read.
+/// Returns the keys that occur more than once in a part of a JSON text, which is below the member
+/// `name` of the item `index` of a list; none of a text that cannot be read.
 #[must_use]
 pub fn duplicates_below(text: &str, index: usize, name: &str) -> Vec<String> {
     let mut track = Track {
@@ -107,11 +107,11 @@ fn json(body: &[u8], track: &mut Track) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// Where the reader is, and what it has found.
+/// The position of the reader, and its findings.
 struct Track {
     path: Vec<Segment>,
     duplicates: Told,
-    /// What may still be read.
+    /// The amount that may still be read.
     allowance: Allowance,
 }
 
@@ -213,7 +213,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         }
     }
 
-    /// Returns which only a parser of YAML has.
+    /// Reads a number of 128 bits, which only a parser of YAML has.
     fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
         self.visit_f64(value as f64)
     }
@@ -249,7 +249,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         self.visit_unit()
     }
 
-    /// Returns a value with a tag of its own, which means nothing here.
+    /// Reads a value with a tag of its own, which means nothing here.
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
         let (_, value) = tagged.variant::<IgnoredAny>()?;
         value.newtype_variant_seed(self)

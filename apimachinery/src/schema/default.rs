@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::structural::{Additional, Structural};
 
 impl Structural {
-    /// Fills in the schema's defaults for what is missing, and for nulls that are not nullable.
+    /// Fills in the schema's defaults for missing values, and for nulls that are not nullable.
     pub fn default_values(&self, object: &mut Value) {
         if !self.needs.defaults {
             return;

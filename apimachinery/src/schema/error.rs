@@ -5,10 +5,10 @@ use std::fmt;
 use fieldmanager::go::{Flavour, json, plain, quote};
 use serde_json::Value;
 
-/// What is wrong with a field; each kind has its own `reason` in a Status cause.
+/// The kind of a fault of a field; each kind has its own `reason` in a Status cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {
-    /// The same value twice where values must be unique.
+    /// A value that occurs twice where values must be unique.
     Duplicate,
     /// A value that is not allowed here, whatever it is.
     Forbidden,
@@ -64,23 +64,24 @@ impl FieldErrorKind {
 /// The texts are those of `k8s.io/apimachinery/pkg/util/validation/field` 1.36.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// Path of the field as kube prints it: `results[0].result`, `metadata.name`, `<nil>` for the root.
+    /// Path of the field as kube prints it: `results[0].result`, `metadata.name`, `<nil>` for the
+    /// root.
     pub field: String,
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FieldErrorKind,
     /// The offending value where the message prints it.
     pub value: Option<Value>,
-    /// What would be right; may be empty.
+    /// The right value; may be empty.
     pub detail: String,
 }
 
 impl FieldError {
-    /// `field: Required value: detail`.
+    /// Returns `field: Required value: detail`.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Required, None, detail)
     }
 
-    /// `field: Invalid value: value: detail`.
+    /// Returns `field: Invalid value: value: detail`.
     pub fn invalid(
         field: impl Into<String>,
         value: impl Into<Value>,
@@ -89,13 +90,13 @@ impl FieldError {
         Self::new(field, FieldErrorKind::Invalid, Some(value.into()), detail)
     }
 
-    /// As [`FieldError::invalid`], with a value that is printed already.
+    /// Returns the error of [`FieldError::invalid`], with a value that is printed already.
     pub fn invalid_as(field: impl Into<String>, value: &str, detail: &str) -> Self {
         let detail = format!("{value}: {detail}");
         Self::new(field, FieldErrorKind::Invalid, None, detail)
     }
 
-    /// `field: Invalid value: value: detail`, with the reason of a wrong type.
+    /// Returns `field: Invalid value: value: detail`, with the reason of a wrong type.
     pub fn type_invalid(
         field: impl Into<String>,
         value: impl Into<Value>,
@@ -109,17 +110,17 @@ impl FieldError {
         )
     }
 
-    /// `field: Forbidden: detail`.
+    /// Returns `field: Forbidden: detail`.
     pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, FieldErrorKind::Forbidden, None, detail)
     }
 
-    /// `field: Duplicate value: value`.
+    /// Returns `field: Duplicate value: value`.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, FieldErrorKind::Duplicate, Some(value.into()), "")
     }
 
-    /// `field: Unsupported value: value: supported values: "a", "b"`.
+    /// Returns `field: Unsupported value: value: supported values: "a", "b"`.
     pub fn not_supported<S: AsRef<str>>(
         field: impl Into<String>,
         value: impl Into<Value>,
@@ -139,14 +140,14 @@ impl FieldError {
         )
     }
 
-    /// `field: Too long: may not be more than N bytes`.
+    /// Returns `field: Too long: may not be more than N bytes`.
     pub fn too_long(field: impl Into<String>, max: i64) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {max} {unit}");
         Self::new(field, FieldErrorKind::TooLong, None, detail)
     }
 
-    /// `field: Too many: actual: must have at most N items`.
+    /// Returns `field: Too many: actual: must have at most N items`.
     pub fn too_many(field: impl Into<String>, actual: usize, max: i64) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
@@ -191,9 +192,9 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// Returns a value as it stands in an error text (`ErrorBody` of
-/// `k8s.io/apimachinery/pkg/util/validation/field`): texts as Go's `%q`, numbers as `%v`, all else in
-/// JSON.
+/// Returns a value in the form of an error text (`ErrorBody` of
+/// `k8s.io/apimachinery/pkg/util/validation/field`): texts as Go's `%q`, numbers as `%v`, all else
+/// in JSON.
 fn print(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),

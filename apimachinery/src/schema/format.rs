@@ -15,12 +15,12 @@ use super::structural::{Type, Types};
 /// A format that restricts values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
-    /// As the schema writes it.
+    /// The name in the schema.
     pub name: String,
     pub kind: FormatKind,
 }
 
-/// See [`Format`].
+/// The kind of a format. See [`Format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FormatKind {
     Int32,
@@ -58,7 +58,7 @@ impl Format {
     /// Returns the format of a schema of these types; none where the kube-apiserver ignores it.
     ///
     /// # Errors
-    /// When the kube-apiserver would check it and this server cannot.
+    /// If the kube-apiserver would check it and this server cannot.
     pub fn of(name: &str, types: Types) -> Result<Option<Self>, String> {
         let kind = match (types, name) {
             (Types::One(Type::Integer), "int32") => Some(FormatKind::Int32),
@@ -195,7 +195,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && &captures[1] <= "23" && &captures[2] <= "59" && &captures[3] <= "59"
 }
 
-/// Returns a Go duration, or a text with at least one `<number> <unit>` in it.
+/// Returns whether a text is a Go duration, or has at least one `<number> <unit>` in it.
 fn is_duration(text: &str) -> bool {
     const EXACT: [&str; 9] = ["ns", "us", "ms", "s", "m", "h", "hr", "d", "w"];
     const OTHER_EXACT: [&str; 2] = ["µs", "wk"];
@@ -233,7 +233,8 @@ fn is_ip(text: &str) -> bool {
     }
 }
 
-/// Leading zeros are let pass, as they were before Go 1.17.
+/// Returns whether a text is an IPv4 address. Leading zeros are accepted, as they were before Go
+/// 1.17.
 fn is_ipv4(text: &str) -> bool {
     let octet = |part: &str| {
         let digits = part.trim_start_matches('0');
@@ -258,7 +259,7 @@ fn is_cidr(text: &str) -> bool {
     is_ip(address) && digits && prefix.parse::<u32>().is_ok_and(|length| length <= bits)
 }
 
-/// 6, 8 or 20 octets in one of the three notations of `net.ParseMAC`.
+/// Returns whether a text is 6, 8 or 20 octets in one of the three notations of `net.ParseMAC`.
 fn is_mac(text: &str) -> bool {
     let hex = |parts: &[&str], digits: usize| {
         parts
@@ -278,7 +279,8 @@ fn is_mac(text: &str) -> bool {
     false
 }
 
-/// Hexadecimal digits in groups of 8, 4, 4, 4 and 12, with or without dashes between them.
+/// Returns whether a text is hexadecimal digits in groups of 8, 4, 4, 4 and 12, with or without
+/// dashes between them.
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {

@@ -68,7 +68,8 @@ impl Visitor<'_> for KeySeed {
 /// Returns a key as the text that it is in JSON, in the way of sigs.k8s.io/yaml.
 ///
 /// # Errors
-/// For a whole number beyond an `i64`, which Go's parser holds as what can be no key.
+/// If the key is a whole number beyond an `i64`, which Go's parser holds in a type that can be no
+/// key.
 pub fn name<E: Error>(key: Value) -> Result<String, E> {
     Ok(match key {
         Value::String(text) => text,

@@ -1,8 +1,8 @@
-//! Structural schemas: what a CustomResourceDefinition says about its objects, and what the
-//! kube-apiserver does with it (prune, default, validate), done here in the same way.
+//! Structural schemas: the description of objects in a CustomResourceDefinition, and the steps of
+//! the kube-apiserver with it (prune, default, validate), done here in the same way.
 //!
 //! A body from a client goes [`decode`] → [`Structural::coerce`] → [`Structural::default_values`] →
-//! [`Structural::validate`]; an object from etcd or from the store takes the same way but drops
+//! [`Structural::validate`]; an object from etcd or from the store goes the same way but drops
 //! malformed metadata instead of refusing it.
 
 mod coerce;

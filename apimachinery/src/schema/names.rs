@@ -1,4 +1,4 @@
-//! Syntax of names, label keys and label values, with the kube-apiserver's words for what is wrong.
+//! Syntax of names, label keys and label values, with the kube-apiserver's messages for errors.
 //!
 //! The rules and texts are those of `k8s.io/apimachinery/pkg/api/validate/content` 1.36. Each
 //! function returns every reason, none when the text is right.
@@ -27,7 +27,7 @@ const DNS_1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case a
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// Returns a label or annotation key, or a finalizer: `[prefix/]name`.
+/// Returns the errors of a label or annotation key, or a finalizer: `[prefix/]name`.
 #[must_use]
 pub fn qualified_name_errors(text: &str) -> Vec<String> {
     let examples = ["MyName", "my.name", "123-abc"];
@@ -65,7 +65,7 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// Returns a label value; may be empty.
+/// Returns the errors of a label value, which may be empty.
 #[must_use]
 pub fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -82,7 +82,7 @@ pub fn label_value_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// Returns a DNS-1123 label: a namespace's name.
+/// Returns the errors of a DNS-1123 label: a namespace's name.
 #[must_use]
 pub fn dns_label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -99,7 +99,7 @@ pub fn dns_label_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// Returns a DNS-1035 label: a kind in lower case.
+/// Returns the errors of a DNS-1035 label: a kind in lower case.
 #[must_use]
 pub fn dns_1035_label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -116,7 +116,7 @@ pub fn dns_1035_label_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// Returns a DNS-1123 subdomain: the name of a custom resource's object.
+/// Returns the errors of a DNS-1123 subdomain: the name of a custom resource's object.
 #[must_use]
 pub fn dns_subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -1,8 +1,8 @@
 //! ObjectMeta as the kube-apiserver keeps it.
 //!
 //! A kube-apiserver reads `metadata` into a struct and writes it back: unknown fields vanish, empty
-//! ones too, times lose their fractions. The tables here are those of `ObjectMeta`, `OwnerReference`
-//! and `ManagedFieldsEntry` of `k8s.io/apimachinery` 1.36.
+//! ones too, times lose their fractions. The tables here are those of `ObjectMeta`,
+//! `OwnerReference` and `ManagedFieldsEntry` of `k8s.io/apimachinery` 1.36.
 
 use fieldmanager::go::{Flavour, json, quote_time};
 use jiff::{SignedDuration, Timestamp};
@@ -39,7 +39,7 @@ struct Struct {
 struct Field {
     name: &'static str,
     shape: Shape,
-    /// Which values are not written back.
+    /// The values that are not written back.
     omit: Omit,
 }
 
@@ -119,8 +119,8 @@ static MANAGED_FIELDS_ENTRY: Struct = Struct {
 /// each behind `path` (the path of `metadata` itself).
 ///
 /// # Errors
-/// With [`Malformed::Refuse`], what Go's decoder says: of the first time that it cannot read, where
-/// it stops, else of the first field of a wrong type.
+/// With [`Malformed::Refuse`], the error of Go's decoder: of the first time that it cannot read,
+/// where it stops, else of the first field of a wrong type.
 pub(super) fn conform(
     metadata: &mut Value,
     path: &str,
@@ -144,10 +144,10 @@ pub(super) fn conform(
     found.mismatch.map_or(Ok(()), Err)
 }
 
-/// What was found on the way.
+/// The findings on the way.
 struct Found<'a> {
     unknown: &'a mut Told,
-    /// What is said of the first value of a wrong type.
+    /// The error of the first value of a wrong type.
     mismatch: Option<String>,
 }
 
@@ -212,7 +212,7 @@ impl Field {
     }
 }
 
-/// Where a value stands, for errors.
+/// The place of a value, for errors.
 struct Place<'a> {
     owner: &'static str,
     path: &'a str,
@@ -309,7 +309,7 @@ fn mismatch_value(value: &Value, wanted: &str) -> String {
     )
 }
 
-/// Go reads a null into a string as the empty string.
+/// Turns a null into the empty string, as Go reads a null into a string.
 fn text_or_null(value: &mut Value) -> Result<(), &'static str> {
     match value {
         Value::String(_) => Ok(()),
@@ -327,7 +327,8 @@ pub fn is_time(text: &str) -> bool {
     canonical_time(text).is_ok()
 }
 
-/// `2026-11-21T04:09:53.9+01:00` becomes `2026-11-21T03:09:53Z`.
+/// Returns the canonical form of a time: `2026-11-21T04:09:53.9+01:00` becomes
+/// `2026-11-21T03:09:53Z`.
 fn canonical_time(text: &str) -> Result<String, String> {
     let refuse = || {
         let text = quote_time(text);

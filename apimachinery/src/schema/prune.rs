@@ -1,4 +1,4 @@
-//! Removing what a schema does not know.
+//! Removing fields that a schema does not know.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,16 @@ use super::structural::{Additional, Structural};
 use super::told::Told;
 use crate::mutation::{Mutation, broken};
 
-/// Most unknown fields that are named, of the metadata and of the rest each; all of them are pruned.
+/// Most unknown fields that are named, of the metadata and of the rest each; all of them are
+/// pruned.
 pub const MAX_UNKNOWN: usize = 1000;
 
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Removes unknown fields and notes where they were.
+/// A walk that removes unknown fields and notes their paths.
 pub(super) struct Pruner {
     path: String,
-    /// Paths of what was removed, as far as they are told.
+    /// Paths of the removed fields, as far as they are reported.
     pub unknown: Told,
 }
 
@@ -85,7 +86,8 @@ impl Pruner {
         }
     }
 
-    /// Prunes the fields of an object; those that all objects have stay where it is one.
+    /// Prunes the fields of an object; where the fields are those of an embedded object, the fields
+    /// that all objects have stay.
     pub fn prune_fields(
         &mut self,
         fields: &mut Map<String, Value>,
@@ -122,7 +124,7 @@ impl Pruner {
         });
     }
 
-    /// Keeps what is unknown, but prunes below what the schema specifies.
+    /// Keeps unknown fields, but prunes below the specified ones.
     fn prune_known(&mut self, value: &mut Value, schema: Option<&Structural>) {
         let Some(schema) = schema else { return };
         match value {

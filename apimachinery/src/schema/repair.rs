@@ -1,9 +1,10 @@
-//! JSON texts that Go's decoder reads although they hold what is no Unicode: it puts the
+//! JSON texts that Go's decoder reads although they hold text that is no Unicode: it puts the
 //! replacement character in its place.
 
 use std::borrow::Cow;
 
-/// Returns the text of a JSON body that can be read: with replacement characters where it needs them.
+/// Returns the text of a JSON body in a form that can be read: with replacement characters where it
+/// needs them.
 #[must_use]
 pub fn readable(body: &[u8]) -> Cow<'_, str> {
     match (repaired(body), str::from_utf8(body)) {
@@ -56,7 +57,7 @@ fn with_whole_pairs(text: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// Returns the half of a pair that an escape at the beginning of a text stands for.
+/// Returns the half of a pair that an escape at the beginning of a text means.
 fn surrogate(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let half = u32::from_str_radix(digits, 16).ok()?;

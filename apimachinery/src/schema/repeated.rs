@@ -1,4 +1,4 @@
-//! Keys that a YAML text gives twice, in the words of Go's strict decoder.
+//! Keys that a YAML text has twice, in the words of Go's strict decoder.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,13 +9,13 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::key::KeySeed;
 use super::yaml::{self, Allowance};
 
-/// Most keys that are told. The text is read once more for each.
+/// Most keys that are reported. The text is read once more for each.
 const MAX: usize = 10;
 
-/// A key that stands in its map for the second time.
+/// A key that is in its map for the second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeated {
-    /// Where its value begins, from one.
+    /// The line where its value begins, from one.
     pub line: usize,
     /// The key as Go writes it: a text in quotes, a number or a boolean without.
     pub key: String,
@@ -53,12 +53,12 @@ pub fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
 struct Search {
     skip: usize,
     found: Option<String>,
-    /// What may still be read.
+    /// The amount that may still be read.
     allowance: Allowance,
 }
 
 impl Search {
-    /// Returns whether this is the one that is looked for.
+    /// Returns whether this is the key that is looked for.
     fn meets(&mut self, key: &str) -> bool {
         if self.skip == 0 {
             self.found = Some(key.to_owned());
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// Fails at any value, where it begins.
+/// A seed that fails at any value, where it begins.
 struct Refuse;
 
 impl<'de> DeserializeSeed<'de> for Refuse {

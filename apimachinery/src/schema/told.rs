@@ -1,10 +1,10 @@
-//! Texts about a body, for whoever sent it.
+//! Texts about a body, for the client that sent it.
 
 /// Most bytes of the texts of one kind about one body. A path holds the keys that lead to it, which
 /// may be as long as the body: without a bound, a thousand paths below one long key would take a
 /// thousand times its size.
 pub(super) const MAX_BYTES: usize = 256 * 1024;
-/// Most bytes of texts that are made to see whether they were told before.
+/// Most bytes of texts that are made to see whether they were reported before.
 const MAX_REPEATED: usize = 16 * MAX_BYTES;
 
 /// Texts, bounded in number and in size.
@@ -17,7 +17,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// No texts yet, and at most so many later.
+    /// Returns an empty list of texts, with room for at most this many.
     pub fn at_most(most: usize) -> Self {
         Self {
             texts: Vec::new(),
@@ -27,12 +27,12 @@ impl Told {
         }
     }
 
-    /// Returns whether no more is told.
+    /// Returns whether no more texts are taken.
     pub fn is_full(&self) -> bool {
         self.texts.len() >= self.most || self.bytes >= MAX_BYTES || self.repeated >= MAX_REPEATED
     }
 
-    /// Tells one more, unless it is too much.
+    /// Adds one more text, unless it is too much.
     pub fn add(&mut self, text: String) {
         if !self.is_full() {
             self.bytes += text.len();
@@ -40,7 +40,7 @@ impl Told {
         }
     }
 
-    /// Tells one more, unless it was told or is too much.
+    /// Adds one more text, unless it was added before or is too much.
     pub fn add_once(&mut self, text: String) {
         if self.texts.contains(&text) {
             self.repeated += text.len();
@@ -49,12 +49,12 @@ impl Told {
         }
     }
 
-    /// Returns what was told, in order.
+    /// Returns the texts, in order.
     pub fn into_texts(self) -> Vec<String> {
         self.texts
     }
 
-    /// Returns what was told, by alphabet.
+    /// Returns the texts, by alphabet.
     pub fn into_sorted(self) -> Vec<String> {
         let mut texts = self.texts;
         texts.sort();

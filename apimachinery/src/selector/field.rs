@@ -26,7 +26,7 @@ impl FieldSelector {
     /// by `metadata.namespace`.
     ///
     /// # Errors
-    /// `field label not supported: spec.x`, or what is wrong with the syntax, in the words of the
+    /// `field label not supported: spec.x`, or the syntax error, in the words of the
     /// kube-apiserver.
     pub fn parse(text: &str, namespaced: bool) -> Result<Self, SelectorError> {
         let mut parts = split_terms(text);
@@ -74,7 +74,7 @@ impl FieldSelector {
         }
     }
 
-    /// Returns whether an object is meant; `namespace` is empty for cluster-scoped objects.
+    /// Returns whether an object is selected; `namespace` is empty for cluster-scoped objects.
     #[must_use]
     pub fn matches(&self, namespace: &str, name: &str) -> bool {
         self.terms.iter().all(|term| {
@@ -131,7 +131,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-/// (label, whether equal, escaped value) of the leftmost operator.
+/// Returns (label, whether equal, escaped value) of the leftmost operator.
 fn split_term(part: &str) -> Option<(&str, bool, &str)> {
     part.char_indices().find_map(|(index, _)| {
         [("!=", false), ("==", true), ("=", true)]

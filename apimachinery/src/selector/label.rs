@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{SelectorError, parser};
 
-/// Anything that knows labels.
+/// A collection of labels.
 pub trait Labels {
     /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str>;
@@ -25,7 +25,7 @@ impl<S: std::hash::BuildHasher> Labels for HashMap<String, String, S> {
     }
 }
 
-/// `metadata.labels` of an object.
+/// The `metadata.labels` of an object.
 impl Labels for Map<String, Value> {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Value::as_str)
@@ -41,7 +41,7 @@ impl<K: AsRef<str>, V: AsRef<str>> Labels for [(K, V)] {
     }
 }
 
-/// How a requirement compares.
+/// The comparison of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `key=value`
@@ -69,10 +69,10 @@ pub enum Operator {
 pub struct Requirement {
     /// The label's key.
     pub key: String,
-    /// How it is compared.
+    /// The comparison.
     pub operator: Operator,
-    /// With what: sorted, without repetition; one for all operators but `In` and `NotIn`, none for
-    /// `Exists` and `DoesNotExist`.
+    /// The values to compare with: sorted, without repetition; one for all operators but `In` and
+    /// `NotIn`, none for `Exists` and `DoesNotExist`.
     pub values: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl Requirement {
 /// A label selector: all requirements must hold; none selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Sorted by key.
+    /// The requirements, sorted by key.
     requirements: Vec<Requirement>,
 }
 
@@ -111,12 +111,12 @@ impl LabelSelector {
     /// Reads the value of the `labelSelector` parameter.
     ///
     /// # Errors
-    /// In the words of the kube-apiserver: `unable to parse requirement: …`.
+    /// The error in the words of the kube-apiserver: `unable to parse requirement: …`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         parser::parse(text)
     }
 
-    /// Returns whether an object with these labels is meant.
+    /// Returns whether an object with these labels is selected.
     pub fn matches<L: Labels + ?Sized>(&self, labels: &L) -> bool {
         self.requirements
             .iter()
@@ -129,7 +129,8 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Returns the one value that `key` must have, where the selector says so: a way into an index.
+    /// Returns the one value that `key` must have, where the selector demands one: for use with an
+    /// index.
     #[must_use]
     pub fn equals(&self, key: &str) -> Option<&str> {
         self.requirements

@@ -1,6 +1,6 @@
 //! Tokens of a label selector.
 
-/// What a piece of the text is.
+/// The kind of a piece of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Error,

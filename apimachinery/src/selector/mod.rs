@@ -1,4 +1,4 @@
-//! Selectors of list, watch and deletecollection: which objects a request means.
+//! Selectors of list, watch and deletecollection: the objects that a request means.
 
 mod field;
 mod label;
@@ -10,7 +10,7 @@ mod tests;
 pub use field::FieldSelector;
 pub use label::{LabelSelector, Labels, Operator, Requirement};
 
-/// Why a selector was refused: a 400 whose message this is.
+/// The reason why a selector was refused: a 400 with this message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(pub(super) String);

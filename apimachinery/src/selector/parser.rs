@@ -6,7 +6,7 @@ use super::lexer::{Item, Token, scan};
 use super::{LabelSelector, Operator, Requirement, SelectorError};
 use crate::schema::{FieldError, label_value_errors, qualified_name_errors};
 
-/// What `found '…', expected: …` lists for a missing operator, in the kube-apiserver's order.
+/// The list in `found '…', expected: …` for a missing operator, in the kube-apiserver's order.
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 pub(super) fn parse(text: &str) -> Result<LabelSelector, SelectorError> {

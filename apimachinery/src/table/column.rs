@@ -1,4 +1,4 @@
-//! What a column shows.
+//! The content of a column.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,9 @@ pub struct Column {
     /// Text for `kubectl explain`-like uses; empty means one made from the path.
     #[serde(default)]
     pub description: String,
-    /// 0 is shown always, more only in wide output.
+    /// Priority: 0 is shown always, more only in wide output.
     #[serde(default)]
     pub priority: i32,
-    /// Where the value stands in the object.
+    /// Path of the value in the object.
     pub json_path: String,
 }

@@ -28,7 +28,7 @@ pub fn human_duration(duration: SignedDuration) -> String {
     }
 }
 
-/// Two units, the smaller left out when it is zero.
+/// Returns two units, the smaller left out when it is zero.
 fn pair(seconds: i64, large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     let (first, second) = (seconds / large, seconds % large / small);
     match second {

@@ -29,7 +29,7 @@ pub(super) struct Slice {
     pub start: Option<i64>,
     pub end: Option<i64>,
     pub step: Option<i64>,
-    /// The slice is a single index; then -1 means the last item, not an empty slice.
+    /// True when the slice is a single index; then -1 means the last item, not an empty slice.
     pub single: bool,
 }
 
@@ -63,7 +63,7 @@ impl JsonPath {
     /// Reads a path such as `.metadata.labels['app\.kubernetes\.io/name']`.
     ///
     /// # Errors
-    /// When it is no path, or uses what printer columns here do not support.
+    /// If it is no path, or uses something that printer columns here do not support.
     pub fn parse(text: &str) -> Result<Self, JsonPathError> {
         jsonpath_parser::parse(text)
     }
@@ -165,7 +165,7 @@ impl Comparison {
     }
 }
 
-/// Only values of the same simple type can be compared.
+/// Compares two values. Only values of the same simple type can be compared.
 fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::String(left), Value::String(right)) => Some(left.cmp(right)),

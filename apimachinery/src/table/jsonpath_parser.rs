@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::jsonpath::{Comparison, Filter, JsonPath, Operand, Slice, Step};
 
-/// Why a JSONPath cannot be used.
+/// The reason why a JSONPath cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path:?} is not a JSONPath that printer columns support: {reason}")]
 pub struct JsonPathError {
@@ -71,7 +71,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Returns what stands behind `[`: `'key']`, `*]`, `1]`, `1:3]`.
+/// Returns the step after `[`: `'key']`, `*]`, `1]`, `1:3]`.
 fn bracket_step(text: &str) -> Parsed<(Step, &str)> {
     if let Some(quoted) = text.strip_prefix('\'') {
         let (key, rest) = quoted
@@ -127,7 +127,7 @@ fn slice(text: &str) -> Parsed<Slice> {
     }
 }
 
-/// Returns what stands behind `[?(`: `@.type=="Ready")]`.
+/// Returns the step after `[?(`: `@.type=="Ready")]`.
 fn filter_step(text: &str) -> Parsed<(Step, &str)> {
     let end = filter_end(text).ok_or("a filter is not closed")?;
     let (inside, rest) = (&text[..end], &text[end + 2..]);
@@ -164,7 +164,7 @@ fn filter_step(text: &str) -> Parsed<(Step, &str)> {
     ))
 }
 
-/// Position of the `)]` that ends a filter, outside of quotes.
+/// Returns the position of the `)]` that ends a filter, outside of quotes.
 fn filter_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;

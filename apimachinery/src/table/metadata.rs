@@ -13,7 +13,7 @@ pub enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    /// Returns `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
     #[must_use]
     pub fn api_version(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ pub fn partial_metadata(whole: Value, version: MetaVersion) -> Value {
     ])
 }
 
-/// Returns a `PartialObjectMetadataList`; `metadata` is that of the list it stands for.
+/// Returns a `PartialObjectMetadataList`; `metadata` is that of the original list.
 #[must_use]
 pub fn partial_metadata_list(
     metadata: Value,

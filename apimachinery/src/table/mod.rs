@@ -1,4 +1,4 @@
-//! What `kubectl get` shows: objects as rows of a Table, and objects reduced to their metadata.
+//! The output of `kubectl get`: objects as rows of a Table, and objects reduced to their metadata.
 
 mod column;
 mod duration;

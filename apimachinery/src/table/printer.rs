@@ -7,15 +7,15 @@ use super::metadata::object;
 use super::{Column, JsonPath, JsonPathError, MetaVersion, human_duration, partial_metadata};
 use crate::meta_v1::object_meta_description;
 
-/// How much of each object a row carries: the `includeObject` parameter.
+/// The part of each object that a row carries: the `includeObject` parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
     None,
-    /// Its metadata.
+    /// The metadata of the object.
     #[default]
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
 }
 
@@ -34,10 +34,10 @@ impl IncludeObject {
     }
 }
 
-/// How rows are made.
+/// Options of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RowOptions {
-    /// How much of each object a row carries.
+    /// The part of each object that a row carries.
     pub include: IncludeObject,
     /// Version of the Table and of the metadata in its rows.
     pub version: MetaVersion,
@@ -65,7 +65,7 @@ impl Printer {
     /// Returns a printer of the built-in `Name` and the given columns.
     ///
     /// # Errors
-    /// When the path of a column cannot be used.
+    /// If the path of a column cannot be used.
     pub fn new(columns: &[Column]) -> Result<Self, JsonPathError> {
         let mut definitions = vec![definition(
             "Name",
@@ -163,7 +163,8 @@ fn definition(name: &str, type_: &str, format: &str, description: &str, priority
 }
 
 impl ColumnType {
-    /// Unknown types do not pass the kube-apiserver's validation; they would print nothing.
+    /// Returns the column type of this name. Unknown types do not pass the kube-apiserver's
+    /// validation; they print as texts.
     fn of(name: &str) -> Self {
         match name {
             "integer" => Self::Integer,
@@ -189,7 +190,7 @@ impl ColumnType {
     }
 }
 
-/// Go's conversion of a float to an int64, which cuts the fraction off.
+/// Converts a float to an int64 as Go does, which cuts the fraction off.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "saturating is as good as any at the bounds"
@@ -198,7 +199,7 @@ fn truncate(float: f64) -> Value {
     (float as i64).into()
 }
 
-/// Returns a value as text, the way `fmt.Fprint` and JSON write it.
+/// Returns a value as text, as `fmt.Fprint` and JSON write it.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

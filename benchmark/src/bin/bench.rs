@@ -11,11 +11,12 @@ use clap::{Args, Parser, Subcommand};
 use serde_json::{Value, json};
 use testreports::Input;
 
-/// The server's, whose store is measured in this process, too.
+/// The allocator of the server, whose store is measured in this process, too.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How fast and how large the server is, beside the CRD, plain SQL and a server that costs nothing.
+/// Measures the speed and the size of the server, beside the CRD, plain SQL and a server that costs
+/// nothing.
 #[derive(Parser, Debug)]
 #[command(name = "hack/bench")]
 struct Cli {
@@ -45,7 +46,7 @@ struct Run {
     /// Only this subject; may be repeated.
     #[arg(long, value_enum, value_name = "NAME")]
     only: Vec<Job>,
-    /// How often each is measured.
+    /// Number of rounds in which each is measured.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
     /// Small numbers and one round: a look, not a measurement.

@@ -1,4 +1,4 @@
-//! What the kube-apiserver and the servers are told before anything is measured.
+//! The orders to the kube-apiserver and the servers before anything is measured.
 
 use std::time::Instant;
 

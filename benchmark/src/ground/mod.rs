@@ -1,4 +1,4 @@
-//! What is measured: a control plane with fsync, and beside the CRD our servers and the null
+//! The measured systems: a control plane with fsync, and beside the CRD our servers and the null
 //! backend, each under an API group of its own, all alive at once.
 
 mod api;
@@ -23,13 +23,13 @@ use super::usage::{self, Watched};
 use testcluster::{Backend, Cluster, ClusterOptions, Component, Process, ProcessSpec, network};
 use testreports::Input;
 
-/// Namespace of what is created and deleted in each round.
+/// Namespace of the reports that are created and deleted in each round.
 pub const CREATED: &str = "bench-created";
 /// Longest wait for anything that must come.
 const PATIENCE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the ground is made of.
+/// Options of the ground.
 #[derive(Clone, Debug)]
 pub struct GroundOptions {
     /// The `reports-server` to measure.
@@ -38,11 +38,11 @@ pub struct GroundOptions {
     pub own: PathBuf,
     /// Engines that take part.
     pub engines: Vec<Kind>,
-    /// Where CRDs come from.
+    /// The source of the CRDs.
     pub input: Input,
 }
 
-/// Everything that is measured.
+/// All systems that are measured.
 pub struct Ground {
     options: GroundOptions,
     cluster: Arc<Cluster>,
@@ -64,7 +64,7 @@ impl Ground {
     /// Starts the control plane, outside of its network; [`Ground::prepare`] does the rest, inside.
     ///
     /// # Errors
-    /// When a part does not start.
+    /// If a part does not start.
     pub async fn start(options: GroundOptions) -> anyhow::Result<Self> {
         let cluster = Cluster::start(ClusterOptions {
             fsync: true,
@@ -103,7 +103,7 @@ impl Ground {
         self.cluster.founder_pid()
     }
 
-    /// PostgreSQL, once it runs.
+    /// Returns PostgreSQL, once it runs.
     #[must_use]
     pub fn postgres(&self) -> Option<&Postgres> {
         self.postgres.as_ref()
@@ -115,7 +115,7 @@ impl Ground {
         self.files.path()
     }
 
-    /// Returns which engines take part.
+    /// Returns the engines that take part.
     #[must_use]
     pub fn engines(&self) -> Vec<Kind> {
         self.options.engines.clone()
@@ -124,7 +124,7 @@ impl Ground {
     /// Makes namespaces and CRDs, starts the servers and has them serve.
     ///
     /// # Errors
-    /// When a part does not get ready.
+    /// If a part does not get ready.
     pub async fn prepare(&mut self) -> anyhow::Result<()> {
         let namespaces = (0..NAMESPACES).map(namespace).chain([CREATED.to_owned()]);
         for name in namespaces {
@@ -152,7 +152,7 @@ impl Ground {
     /// Starts the null backend with bodies of these bytes (see [`null::FILES`]).
     ///
     /// # Errors
-    /// When it does not get ready.
+    /// If it does not get ready.
     pub async fn start_null(&mut self, bodies: [&[u8]; 4]) -> anyhow::Result<()> {
         let folder = self.files.path().join("null");
         std::fs::create_dir_all(&folder)?;
@@ -170,10 +170,10 @@ impl Ground {
         self.register(Kind::Null).await
     }
 
-    /// Starts the server of an engine and waits until it is ready; gives the time that took.
+    /// Starts the server of an engine and waits until it is ready; returns the time that took.
     ///
     /// # Errors
-    /// When it does not get ready; its log says why.
+    /// If it does not get ready; its log says why.
     pub async fn start_server(&mut self, kind: Kind) -> anyhow::Result<Duration> {
         let mut args = vec![
             format!("--bind-address={}", address(kind)),
@@ -215,7 +215,7 @@ impl Ground {
     /// Kills the server of an engine.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub async fn kill_server(&mut self, kind: Kind) -> anyhow::Result<()> {
         let index = self
             .running
@@ -244,10 +244,10 @@ impl Ground {
         self.files.path().join(name).display().to_string()
     }
 
-    /// Returns how to speak to a system, and the processes that work for it.
+    /// Returns the endpoint of a system, and the processes that work for it.
     ///
     /// # Errors
-    /// When one of them does not run.
+    /// If one of them does not run.
     pub fn target(&self, kind: Kind, way: Way) -> anyhow::Result<Target> {
         let endpoint = match way {
             Way::Aggregated => self.kube.clone(),
@@ -272,7 +272,7 @@ impl Ground {
     /// Returns the process of a server of ours, or of the null backend.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn server(&self, kind: Kind) -> anyhow::Result<Watched> {
         let running = self.running.iter().find(|running| running.kind == kind);
         let running = running.with_context(|| format!("{} does not run", kind.name()))?;
@@ -290,7 +290,7 @@ impl Ground {
     /// Returns a component of the control plane.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn component(&self, name: &str, component: Component) -> anyhow::Result<Watched> {
         let inner = self.cluster.info(component)?.pid;
         Ok(Watched {
@@ -303,7 +303,7 @@ impl Ground {
         postmaster(self.postgres.as_ref().context("PostgreSQL does not run")?)
     }
 
-    /// Straight at a server, in the role of the kube-apiserver.
+    /// Returns an endpoint straight at a server, in the role of the kube-apiserver.
     fn direct(&self, kind: Kind) -> anyhow::Result<Endpoint> {
         let pki = self.cluster.directory().join("pki");
         let mut proxy = credentials(&pki.join("ca.crt"), &pki.join("front-proxy-client"))?;
@@ -315,10 +315,10 @@ impl Ground {
         Endpoint::new(address(kind), SERVER_NAME, &proxy, &headers)
     }
 
-    /// Bytes that hold data in etcd, without history when it is compacted first.
+    /// Returns the bytes that hold data in etcd, without history when it is compacted first.
     ///
     /// # Errors
-    /// When etcd does not answer.
+    /// If etcd does not answer.
     pub async fn etcd_bytes(&self, compact: bool) -> anyhow::Result<u64> {
         let cluster = Arc::clone(&self.cluster);
         // The way to etcd is a loopback port of this process, outside of the network.
@@ -332,10 +332,10 @@ impl Ground {
     }
 }
 
-/// PostgreSQL's first process.
+/// Returns PostgreSQL's first process.
 ///
 /// # Errors
-/// When it does not run.
+/// If it does not run.
 pub fn postmaster(postgres: &Postgres) -> anyhow::Result<Watched> {
     let path = postgres.data().join("postmaster.pid");
     let text = std::fs::read_to_string(&path)?;
@@ -356,10 +356,10 @@ async fn ready(target: &Target) -> bool {
     }
 }
 
-/// Returns where a server listens.
+/// Returns the address where a server listens.
 fn address(kind: Kind) -> SocketAddr {
     (network::NODE_IP, kind.port()).into()
 }
 
-/// Under this name, too, all servers are known.
+/// A further name of all servers.
 const SERVER_NAME: &str = "bench.default.svc";

@@ -1,4 +1,4 @@
-//! Certificates of the servers, and what clients show.
+//! Certificates of the servers and of clients.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn credentials(ca: &Path, pair: &Path) -> anyhow::Result<Credentials>
     })
 }
 
-/// Writes the certificate of all servers; gives the CA.
+/// Writes the certificate of all servers; returns the CA.
 pub(super) fn certificates(folder: &Path) -> anyhow::Result<String> {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 

@@ -31,13 +31,13 @@ struct Cli {
     /// Each case on one kind in one encoding alone, by turns.
     #[arg(long)]
     share: bool,
-    /// Where our server keeps the reports.
+    /// Database in which our server keeps the reports.
     #[arg(long, value_enum, default_value_t = Database::Sqlite)]
     database: Database,
-    /// How many of our servers, 1 to 4; more than one need PostgreSQL.
+    /// Number of our servers, 1 to 4; more than one need PostgreSQL.
     #[arg(long, default_value_t = 1)]
     servers: usize,
-    /// How many generated operations; by default 20,000, and none where cases are named.
+    /// Number of generated operations; by default 20,000, and none where cases are named.
     #[arg(long, value_name = "N")]
     operations: Option<usize>,
     /// Seed of the generated operations; printed when they fail. By default another one each time.

@@ -1,4 +1,4 @@
-//! Makes the bytes that are sent of what a case says.
+//! Makes the bytes of a request from a case.
 
 use apimachinery::encoding;
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use crate::serving::request::Outgoing;
 /// Returns the request that is sent, with the values of its side.
 ///
 /// # Errors
-/// What of it cannot be made, in words.
+/// The part of it that cannot be made, in words.
 pub fn outgoing(
     request: &Request,
     target: &Target,
@@ -62,7 +62,7 @@ pub fn outgoing(
     })
 }
 
-/// Returns the body, and whether it was given as a structured value.
+/// Returns the body, and whether it was a structured value.
 fn bytes(
     request: &Request,
     target: &Target,
@@ -97,11 +97,11 @@ fn bytes(
     Ok((text.into_bytes(), true))
 }
 
-/// Puts `new` where the pointer leads, making the objects on the way. `-` is the place behind the
-/// last item of a list.
+/// Puts `new` at the place of the pointer, making the objects on the way. `-` is the place behind
+/// the last item of a list.
 ///
 /// # Errors
-/// When the way leads through something that has no fields.
+/// If the way leads through something that has no fields.
 pub fn put(value: &mut Value, pointer: &str, new: Value) -> Result<(), String> {
     let mut place = value;
     for part in pointer.split('/').skip(1) {

@@ -1,4 +1,4 @@
-//! Case files: what is asked of both sides. `docs/development/conform.md` has their format.
+//! Case files: the requests to both sides. `docs/development/conform.md` has their format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::variables::{self, Variables};
 pub struct CaseFile {
     /// Heading in the documentation.
     pub title: String,
-    /// What the cases have in common, in a sentence.
+    /// The subject that the cases have in common, in a sentence.
     pub about: String,
     /// The cases.
     pub cases: Vec<Case>,
@@ -28,25 +28,25 @@ pub struct CaseFile {
 pub struct Case {
     /// Unique name in kebab case.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// The behaviour that it shows, in a sentence.
     pub says: String,
-    /// For which scopes it runs.
+    /// The scopes for which it runs.
     #[serde(default = "both_scopes")]
     pub kinds: BTreeSet<Scope>,
-    /// For which groups it runs.
+    /// The groups for which it runs.
     #[serde(default)]
     pub groups: Groups,
-    /// How structured bodies are written.
+    /// The encodings of structured bodies.
     #[serde(default = "json_only")]
     pub encodings: BTreeSet<Encoding>,
     /// Runs once for each row, with the row's values as variables.
     #[serde(default)]
     with: Vec<Map<String, Value>>,
-    /// What is done, before the rows' values are put in.
+    /// The steps, before the rows' values are put in.
     steps: Vec<Value>,
 }
 
-/// Whether a kind lives in namespaces.
+/// The scope of a kind: in namespaces or in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -56,7 +56,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// For which groups a case runs.
+/// The groups for which a case runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Groups {
@@ -65,13 +65,13 @@ pub enum Groups {
     Standard,
     /// Every kind that has no rules.
     All,
-    /// The kinds with what reports do not have.
+    /// The kinds with properties that reports do not have.
     Rich,
     /// The kind with rules in CEL.
     Ruled,
 }
 
-/// How a structured body is written.
+/// The encoding of a structured body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
@@ -86,9 +86,9 @@ pub enum Encoding {
 pub struct Row {
     /// The case's name, and the row's behind a slash where there are rows.
     pub name: String,
-    /// What is done.
+    /// The steps of the row.
     pub steps: Vec<Step>,
-    /// All words of the steps, to find out what they refer to.
+    /// All words of the steps, to find their variables.
     pub text: String,
     /// Values that are there from the start.
     pub values: Variables,
@@ -106,7 +106,7 @@ impl Case {
     /// Returns the rows of the case; one where it has no table.
     ///
     /// # Errors
-    /// When a step is not understood, or two rows have the same name.
+    /// If a step is not understood, or two rows have the same name.
     pub fn rows(&self) -> Result<Vec<Row>, ConformError> {
         if self.with.is_empty() {
             return Ok(vec![self.row(self.name.clone(), &BTreeMap::new())?]);
@@ -160,7 +160,7 @@ impl Case {
     }
 }
 
-/// Returns where the case files of this repository are.
+/// Returns the folder of the case files of this repository.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
@@ -169,7 +169,7 @@ pub fn folder() -> PathBuf {
 /// Returns all case files of a folder in the order of their names, checked.
 ///
 /// # Errors
-/// When one cannot be read or understood, or two cases have the same name.
+/// If one cannot be read or understood, or two cases have the same name.
 pub fn load(folder: &Path) -> Result<Vec<CaseFile>, ConformError> {
     let read = |source| ConformError::Read {
         path: folder.to_owned(),

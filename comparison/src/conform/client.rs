@@ -1,4 +1,4 @@
-//! How requests of a comparison are sent.
+//! The client for the requests of a comparison.
 
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -12,7 +12,7 @@ use tower::{BoxError, ServiceBuilder};
 /// request of a connection takes 40 ms more (kube-rs/kube#2056).
 ///
 /// # Errors
-/// When the configuration holds unusable certificates.
+/// If the configuration holds unusable certificates.
 pub fn direct(config: Config) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

@@ -1,5 +1,5 @@
-//! The garbage collector, which looks for new kinds every half minute: cases about owners begin when
-//! it knows all of them.
+//! The garbage collector, which looks for new kinds every half minute: cases about owners begin
+//! when it knows all of them.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::serving::ServingError;
 use crate::serving::request::{self, Answer, Outgoing};
 
 const NAMESPACE: &str = "conform-collector";
-/// Many of its rounds: the machine may be busy.
+/// Longest time to wait, which is many of its rounds: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Waits until the garbage collector deletes what an owner of each kind leaves.
+/// Waits until the garbage collector deletes the dependents of an owner of each kind.
 ///
 /// # Errors
-/// When it does not within five minutes.
+/// If it does not within five minutes.
 pub(super) async fn follows(client: &Client, targets: &[Target]) -> Result<(), ConformError> {
     make_namespace(client, NAMESPACE).await?;
     try_join_all(targets.iter().map(|target| follows_kind(client, target))).await?;

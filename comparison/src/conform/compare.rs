@@ -1,4 +1,4 @@
-//! What differs between both sides.
+//! The differences between both sides.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::normalise::Shown;
 
-/// Where in a case something was seen.
+/// The place in a case where something was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// At a step, from 1.
@@ -27,22 +27,22 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something that both sides did not do alike.
+/// A difference between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Name of the case, and of its row.
     pub case: String,
-    /// On which kind and how it was run.
+    /// The kind on which it was run, and the way in which it was run.
     pub variant: String,
-    /// Where in the case.
+    /// The place in the case.
     pub place: Place,
-    /// What was asked.
+    /// The request.
     pub asked: String,
     /// Lines that only the CRD's side has.
     pub crd: String,
     /// Lines that only our side has.
     pub ours: String,
-    /// Both, with some lines around them.
+    /// Both texts, with some lines around the differences.
     pub diff: String,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns how two texts differ; `None` where they do not.
+/// Returns the difference of two texts; `None` where there is none.
 #[must_use]
 pub fn difference(crd: &str, ours: &str) -> Option<(String, String, String)> {
     if crd == ours {
@@ -76,7 +76,8 @@ pub fn difference(crd: &str, ours: &str) -> Option<(String, String, String)> {
     Some((of(ChangeTag::Delete), of(ChangeTag::Insert), shown))
 }
 
-/// Returns whether both say the same in another form: order of keys, ways to write a number.
+/// Returns whether both have the same content in another form: order of keys, ways to write a
+/// number.
 #[must_use]
 pub fn only_form_differs(crd: &Shown, ours: &Shown) -> bool {
     crd.text == ours.text && crd.form != ours.form

@@ -1,4 +1,4 @@
-//! Differences that are meant to be, or are known and justified.
+//! Differences that are intended, or are known and justified.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use super::ConformError;
 use super::case::read_yaml;
 use super::compare::{Difference, Place};
 
-/// A difference that is known, and why it is there.
+/// A difference that is known, and the reason for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
     /// Unique name.
     pub name: String,
-    /// Why, with the consequence and a way around.
+    /// The reason, with the consequence and a way around.
     pub reason: String,
     /// Names of cases or rows; a `*` at the end stands for any end.
     pub cases: Vec<String>,
-    /// Where in the case; empty for anywhere.
+    /// Places in the case; empty for anywhere.
     #[serde(default)]
     steps: Vec<At>,
-    /// What the CRD's lines have to contain.
+    /// Text that the CRD's lines have to contain.
     #[serde(default)]
     pub crd: String,
-    /// What our lines have to contain.
+    /// Text that our lines have to contain.
     #[serde(default)]
     pub ours: String,
 }
@@ -45,7 +45,7 @@ enum Named {
 }
 
 impl Deviation {
-    /// Returns whether it speaks of a case, or of a row of it.
+    /// Returns whether it is about a case, or about a row of it.
     #[must_use]
     pub fn concerns(&self, case: &str) -> bool {
         self.cases.iter().any(|name| matches(name, case))
@@ -76,7 +76,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     pattern == name || pattern == case
 }
 
-/// Returns where the deviations of this repository are.
+/// Returns the file of the deviations of this repository.
 #[must_use]
 pub fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deviations.yaml")
@@ -85,7 +85,7 @@ pub fn file() -> PathBuf {
 /// Returns all deviations, checked.
 ///
 /// # Errors
-/// When the file cannot be read or understood, or two have the same name.
+/// If the file cannot be read or understood, or two have the same name.
 pub fn load(path: &Path) -> Result<Vec<Deviation>, ConformError> {
     let deviations: Vec<Deviation> = read_yaml(path)?;
     let mut names = BTreeSet::new();

@@ -10,7 +10,7 @@ use super::{ConformError, random};
 /// Returns the page.
 ///
 /// # Errors
-/// When its head cannot be read, or a case is not understood.
+/// If its head cannot be read, or a case is not understood.
 pub fn page(files: &[CaseFile], deviations: &[Deviation]) -> Result<String, ConformError> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("head.md");
     let head = std::fs::read_to_string(&path).map_err(|source| ConformError::Read {
@@ -48,7 +48,7 @@ pub fn page(files: &[CaseFile], deviations: &[Deviation]) -> Result<String, Conf
     Ok(page)
 }
 
-/// Returns how many cases there are, each row counted.
+/// Returns the number of cases, each row counted.
 fn count(files: &[CaseFile]) -> Result<usize, ConformError> {
     let mut count = 0;
     for case in files.iter().flat_map(|file| &file.cases) {

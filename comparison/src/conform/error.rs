@@ -1,4 +1,4 @@
-//! Why both sides could not be compared.
+//! The reasons why both sides could not be compared.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::serving::ServingError;
 use testreports::InputError;
 
-/// Why both sides could not be compared. What differs between them is no error.
+/// The reason why both sides could not be compared. A difference between them is no error.
 #[derive(Debug, thiserror::Error)]
 pub enum ConformError {
     /// A file of cases or deviations cannot be read.
@@ -14,40 +14,40 @@ pub enum ConformError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file of cases or deviations is not what it should be.
+    /// A file of cases or deviations does not have the right form.
     #[error("{}: {why}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault, and its place.
         why: String,
     },
     /// A case that cannot be run.
     #[error("case {case}: {why}")]
     Case {
-        /// Its name.
+        /// The name of the case.
         case: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// No case has the name that was asked for.
     #[error("no case is called '{0}'; comparison/cases/*.yaml has their names")]
     Unknown(String),
-    /// CRDs of others could not be had.
+    /// CRDs of others are not available.
     #[error("{} gives no CRDs: {why}", script.display())]
     Foreign {
-        /// What fetches them.
+        /// The script that fetches them.
         script: PathBuf,
-        /// What it said.
+        /// The output of the script.
         why: String,
     },
-    /// CRDs could not be had.
+    /// CRDs are not available.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A control plane, a server, or a connection.
+    /// An error of a control plane, a server, or a connection.
     #[error(transparent)]
     Serving(#[from] ServingError),
 }

@@ -1,5 +1,5 @@
-//! CRDs of others, which are no part of this repository: `hack/foreign-crds` fetches them from their
-//! own module, once.
+//! CRDs of others, which are no part of this repository: `hack/foreign-crds` fetches them from
+//! their own module, once.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ pub const GROUP: &str = "aquasecurity.github.io";
 /// Returns the foreign CRDs.
 ///
 /// # Errors
-/// When they can neither be found nor fetched.
+/// If they can neither be found nor fetched.
 pub async fn crds() -> Result<Vec<CustomResourceDefinition>, ConformError> {
     let folder = fetched().await?;
     let read = |source| ConformError::Read {

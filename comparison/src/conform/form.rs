@@ -1,4 +1,4 @@
-//! How a JSON text is written, beside what it means: order of keys, repeated keys, numbers.
+//! The form of a JSON text, beside its content: order of keys, repeated keys, numbers.
 
 use apimachinery::schema::Members;
 use serde_json::value::RawValue;

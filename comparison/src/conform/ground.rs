@@ -10,18 +10,18 @@ use crate::serving::request::Outgoing;
 use crate::serving::{Serving, ServingError, ServingOptions, Storage};
 use testcluster::ClusterOptions;
 
-/// What both sides are made of.
+/// Options of both sides.
 #[derive(Clone, Debug, Default)]
 pub struct GroundOptions {
-    /// Every group, or the standard one alone.
+    /// True for every group, false for the standard one alone.
     pub all_groups: bool,
-    /// Where our servers keep the reports.
+    /// The storage of our servers.
     pub storage: Storage,
-    /// How many servers.
+    /// Number of servers.
     pub servers: usize,
     /// A behaviour of ours that is broken.
     pub mutation: Option<Mutation>,
-    /// Whether one request is sent at a time, for its time to be the side's own.
+    /// True when one request is sent at a time, for its time to be the side's own.
     pub apart: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct Ground {
     sides: Sides,
     /// Every kind that is served.
     pub targets: Vec<Target>,
-    /// Whether every group takes part in what is for all.
+    /// True when every group takes part in the cases for all.
     pub all_groups: bool,
 }
 
@@ -40,7 +40,7 @@ impl Ground {
     /// Starts both sides.
     ///
     /// # Errors
-    /// When a part does not get ready.
+    /// If a part does not get ready.
     pub async fn start(options: &GroundOptions) -> Result<Self, ConformError> {
         // Two clusters make a large future.
         Box::pin(Self::start_both(options)).await
@@ -89,7 +89,7 @@ impl Ground {
     /// Starts our servers again with one behaviour broken, or with none.
     ///
     /// # Errors
-    /// When they do not serve again.
+    /// If they do not serve again.
     pub async fn break_ours(&mut self, mutation: Option<Mutation>) -> Result<(), ConformError> {
         self.ours.options.env.retain(|(name, _)| name != VARIABLE);
         if let Some(mutation) = mutation {
@@ -114,7 +114,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Clients of both sides.
+    /// Returns clients of both sides.
     #[must_use]
     pub fn sides(&self) -> &Sides {
         &self.sides

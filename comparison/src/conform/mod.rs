@@ -1,6 +1,6 @@
-//! Compares our server with the CRDs that it replaces: the same requests go through the
-//! kube-apiservers of two clusters, and what is answered, watched and stored has to be the same.
-//! `docs/development/conform.md` says how cases are written.
+//! Comparison of our server with the CRDs that it replaces: the same requests go through the
+//! kube-apiservers of two clusters, and the answers, events and stored objects have to be the same.
+//! `docs/development/conform.md` explains how cases are written.
 
 mod body;
 pub mod case;
@@ -48,24 +48,24 @@ const BESIDE: usize = 5;
 /// Cases on kinds in namespaces among them.
 const IN_NAMESPACES: usize = 3;
 
-/// What is run.
+/// The cases to run.
 #[derive(Clone, Copy)]
 pub struct Selection<'a> {
-    /// All cases that there are.
+    /// All cases that exist.
     pub files: &'a [CaseFile],
     /// Names of those to run; all where none is named.
     pub asked: &'a [String],
-    /// Each case in one of its variants alone, by turns.
+    /// True when each case runs in one of its variants alone, by turns.
     pub thin: bool,
-    /// What is known.
+    /// The known differences.
     pub deviations: &'a [Deviation],
 }
 
-/// Runs cases on every kind of the ground that they are meant for. `told` hears of each run as it
-/// ends.
+/// Runs cases on every kind of the ground that they are meant for. `told` is called with each run
+/// as it ends.
 ///
 /// # Errors
-/// When a case cannot be run, or one does not exist.
+/// If a case cannot be run, or one does not exist.
 pub async fn run(
     ground: &Ground,
     selection: Selection<'_>,

@@ -1,4 +1,4 @@
-//! What a side was seen to do, before anything is normalised.
+//! The observations of a side, before anything is normalised.
 
 use std::io::Read as _;
 
@@ -12,7 +12,7 @@ use super::step::Pick;
 use super::variables::{self, Variables};
 use crate::serving::request::Answer;
 
-/// What came of a request or a watch.
+/// The outcome of a request or a watch.
 #[derive(Clone, Debug)]
 pub enum Observed {
     /// An answer.
@@ -21,17 +21,17 @@ pub enum Observed {
         code: u16,
         /// Headers.
         headers: HeaderMap,
-        /// Its body.
+        /// The body of the answer.
         body: Document,
     },
     /// Events of a watch.
     Events {
-        /// Each of them.
+        /// The events in their order.
         events: Vec<Document>,
-        /// What came behind them, in words.
+        /// The end of the watch after them, in words.
         end: &'static str,
     },
-    /// What the harness has to say.
+    /// A message of the harness.
     Note(String),
 }
 
@@ -40,9 +40,9 @@ pub enum Observed {
 pub enum Document {
     /// JSON texts one behind the other; usually one.
     Json {
-        /// As they came.
+        /// The texts as they came.
         raw: String,
-        /// What they mean.
+        /// The values of the texts.
         values: Vec<Value>,
     },
     /// Protobuf, taken apart.
@@ -52,7 +52,8 @@ pub enum Document {
 }
 
 impl Observed {
-    /// Returns what a case wants to keep: a part of the body by JSON pointer, or `header:NAME`.
+    /// Returns the value that a case wants to keep: a part of the body by JSON pointer, or
+    /// `header:NAME`.
     #[must_use]
     pub fn wanted(&self, body: &Value, wanted: &str) -> Option<Value> {
         let Some(name) = wanted.strip_prefix("header:") else {
@@ -83,10 +84,10 @@ impl Observed {
         }
     }
 
-    /// Only the picked part of an answer.
+    /// Returns only the picked part of an answer.
     ///
     /// # Errors
-    /// When there is no such part.
+    /// If there is no such part.
     pub fn picked(self, pick: &Pick, values: &Variables) -> Result<Self, String> {
         let Self::Answer {
             code,
@@ -165,7 +166,7 @@ impl Document {
         Self::parse(bytes)
     }
 
-    /// Takes bytes apart, by what they are.
+    /// Takes bytes apart, by their content.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
         if let Some(fields) = protobuf::parse(bytes) {

@@ -1,4 +1,4 @@
-//! Which cases are run, on which kinds and how.
+//! The cases that are run, with their kinds and encodings.
 
 use super::ConformError;
 use super::case::{Case, CaseFile, Groups, Row};
@@ -9,7 +9,7 @@ use super::target::{RICH, RULED, STANDARD, Target};
 /// Returns the rows of all cases that were asked for; of all cases where none was named.
 ///
 /// # Errors
-/// When a name stands for no case, or a case is not understood.
+/// If a name stands for no case, or a case is not understood.
 pub fn rows<'a>(
     files: &'a [CaseFile],
     asked: &[String],
@@ -62,7 +62,8 @@ pub fn variants<'a>(
     variants
 }
 
-/// One variant of each row: the first of the first row, the second of the second, and so on.
+/// Returns one variant of each row: the first of the first row, the second of the second, and so
+/// on.
 #[must_use]
 pub fn thinned<'a>(variants: &[Variant<'a>]) -> Vec<Variant<'a>> {
     let of_a_row = variants.chunk_by(|a, b| a.row.name == b.row.name);

@@ -1,18 +1,18 @@
 //! Takes Kubernetes' protobuf apart without knowing its messages.
 
-/// What Kubernetes writes in front of a message.
+/// The bytes that Kubernetes writes in front of a message.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// One field of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its number.
+    /// The number of the field.
     pub number: u64,
-    /// Its value.
+    /// The value of the field.
     pub value: Wire,
 }
 
-/// A value, as far as it can be told.
+/// A value, as far as its type is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// A number.
@@ -25,7 +25,8 @@ pub enum Wire {
     Bytes(Vec<u8>),
 }
 
-/// Returns the fields of a message with Kubernetes' mark in front; `None` where it is something else.
+/// Returns the fields of a message with Kubernetes' mark in front; `None` where it is something
+/// else.
 #[must_use]
 pub fn parse(bytes: &[u8]) -> Option<Vec<Field>> {
     message(bytes.strip_prefix(MAGIC)?)
@@ -40,7 +41,7 @@ pub enum Plain<'a> {
     Text(&'a str),
 }
 
-/// Shows fields, a line each; `plain` says how.
+/// Shows fields, a line each; `plain` returns the text of each value.
 pub fn show(fields: &[Field], plain: &mut impl FnMut(Plain) -> String) -> String {
     let mut out = String::new();
     lines(fields, 0, plain, &mut out);

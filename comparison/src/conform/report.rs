@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The outcome of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,10 +12,10 @@ use super::random::{Failure, Generated};
 use super::run::Outcome;
 use super::timing::Timing;
 
-/// How many slow cases are named.
+/// Number of slow cases that are named.
 const SLOWEST: usize = 8;
 
-/// What came of all cases of a run.
+/// The outcome of all cases of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     cases: BTreeMap<String, bool>,
@@ -35,9 +35,9 @@ pub struct Report {
     pub operations: usize,
     /// Sequences of generated operations that differed.
     pub failures: Vec<Failure>,
-    /// Those that were equal when they were repeated.
+    /// Number of sequences that were equal when they were repeated.
     by_chance: usize,
-    /// How long the run took.
+    /// The duration of the run.
     pub took: Duration,
 }
 
@@ -53,13 +53,13 @@ pub struct Figures {
     /// Those that differed without a reason, deviations that explained nothing, and sequences of
     /// generated operations that differed.
     pub different: usize,
-    /// How often cases were run, on each kind and in each encoding.
+    /// Number of runs of cases, on each kind and in each encoding.
     pub runs: usize,
     /// Generated operations.
     pub operations: usize,
     /// Sequences of them that were equal only when they were repeated.
     pub equal_when_repeated: usize,
-    /// How long it took.
+    /// The duration of the run.
     pub seconds: f64,
     /// Mean time of a request by verb.
     pub milliseconds: BTreeMap<String, BothSides>,
@@ -70,9 +70,9 @@ pub struct Figures {
 /// A figure of both sides.
 #[derive(Debug, Serialize)]
 pub struct BothSides {
-    /// The CRD's.
+    /// The figure of the CRD.
     pub crd: f64,
-    /// Ours.
+    /// The figure of our server.
     pub ours: f64,
 }
 
@@ -169,7 +169,7 @@ impl Report {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns whether both sides did the same but for what is known.
+    /// Returns whether both sides did the same except for known differences.
     #[must_use]
     pub fn good(&self) -> bool {
         self.different.is_empty() && self.unused.is_empty() && self.failures.is_empty()
@@ -224,7 +224,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Times of both sides by verb.
+/// Returns times of both sides by verb.
 fn both([crd, ours]: [BTreeMap<&'static str, f64>; 2]) -> BTreeMap<String, BothSides> {
     let both = |(verb, time): (&&'static str, &f64)| {
         let sides = BothSides {

@@ -1,4 +1,4 @@
-//! Runs one case on both sides at once.
+//! Runs of one case on both sides at once.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -22,23 +22,23 @@ use super::target::Target;
 use super::timing::Timing;
 use crate::serving::request::{self, Outgoing};
 
-/// How long a watch with a selector has to be silent to have told everything.
+/// Silence after which a watch with a selector has sent everything.
 const SILENCE: Duration = Duration::from_millis(150);
-/// How much longer the side that told less is listened to.
+/// Further time to listen to the side that sent less.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long one side waits for the other to answer first, where their times have to be their own.
+/// Time that one side waits for the other to answer first, where their times have to be their own.
 const ALONE: Duration = Duration::from_secs(1);
-/// How often a document is asked for until it is the server's: it is one in eight or more.
+/// Most requests for a document until it is the server's: it is one in eight or more.
 const DRAWS: usize = 200;
 
 /// Both sides.
 #[derive(Clone)]
 pub struct Sides {
-    /// The CRD's.
+    /// The client of the CRD's side.
     pub crd: Client,
-    /// Ours.
+    /// The client of our side.
     pub ours: Client,
-    /// Whether one gets its requests after the other, so that none is slowed down by the other.
+    /// True when one gets its requests after the other, so that none is slowed down by the other.
     pub apart: bool,
 }
 
@@ -47,26 +47,26 @@ pub struct Sides {
 pub struct Variant<'a> {
     /// The case, with the values of a row.
     pub row: &'a Row,
-    /// On which kind.
+    /// The kind.
     pub target: &'a Target,
-    /// In which form structured bodies are sent.
+    /// The encoding of structured bodies.
     pub encoding: Encoding,
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What differed.
+    /// The differences.
     pub differences: Vec<Difference>,
-    /// Where only the form of an answer differed.
+    /// The places where only the form of an answer differed.
     pub forms: Vec<String>,
-    /// How long requests took on the CRD's side, and on ours.
+    /// The times of requests on the CRD's side, and on ours.
     pub timing: [Timing; 2],
-    /// How long the case took.
+    /// The duration of the case.
     pub took: Duration,
 }
 
-/// What was seen at one place: on the CRD's side, and on ours.
+/// The observations at one place: on the CRD's side, and on ours.
 struct Seen {
     place: Place,
     asked: String,
@@ -76,7 +76,7 @@ struct Seen {
 }
 
 impl Outcome {
-    /// Of a case that could not be run.
+    /// Returns the outcome of a case that could not be run.
     #[must_use]
     pub fn broken(case: &str, variant: &str, why: &str) -> Self {
         let difference = Difference {
@@ -96,7 +96,7 @@ impl Outcome {
 }
 
 impl Variant<'_> {
-    /// On what and how it runs, in words.
+    /// Returns the kind and the encoding of the case, in words.
     #[must_use]
     pub fn name(&self) -> String {
         let encoding = match self.encoding {
@@ -106,7 +106,7 @@ impl Variant<'_> {
         format!("{}, {encoding}", self.target.name())
     }
 
-    /// Runs it in a namespace that nobody has used before. What keeps it from being run is a
+    /// Runs it in a namespace that nobody has used before. An error that prevents the run is a
     /// difference, too.
     pub async fn run(&self, sides: &Sides) -> Outcome {
         let begun = Instant::now();
@@ -192,7 +192,7 @@ impl Variant<'_> {
     }
 }
 
-/// Several things at one place came at the same time: they are compared as a set.
+/// Shows observations. Several at one place came at the same time: they are compared as a set.
 fn show(normaliser: &mut Normaliser, seen: &[Observed], only: &[String]) -> Shown {
     let mut order: Vec<_> = seen.iter().collect();
     if seen.len() > 1 {
@@ -205,7 +205,7 @@ fn show(normaliser: &mut Normaliser, seen: &[Observed], only: &[String]) -> Show
     }
 }
 
-/// Returns what of an answer does not depend on versions, uids and times.
+/// Returns the parts of an answer that do not depend on versions, uids and times.
 fn rough(seen: &Observed) -> String {
     match seen {
         Observed::Answer { code, body, .. } => {
@@ -234,7 +234,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Does a step on both sides; the next one begins when both have answered.
+    /// Runs a step on both sides; the next one begins when both have answered.
     async fn step(&mut self, number: usize, step: &Step) -> Result<(), String> {
         let mut only = Vec::new();
         let (asked, crd, ours) = match step {
@@ -297,7 +297,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// What neither answer has cannot be saved: the case is wrong.
+    /// Checks that at least one answer has the values to save: else the case is wrong.
     fn check_saved(&self, request: &Request) -> Result<(), String> {
         for (name, pointer) in &request.save {
             let missing = |side: &Session| side.values.get(name).is_some_and(|v| v == "missing");
@@ -340,7 +340,7 @@ impl Pair<'_> {
         (events(crd), events(ours))
     }
 
-    /// Compares what is left: watches that are open, the one beside, and what is stored.
+    /// Compares the rest: watches that are open, the one beside, and the stored objects.
     async fn finish(&mut self) {
         for (name, step) in std::mem::take(&mut self.watches) {
             if self.crd.is_open(&name) && self.ours.is_open(&name) {
@@ -377,8 +377,9 @@ impl Pair<'_> {
     }
 }
 
-/// Asks both sides: at once, or, where their times have to be their own, one after the other. Either
-/// may be the first: who is asked second finds processors awake that the first one had to wake.
+/// Asks both sides: at once, or, where their times have to be their own, one after the other.
+/// Either may be the first: the side that is asked second finds processors awake that the first one
+/// had to wake.
 async fn beside<T>(
     apart: bool,
     crd: impl Future<Output = T>,
@@ -405,8 +406,8 @@ async fn after<T>(first: impl Future<Output = T>, second: impl Future<Output = T
 }
 
 /// Sends a request to our side. As long as a CRD describes the same group version, its
-/// kube-apiserver gives out the CRD's `OpenAPI` document or ours as chance will have it
-/// (kube-aggregator goes through a map): there it is asked until the server answers.
+/// kube-apiserver returns the CRD's `OpenAPI` document or ours by chance (kube-aggregator goes
+/// through a map): there it is asked until the server answers.
 async fn ask_ours(ours: &mut Session<'_>, request: &Request) -> Result<Observed, String> {
     let attempts = if request.uri.starts_with("/openapi/v3/") {
         DRAWS

@@ -1,4 +1,4 @@
-//! One case on one side: what is sent, and what is seen.
+//! One case on one side: the requests, and the observations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use super::variables::Variables;
 use crate::serving::ServingError;
 use crate::serving::request::{self, Outgoing};
 
-/// Name of the object that tells that everything before it has been seen.
+/// Name of the object that shows that everything before it has been seen.
 pub const SENTINEL: &str = "conform-sentinel";
 /// Longest wait for an event that has to come.
 const EVENT: Duration = Duration::from_secs(10);
-/// Longest wait for the first event of a watch that begins with what is there.
+/// Longest wait for the first event of a watch that begins with the existing objects.
 const INITIAL: Duration = Duration::from_secs(1);
 /// Longest wait for the end of a watch.
 const WAIT: Duration = Duration::from_secs(30);
-/// Longest wait for the watch to catch up with a write; what it does not show then is compared at
-/// the end all the same.
+/// Longest wait for the watch to catch up with a write; an event that it does not show by then is
+/// compared at the end all the same.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// A side's state in a case.
@@ -45,11 +45,11 @@ pub struct Session<'a> {
     /// The newest version that the watch beside has shown.
     shown: u64,
     deleted: BTreeSet<String>,
-    /// What the watch beside has shown.
+    /// The events of the watch beside.
     pub events: Vec<Document>,
     /// `generateName`s that were sent.
     pub prefixes: BTreeSet<String>,
-    /// How long requests took.
+    /// The times of requests.
     pub timing: Timing,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives values from the start.
+    /// Sets values from the start.
     pub fn give(&mut self, values: &Variables) {
         self.kept.extend(values.keys().cloned());
         self.values.extend(values.clone());
@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
     /// Opens the watch beside the case, from now on.
     ///
     /// # Errors
-    /// When the collection is not served.
+    /// If the collection is not served.
     pub async fn begin(&mut self) -> Result<(), ServingError> {
         let collection = self.collection();
         let list = Outgoing::get(format!("{collection}?limit=1"));
@@ -112,10 +112,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Sends a request of a case; gives what is compared of the answer.
+    /// Sends a request of a case; returns the parts of the answer that are compared.
     ///
     /// # Errors
-    /// When it cannot be sent, for which the case is to blame.
+    /// If it cannot be sent, which is the fault of the case.
     pub async fn request(&mut self, request: &Request) -> Result<Observed, String> {
         let outgoing = self.outgoing(request)?;
         let begun = Instant::now();
@@ -174,8 +174,8 @@ impl<'a> Session<'a> {
         taken_apart(answer)
     }
 
-    /// Waits until the watch beside has shown what a write made: then every cache has it. Whether it
-    /// was a write, and has been shown.
+    /// Waits until the watch beside has shown the event of a write: then every cache has it.
+    /// Returns whether it was a write, and has been shown.
     async fn settle(&mut self, outgoing: &Outgoing, seen: &Observed, body: &Value) -> bool {
         let written = matches!(
             outgoing.method.as_str(),
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
         all_shown
     }
 
-    /// Takes the next event of the watch beside; whether there was one.
+    /// Takes the next event of the watch beside; returns whether there was one.
     async fn follow(&mut self, patience: Duration) -> bool {
         let Some(stream) = &mut self.beside else {
             return false;
@@ -282,7 +282,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Reads that many events of a watch.
+    /// Reads this many events of a watch.
     pub async fn read(&mut self, name: &str, count: usize) -> Observed {
         let Some(stream) = self.watches.get_mut(name) else {
             return not_open(name);
@@ -306,8 +306,8 @@ impl<'a> Session<'a> {
         Observed::Events { events, end }
     }
 
-    /// Takes what a watch has to tell within `patience`; whether its end, or the sentinel's, was
-    /// seen.
+    /// Takes the events that a watch sends within `patience`; returns whether its end, or the
+    /// sentinel's, was seen.
     pub async fn drain(
         &mut self,
         name: &str,
@@ -363,10 +363,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Repeats a request until its answer is as it should be.
+    /// Repeats a request until its answer is right.
     ///
     /// # Errors
-    /// When it cannot be sent, for which the case is to blame.
+    /// If it cannot be sent, which is the fault of the case.
     pub async fn wait(
         &mut self,
         request: &Request,
@@ -393,7 +393,7 @@ impl<'a> Session<'a> {
         Ok(Observed::Note(format!("not within {within} s")))
     }
 
-    /// Writes the sentinel and takes it away again; whether that was possible.
+    /// Writes the sentinel and takes it away again; returns whether that was possible.
     pub async fn mark(&mut self) -> bool {
         let collection = self.collection();
         let create = Outgoing::new("POST", &collection).json(&self.target.report(SENTINEL));
@@ -417,12 +417,12 @@ impl<'a> Session<'a> {
         true
     }
 
-    /// Returns what is left at the end.
+    /// Returns the objects at the end.
     pub async fn list(&mut self) -> (Observed, Value) {
         self.send(&Outgoing::get(self.collection())).await
     }
 
-    /// Takes away what is left.
+    /// Deletes the objects that are left.
     pub async fn clean(&mut self, left: &Value) {
         let collection = self.collection();
         let items = left["items"].as_array();
@@ -468,7 +468,7 @@ fn empty(value: &Value) -> bool {
     }
 }
 
-/// Stands for a value that an answer did not have.
+/// Returns a value in place of one that an answer did not have.
 fn missing() -> Value {
     Value::from("missing")
 }
@@ -481,7 +481,7 @@ fn has(body: &[u8], word: &[u8]) -> bool {
     body.len() < 10_000 && body.windows(word.len()).any(|window| window == word)
 }
 
-/// Returns the `generateName` in a body, whatever it is written in.
+/// Returns the `generateName` in a body of any encoding.
 fn prefix(body: &[u8]) -> Option<String> {
     if !has(body, b"generateName") {
         return None;

@@ -25,7 +25,7 @@ pub enum Step {
     Read {
         /// Name of the watch.
         name: String,
-        /// How many; without, all that the writes so far have made.
+        /// Number of events; without it all events of the writes so far.
         count: Option<usize>,
     },
     /// Reads a watch to its end.
@@ -33,18 +33,18 @@ pub enum Step {
         /// Name of the watch.
         name: String,
     },
-    /// Repeats a request until its answer is as it should be.
+    /// Repeats a request until its answer is right.
     Wait {
         /// The request.
         request: Request,
-        /// What its answer has to be.
+        /// The condition on the answer.
         until: Until,
         /// Longest wait in seconds.
         within: u64,
     },
 }
 
-/// What an answer has to be.
+/// A condition on an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Until {
     /// It has this status.
@@ -53,7 +53,7 @@ pub enum Until {
     Has(String),
 }
 
-/// Which part of an answer is compared.
+/// The part of an answer that is compared.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pick {
@@ -77,13 +77,13 @@ pub struct Request {
     pub body: Content,
     /// Values that are put into a structured body, by JSON pointer.
     pub set: BTreeMap<String, Value>,
-    /// JSON pointers of what is taken out of it.
+    /// JSON pointers of the values that are taken out of it.
     pub unset: Vec<String>,
     /// Headers that are added or replaced; none for one that is left out.
     pub headers: BTreeMap<String, Option<String>>,
     /// `content-type` of the body.
     pub content_type: Option<String>,
-    /// User as whom it is sent.
+    /// User who sends it.
     pub user: Option<String>,
     /// Variables that take values of the answer, by JSON pointer.
     pub save: BTreeMap<String, String>,
@@ -96,7 +96,7 @@ pub struct Request {
 /// Body of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Content {
-    /// None.
+    /// No body.
     #[default]
     None,
     /// A small valid report of this name.
@@ -147,7 +147,7 @@ enum Texts {
 
 impl Step {
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The fault of the step, in words.
     pub(super) fn parse(step: Value) -> Result<Self, String> {
         let keys: Keys = serde_json::from_value(step).map_err(|error| error.to_string())?;
         if let Some(condition) = keys.wait.clone() {

@@ -11,7 +11,7 @@ use crate::serving::request::Lines;
 /// An open watch.
 pub struct Stream {
     lines: Lines,
-    /// Whether each event has its length in front, as in protobuf.
+    /// True when each event has its length in front, as in protobuf.
     lengths: bool,
 }
 
@@ -51,8 +51,7 @@ impl Document {
         }
     }
 
-    /// Returns whether this is a bookmark that comes by the clock. How many of them there are is
-    /// chance.
+    /// Returns whether this is a bookmark that comes by the clock. Their number is chance.
     #[must_use]
     pub fn is_plain_bookmark(&self) -> bool {
         let text = match self {

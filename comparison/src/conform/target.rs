@@ -13,9 +13,9 @@ use testreports::Input;
 
 /// Group on whose kinds most cases run.
 pub const STANDARD: &str = "wgpolicyk8s.io";
-/// Group of the CRDs that have what reports do not have.
+/// Group of the CRDs with properties that reports do not have.
 pub const RICH: &str = "inspection.example.com";
-/// Group of the CRD that has rules in CEL.
+/// Group of the CRD with rules in CEL.
 pub const RULED: &str = "rules.example.com";
 
 /// One kind in one version.
@@ -33,9 +33,9 @@ pub struct Target {
     pub plural: String,
     /// Singular name.
     pub singular: String,
-    /// Where its objects live.
+    /// The scope of its objects.
     pub scope: Scope,
-    /// Its structural schema.
+    /// The structural schema.
     pub schema: Value,
 }
 
@@ -58,13 +58,13 @@ impl Target {
         }
     }
 
-    /// `kind.group/version`, for people.
+    /// Returns `kind.group/version`, for people.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}/{}", self.plural, self.group, self.version)
     }
 
-    /// Path of the collection; of a namespaced kind in `namespace`.
+    /// Returns the path of the collection; of a namespaced kind in `namespace`.
     #[must_use]
     pub fn collection(&self, namespace: &str) -> String {
         let (group, version, plural) = (&self.group, &self.version, &self.plural);
@@ -125,7 +125,7 @@ fn schema(crd: &CustomResourceDefinition, version: &str) -> Value {
     schema.unwrap_or_default()
 }
 
-/// Returns what a small object has beside its metadata.
+/// Returns the content of a small object beside its metadata.
 fn content(group: &str, name: &str) -> Map<String, Value> {
     let summary = json!({"pass": 1, "fail": 0, "warn": 0, "error": 0, "skip": 0});
     let result = json!({"policy": "p", "rule": "r", "result": "pass"});
@@ -155,10 +155,11 @@ fn content(group: &str, name: &str) -> Map<String, Value> {
 }
 
 /// Returns the CRDs of all groups of reports, or of [`STANDARD`] alone: the vendors' where they are
-/// present, else the catalog's; and those of ours that are rich in what reports do not have.
+/// present, else the catalog's; and those of ours that are rich in properties that reports do not
+/// have.
 ///
 /// # Errors
-/// When one cannot be read.
+/// If one cannot be read.
 pub fn crds(all: bool) -> Result<Vec<CustomResourceDefinition>, ConformError> {
     let groups = if all {
         catalog::groups()

@@ -1,10 +1,10 @@
-//! What differs from run to run in texts: Status messages, warnings, YAML.
+//! The parts of texts that differ from run to run: Status messages, warnings, YAML.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// `None` never happens: a test compiles them.
+/// Returns a regular expression. `None` never happens: a test compiles them.
 fn regex(pattern: &str) -> Option<Regex> {
     Regex::new(pattern).ok()
 }
@@ -27,12 +27,12 @@ static MESSAGE_VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     regex(r"((?i:resource ?version)[^0-9{}]{0,30}?|[Rr]esource version: [^ ]+ \()(\d+)()")
 });
 
-/// Replaces each uid by what `number` says.
+/// Replaces each uid by the result of `number`.
 pub fn uids(text: &str, mut number: impl FnMut(&str) -> String) -> String {
     replace(UID.as_ref(), text, |found| number(&found[0]))
 }
 
-/// Replaces each time by what `mark` says.
+/// Replaces each time by the result of `mark`.
 pub fn times(text: &str, mut mark: impl FnMut(&str) -> String) -> String {
     replace(TIME.as_ref(), text, |found| mark(&found[0]))
 }
@@ -42,8 +42,8 @@ pub fn hashes(text: &str) -> String {
     replace(HASH.as_ref(), text, |_| "hash=<hash>".to_owned())
 }
 
-/// Replaces each resourceVersion in YAML, and in what messages say of them. Which one a server was at
-/// depends on what else is written.
+/// Replaces each resourceVersion in YAML, and in messages about them. The version of a server
+/// depends on other writes.
 pub fn versions(text: &str, mark: impl Fn(&str) -> String) -> String {
     let change = |found: &Captures| format!("{}{}{}", &found[1], mark(&found[2]), &found[3]);
     let text = replace(YAML_VERSION.as_ref(), text, change);
@@ -86,8 +86,8 @@ pub fn shape_errors(text: &str) -> String {
     }
 }
 
-/// Leaves out what Go's parsers of YAML, times and tokens say of bad syntax, and how Go prints maps,
-/// whose order is random.
+/// Leaves out the messages of Go's parsers of YAML, times and tokens about bad syntax, and the form
+/// in which Go prints maps, whose order is random.
 #[must_use]
 pub fn parsers(text: &str) -> String {
     let mut text = text.to_owned();
@@ -118,7 +118,7 @@ pub fn parsers(text: &str) -> String {
     cut(&text, "is missing in '{", "}'")
 }
 
-/// Returns the text without what stands between the first `from` and the last `to` behind it.
+/// Returns the text without the part between the first `from` and the last `to` behind it.
 #[must_use]
 pub fn cut(text: &str, from: &str, to: &str) -> String {
     let Some((head, tail)) = text.split_once(from) else {

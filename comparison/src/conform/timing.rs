@@ -1,4 +1,4 @@
-//! How long requests take, by verb.
+//! The times of requests, by verb.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use crate::serving::request::Outgoing;
 
 /// The head of a watch, which says that it is open.
 pub const WATCH: &str = "watch";
-/// The opening of a watch as informers do it, until the first event that says what is there.
+/// The opening of a watch as informers do it, until the first event about the existing objects.
 pub const INITIAL_EVENTS: &str = "initial events";
-/// Stands among the verbs for the time from the sending of a write to its event in a watch.
+/// Name among the verbs for the time from the sending of a write to its event in a watch.
 pub const EVENT_OF_A_WRITE: &str = "write to event";
 
 /// Times by verb.
@@ -29,7 +29,7 @@ impl Timing {
         }
     }
 
-    /// Mean milliseconds by verb.
+    /// Returns mean milliseconds by verb.
     #[must_use]
     pub fn mean(&self) -> BTreeMap<&'static str, f64> {
         self.each(|times| {
@@ -38,7 +38,7 @@ impl Timing {
         })
     }
 
-    /// Median milliseconds by verb: a few requests that are slow on purpose do not count.
+    /// Returns median milliseconds by verb: a few requests that are slow on purpose do not count.
     #[must_use]
     pub fn median(&self) -> BTreeMap<&'static str, f64> {
         self.each(|times| {
@@ -56,7 +56,7 @@ impl Timing {
     }
 }
 
-/// Returns what a request does, in Kubernetes' words; `None` where the time of its answer says
+/// Returns the verb of a request, in Kubernetes' words; `None` where the time of its answer says
 /// nothing: it is not for the group, or waits for the end of a watch.
 #[must_use]
 pub fn verb(request: &Outgoing, group: &str) -> Option<&'static str> {
@@ -87,8 +87,8 @@ pub fn verb(request: &Outgoing, group: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns whether a watch begins with what is there and a bookmark at its end, so that an event
-/// comes at once.
+/// Returns whether a watch begins with the existing objects and a bookmark at their end, so that an
+/// event comes at once.
 #[must_use]
 pub fn informs(request: &Outgoing) -> bool {
     let asked = |parameter| request.uri.contains(parameter);

@@ -30,8 +30,8 @@ pub fn fill(value: &mut Value, variables: &Variables) {
     }
 }
 
-/// Makes what is long: `{$repeat: {text: T, times: N}}` becomes a text, `{$repeat: {item: I, times:
-/// N}}` a list.
+/// Expands long values: `{$repeat: {text: T, times: N}}` becomes a text, `{$repeat: {item: I,
+/// times: N}}` a list.
 pub fn expand(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(expand),
@@ -59,7 +59,7 @@ fn repeated(repeat: &Value) -> Value {
     }
 }
 
-/// As [`fill`] for a text in which values are written.
+/// Returns a text in which values are written, filled as by [`fill`].
 #[must_use]
 pub fn fill_text(text: &str, variables: &Variables) -> String {
     let mut text = text.to_owned();

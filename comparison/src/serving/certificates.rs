@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use super::ServingError;
 
-/// Writes `tls.crt` and `tls.key` for `name` into a folder; gives their CA in base64.
+/// Writes `tls.crt` and `tls.key` for `name` into a folder; returns their CA in base64.
 pub(super) fn write(folder: &Path, name: &str) -> Result<String, ServingError> {
     let ca_key = KeyPair::generate()?;
     let mut params = CertificateParams::new(vec!["test-ca".to_owned()])?;

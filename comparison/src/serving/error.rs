@@ -1,4 +1,4 @@
-//! Why a server could not be put behind a control plane.
+//! The reasons why a server could not be put behind a control plane.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use testreports::InputError;
 
-/// Why a server could not be put behind a control plane, or did not answer.
+/// The reason why a server could not be put behind a control plane, or did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// The control plane.
+    /// An error of the control plane.
     #[error(transparent)]
     Cluster(#[from] testcluster::Error),
     /// The kube-apiserver refused, or the connection broke.
@@ -18,7 +18,7 @@ pub enum ServingError {
     /// Certificates could not be made.
     #[error("certificates: {0}")]
     Certificates(#[from] rcgen::Error),
-    /// CRDs could not be had.
+    /// CRDs are not available.
     #[error(transparent)]
     Input(#[from] InputError),
     /// PostgreSQL did not start.
@@ -29,33 +29,33 @@ pub enum ServingError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The binary is not there.
     #[error("{} is missing; build it first: cargo build --workspace --bin reports-server", .0.display())]
     Program(PathBuf),
-    /// What was awaited did not come.
+    /// An awaited condition did not come.
     #[error("not within {} s: {what}; {last}", patience.as_secs())]
     NotYet {
-        /// What was awaited.
+        /// The awaited condition.
         what: String,
-        /// For how long.
+        /// The time of the wait.
         patience: Duration,
-        /// What was seen last, or where to look.
+        /// The last observation, or the place to look.
         last: String,
     },
     /// A request that cannot be sent.
     #[error("{method} {uri} is no request: {why}")]
     Request {
-        /// Its method.
+        /// The method.
         method: String,
-        /// Its URI.
+        /// The URI.
         uri: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// A body that ended before its time, or that is not what it says.
+    /// A body that ended before its time, or that does not have the form that it claims.
     #[error("the answer's body: {0}")]
     Body(String),
 }

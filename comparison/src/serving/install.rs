@@ -1,4 +1,4 @@
-//! What the kube-apiserver is told: CRDs, the Service, APIServices, gates.
+//! The orders to the kube-apiserver: CRDs, the Service, APIServices, gates.
 
 use crds::control;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -63,7 +63,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Group and version of all that is served, each once.
+    /// Returns group and version of all served resources, each once.
     fn versions(&self) -> Vec<(String, String)> {
         let mut versions: Vec<_> = self
             .options

@@ -24,7 +24,7 @@ use testcluster::{Cluster, ClusterOptions, Process, ProcessSpec, network};
 
 /// Namespace of the Service in front of the servers.
 const NAMESPACE: &str = "default";
-/// Its name, and the processes'.
+/// Name of the Service and of the processes.
 const SERVICE: &str = "reports-server";
 /// Port of every server; they differ by address.
 pub const PORT: u16 = 8443;
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Most servers: the node's address and those that further kube-apiservers would have.
 const MAX_SERVERS: usize = network::MAX_APISERVERS;
 
-/// Where the servers keep the reports.
+/// The storage of the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
     /// A file; for one server.
@@ -43,16 +43,16 @@ pub enum Storage {
     Postgres,
 }
 
-/// What is served, and by what.
+/// Options of report APIs and of their servers.
 #[derive(Clone, Debug)]
 pub struct ServingOptions {
     /// The control plane; with fewer kube-apiservers than five minus the servers.
     pub cluster: ClusterOptions,
     /// CRDs that are installed first, and whose groups the servers take over.
     pub crds: Vec<CustomResourceDefinition>,
-    /// Where reports are kept.
+    /// The storage of the reports.
     pub storage: Storage,
-    /// How many servers, 1 to 4; more than one need PostgreSQL.
+    /// Number of servers, 1 to 4; more than one need PostgreSQL.
     pub servers: usize,
     /// More flags of every server.
     pub args: Vec<String>,
@@ -61,7 +61,7 @@ pub struct ServingOptions {
 }
 
 impl ServingOptions {
-    /// These CRDs, and one server on SQLite.
+    /// Returns options with these CRDs, and one server on SQLite.
     #[must_use]
     pub fn new(crds: Vec<CustomResourceDefinition>) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl ServingOptions {
 
 /// A control plane with report APIs.
 pub struct Serving {
-    /// What was asked for; flags may be changed before a start of a server.
+    /// The options; flags may be changed before a start of a server.
     pub options: ServingOptions,
     /// The control plane.
     pub cluster: Cluster,
@@ -92,7 +92,7 @@ impl Serving {
     /// Starts a control plane whose kube-apiserver serves the reports from the CRDs.
     ///
     /// # Errors
-    /// When a part does not get ready.
+    /// If a part does not get ready.
     pub async fn start(options: ServingOptions) -> Result<Self, ServingError> {
         let cluster = Cluster::start(options.cluster.clone()).await?;
         let client = cluster.client().await?;
@@ -117,7 +117,7 @@ impl Serving {
     /// Starts the servers and has them serve the reports in place of the CRDs.
     ///
     /// # Errors
-    /// When a part does not get ready.
+    /// If a part does not get ready.
     pub async fn switch(&mut self) -> Result<(), ServingError> {
         let ca = certificates::write(self.files.path(), &format!("{SERVICE}.{NAMESPACE}.svc"))?;
         if self.options.storage == Storage::Postgres {
@@ -130,7 +130,7 @@ impl Serving {
     /// Starts the servers, or starts them again after they were killed.
     ///
     /// # Errors
-    /// When a process cannot be started.
+    /// If a process cannot be started.
     pub fn run_servers(&mut self) -> Result<(), ServingError> {
         // A process is ended by its name when its value is dropped: first the old ones.
         self.servers.clear();
@@ -144,7 +144,7 @@ impl Serving {
     /// Kills the server with this index (`SIGKILL`) and starts it again.
     ///
     /// # Errors
-    /// When a process cannot be started.
+    /// If a process cannot be started.
     pub async fn replace_server(&mut self, index: usize) -> Result<(), ServingError> {
         let old = self.servers.remove(index);
         old.kill().await?;
@@ -218,7 +218,7 @@ impl Serving {
     /// Waits until `condition` holds.
     ///
     /// # Errors
-    /// When it does not within a minute.
+    /// If it does not within a minute.
     pub async fn until(
         &self,
         what: &str,
@@ -239,7 +239,7 @@ impl Serving {
     }
 }
 
-/// Returns where the server with this index listens.
+/// Returns the address where the server with this index listens.
 fn address(index: usize) -> SocketAddr {
     let ip: Ipv4Addr = match index {
         0 => network::NODE_IP,

@@ -1,4 +1,4 @@
-//! Requests of raw bytes through a kube-apiserver, and what is answered.
+//! Requests of raw bytes through a kube-apiserver, and their answers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::ServingError;
 /// Longest wait for an answer, and for the next line of a watch that must come.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What is sent.
+/// A request to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outgoing {
     /// `GET`, `POST`, …
@@ -43,14 +43,14 @@ impl Outgoing {
         }
     }
 
-    /// With one more header.
+    /// Returns the request with one more header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With a body of JSON.
+    /// Returns the request with a body of JSON.
     #[must_use]
     pub fn json(mut self, body: &Value) -> Self {
         self.body = body.to_string().into_bytes();
@@ -74,7 +74,7 @@ impl Outgoing {
     }
 }
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Status.
@@ -86,7 +86,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns the body as text; what is no UTF-8 is replaced.
+    /// Returns the body as text; bytes that are no UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -95,7 +95,7 @@ impl Answer {
     /// Returns the body as JSON.
     ///
     /// # Errors
-    /// When it is none; the error has the text.
+    /// If it is none; the error has the text.
     pub fn json(&self) -> Result<Value, ServingError> {
         serde_json::from_slice(&self.body)
             .map_err(|error| ServingError::Body(format!("{error}: {}", self.text())))
@@ -109,17 +109,19 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Returns the next line without its end; `None` at the end of the stream, or where it breaks off.
+    /// Returns the next line without its end; `None` at the end of the stream, or where it breaks
+    /// off.
     ///
     /// # Errors
-    /// When nothing comes for a minute.
+    /// If nothing comes for a minute.
     pub async fn next_line(&mut self) -> Result<Option<Vec<u8>>, ServingError> {
         self.line_within(PATIENCE)
             .await
             .ok_or_else(|| ServingError::Body("no event within a minute".to_owned()))
     }
 
-    /// As [`Lines::next_line`]; `None` when nothing comes within `patience`. Nothing is lost then.
+    /// Returns the next line as [`Lines::next_line`] does; `None` when nothing comes within
+    /// `patience`. Nothing is lost then.
     pub async fn line_within(&mut self, patience: Duration) -> Option<Option<Vec<u8>>> {
         tokio::time::timeout(patience, self.line()).await.ok()
     }
@@ -137,8 +139,8 @@ impl Lines {
         }
     }
 
-    /// Waits until something has come that can be read; false when nothing does within `patience`, or
-    /// the stream has ended.
+    /// Waits until something has come that can be read; returns false when nothing does within
+    /// `patience`, or the stream has ended.
     pub async fn begun_within(&mut self, patience: Duration) -> bool {
         !self.buffer.is_empty()
             || tokio::time::timeout(patience, self.read())
@@ -146,8 +148,8 @@ impl Lines {
                 .unwrap_or(false)
     }
 
-    /// As [`Lines::line_within`] for a stream in which each message has its length in front, in
-    /// four bytes.
+    /// Returns the next message as [`Lines::line_within`] does for a stream in which each message
+    /// has its length in front, in four bytes.
     pub async fn frame_within(&mut self, patience: Duration) -> Option<Option<Vec<u8>>> {
         tokio::time::timeout(patience, self.message()).await.ok()
     }
@@ -168,7 +170,7 @@ impl Lines {
         }
     }
 
-    /// Reads on; false at the end of the stream.
+    /// Reads on; returns false at the end of the stream.
     async fn read(&mut self) -> bool {
         let Some(Ok(frame)) = self.body.frame().await else {
             return false;
@@ -179,16 +181,16 @@ impl Lines {
         true
     }
 
-    /// Returns what is no whole message, shown as it is.
+    /// Returns the rest that is no whole message, shown as it is.
     fn left(&mut self) -> Option<Vec<u8>> {
         let left = std::mem::take(&mut self.buffer);
         (!left.is_empty()).then_some(left)
     }
 
-    /// Everything that comes until the end of the stream.
+    /// Returns everything that comes until the end of the stream.
     ///
     /// # Errors
-    /// When it does not end within a minute, or breaks off.
+    /// If it does not end within a minute, or breaks off.
     pub async fn rest(self) -> Result<Bytes, ServingError> {
         let mut bytes = self.buffer;
         let rest = tokio::time::timeout(PATIENCE, self.body.collect())
@@ -200,10 +202,10 @@ impl Lines {
     }
 }
 
-/// Sends a request; gives status, headers, and the body to be read.
+/// Sends a request; returns status, headers, and the body to be read.
 ///
 /// # Errors
-/// When it is no request, or the connection breaks.
+/// If it is no request, or the connection breaks.
 pub async fn open(
     client: &kube::Client,
     request: &Outgoing,

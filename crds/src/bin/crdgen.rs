@@ -30,7 +30,7 @@ enum Command {
     Groups,
     /// A page of the field reference, as Markdown.
     Docs {
-        /// Which page.
+        /// The page to print.
         page: Page,
     },
 }

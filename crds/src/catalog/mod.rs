@@ -57,7 +57,7 @@ pub fn groups() -> Vec<&'static str> {
 /// Returns the CRD that serves a report API the way the catalog describes it.
 ///
 /// # Errors
-/// When a schema cannot be expressed as `JSONSchemaProps`; a test shows that every one can.
+/// If a schema cannot be expressed as `JSONSchemaProps`; a test shows that every one can.
 pub fn to_crd(resource: &CatalogResource) -> Result<CustomResourceDefinition, serde_json::Error> {
     let owned = |names: &[&str]| {
         (!names.is_empty()).then(|| names.iter().map(|&name| name.to_owned()).collect())

@@ -1,4 +1,4 @@
-//! What all report APIs have in common: results, summary, and what they are about.
+//! Fields and columns that all report APIs have: results, summary and scope.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::schema::{
 
 /// Outcomes of a check.
 pub const RESULTS: &[&str] = &["pass", "fail", "warn", "error", "skip"];
-/// How bad a failed check is, in the order of the vendors' CRDs.
+/// Severities of a failed check, in the order of the vendors' CRDs.
 const SEVERITIES: &[&str] = &["critical", "high", "low", "medium", "info"];
 
 /// Columns with the counts of a summary; `$prefix` is where the summary is.
@@ -36,7 +36,7 @@ pub const SCOPE_NAME: Column = Column::new("Name", "string", ".scope.name");
 /// Age of a report.
 pub const AGE: Column = Column::new("Age", "date", ".metadata.creationTimestamp");
 
-/// `summary`
+/// Returns the field `summary`.
 pub fn summary() -> Field {
     let counts = [
         ("pass", integer("Checks that were met.")),
@@ -54,12 +54,12 @@ pub fn summary() -> Field {
     )
 }
 
-/// `results`
+/// Returns the field `results`.
 pub fn results() -> Field {
     ("results", list("Outcomes of the single checks.", &result()))
 }
 
-/// `scope`
+/// Returns the field `scope`.
 pub fn scope() -> Field {
     (
         "scope",
@@ -67,7 +67,7 @@ pub fn scope() -> Field {
     )
 }
 
-/// `scopeSelector`
+/// Returns the field `scopeSelector`.
 pub fn scope_selector() -> Field {
     (
         "scopeSelector",
@@ -75,7 +75,7 @@ pub fn scope_selector() -> Field {
     )
 }
 
-/// `spec.owner`
+/// Returns the field `spec.owner`.
 pub fn owner() -> Field {
     let fields = [
         ("apiVersion", string("API group and version of the owner.")),

@@ -1,4 +1,4 @@
-//! What is said of a report API.
+//! The description of a report API.
 
 use serde_json::Value;
 
@@ -19,13 +19,13 @@ pub struct CatalogResource {
     pub short_names: &'static [&'static str],
     /// Categories, as in `kubectl get kyverno`.
     pub categories: &'static [&'static str],
-    /// Whether objects live in namespaces.
+    /// The scope of the objects.
     pub scope: Scope,
     /// Versions, preferred first; exactly one is the storage version.
     pub versions: Vec<CatalogVersion>,
 }
 
-/// Whether objects of a resource live in namespaces.
+/// The scope of a resource's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// In namespaces.
@@ -50,9 +50,9 @@ impl Scope {
 pub struct CatalogVersion {
     /// Name, such as `v1alpha2`.
     pub name: &'static str,
-    /// Whether it is served.
+    /// True when it is served.
     pub served: bool,
-    /// Whether a CRD stores objects in it.
+    /// True when a CRD stores objects in it.
     pub storage: bool,
     /// Structural schema of an object (a CRD's `openAPIV3Schema`).
     pub schema: Value,
@@ -67,7 +67,7 @@ pub struct Column {
     pub name: &'static str,
     /// OpenAPI type, or `date`.
     pub type_: &'static str,
-    /// Where the value is.
+    /// The path of the value, as JSONPath.
     pub json_path: &'static str,
     /// 0 is always shown, more only in wide output.
     pub priority: i32,

@@ -5,37 +5,37 @@ use serde_json::{Map, Value, json};
 /// A field of an object: its name and its schema.
 pub type Field = (&'static str, Value);
 
-/// Any text.
+/// Returns the schema of any text.
 pub fn string(description: &str) -> Value {
     json!({"description": description, "type": "string"})
 }
 
-/// One of some texts.
+/// Returns the schema of one of some texts.
 pub fn one_of(description: &str, values: &[&str]) -> Value {
     json!({"description": description, "type": "string", "enum": values})
 }
 
-/// Returns a whole number.
+/// Returns the schema of a whole number.
 pub fn integer(description: &str) -> Value {
     json!({"description": description, "type": "integer"})
 }
 
-/// Returns a whole number of `int32` or `int64`.
+/// Returns the schema of a whole number of `int32` or `int64`.
 pub fn sized_integer(description: &str, format: &str) -> Value {
     json!({"description": description, "type": "integer", "format": format})
 }
 
-/// True or false.
+/// Returns the schema of true or false.
 pub fn boolean(description: &str) -> Value {
     json!({"description": description, "type": "boolean"})
 }
 
-/// Returns a list.
+/// Returns the schema of a list.
 pub fn list(description: &str, items: &Value) -> Value {
     json!({"description": description, "type": "array", "items": items})
 }
 
-/// Texts by text.
+/// Returns the schema of a map from text to text.
 pub fn string_map(description: &str) -> Value {
     json!({
         "description": description,
@@ -44,7 +44,7 @@ pub fn string_map(description: &str) -> Value {
     })
 }
 
-/// Returns an object with fields, some of them required.
+/// Returns the schema of an object with fields, some of them required.
 pub fn object(
     description: &str,
     required: &[&str],
@@ -65,7 +65,7 @@ pub fn object(
     schema
 }
 
-/// Returns the same list or object, replaced as a whole by server-side apply.
+/// Returns the same list or object, which server-side apply replaces as a whole.
 pub fn atomic(mut schema: Value) -> Value {
     let key = match schema["type"].as_str() {
         Some("array") => "x-kubernetes-list-type",
@@ -75,7 +75,8 @@ pub fn atomic(mut schema: Value) -> Value {
     schema
 }
 
-/// Returns a whole object of Kubernetes: `apiVersion`, `kind`, `metadata` and the fields given.
+/// Returns the schema of a whole object of Kubernetes: `apiVersion`, `kind`, `metadata` and the
+/// fields given.
 pub fn resource(
     description: &str,
     required: &[&str],

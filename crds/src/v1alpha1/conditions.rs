@@ -5,7 +5,7 @@
 
 /// Sums up all others: everything that was asked for is done and well.
 pub const READY: &str = "Ready";
-/// True while the operator is at work; removed otherwise.
+/// True while the operator works on something; removed otherwise.
 pub const RECONCILING: &str = "Reconciling";
 /// True while something is wrong that trying again cannot mend; removed otherwise.
 pub const STALLED: &str = "Stalled";
@@ -14,10 +14,10 @@ pub const DATABASE_READY: &str = "DatabaseReady";
 /// The reports of an embedded database are in the one that the specification asks for; absent
 /// where they were never moved.
 pub const DATABASE_MOVED: &str = "DatabaseMoved";
-/// The database that the operator runs has the major version that the specification asks for; absent
-/// where it was never brought to another one.
+/// The database that the operator runs has the major version that the specification asks for;
+/// absent where it was never brought to another one.
 pub const DATABASE_UPGRADED: &str = "DatabaseUpgraded";
-/// The certificates are there, valid, and trusted by whom it concerns.
+/// The certificates are there, valid, and trusted by everybody who needs them.
 pub const CERTIFICATES_READY: &str = "CertificatesReady";
 /// The server's pods are ready, and the control API answers through the kube-apiserver.
 pub const SERVER_AVAILABLE: &str = "ServerAvailable";

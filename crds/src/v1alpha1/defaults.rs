@@ -1,4 +1,4 @@
-//! What is in force where the specification says nothing.
+//! Values in force where the specification says nothing.
 //!
 //! Defaults are kept out of the schema, so that a new release never rewrites stored objects, and
 //! in one place, so that operator, status and documentation cannot differ.
@@ -19,11 +19,12 @@ pub const PAGE_SIZE: u32 = 250;
 pub const CONCURRENCY: u32 = 16;
 /// Requests of a migration to the kube-apiserver in a second.
 pub const MAX_REQUESTS_PER_SECOND: u32 = 50;
-/// How long late writes to etcd are looked for after the switch: once.
+/// The time after the switch in which late writes to etcd are looked for. Zero means that there is
+/// one look.
 pub const DRAIN_WINDOW: Duration = Duration::ZERO;
-/// How long the API is watched after the switch.
+/// The time for which the API is watched after the switch.
 pub const SOAK: Duration = Duration::from_mins(5);
-/// How long after the switch nothing is pruned.
+/// The time after the switch before anything is pruned.
 pub const SOURCE_AFTER: Duration = Duration::from_hours(24);
 /// Server pods on a database that several can share.
 pub const REPLICAS: u32 = 2;
@@ -31,9 +32,9 @@ pub const REPLICAS: u32 = 2;
 pub const MAX_CONNECTIONS: u32 = 16;
 /// Size of the database's volume.
 pub const STORAGE_SIZE: &str = "10Gi";
-/// When backups are made: at night, UTC.
+/// The time of backups: at night, UTC.
 pub const BACKUP_SCHEDULE: &str = "0 3 * * *";
-/// How long a backup is kept.
+/// The time for which a backup is kept.
 pub const BACKUP_RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Lifetime of the certificate authority.
 pub const CA_VALIDITY: Duration = Duration::from_hours(365 * 24);
@@ -184,7 +185,8 @@ impl Effective {
     }
 }
 
-/// An embedded database is one pod's; the others are shared, and two pods survive a node.
+/// Returns the number of pods for a mode. An embedded database belongs to one pod; the others are
+/// shared, and two pods survive the loss of a node.
 fn default_replicas(mode: DatabaseMode) -> u32 {
     match mode {
         DatabaseMode::Embedded => 1,

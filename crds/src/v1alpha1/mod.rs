@@ -17,7 +17,7 @@ use kube::CustomResourceExt as _;
 /// Returns the CRD of [`ReportsServer`] as it is published in `manifests/crd`.
 ///
 /// # Errors
-/// When the derived schema cannot be expressed as a CRD's schema; a test shows that it can.
+/// If the derived schema cannot be expressed as a CRD's schema; a test shows that it can.
 pub fn reports_server_crd() -> Result<CustomResourceDefinition, serde_json::Error> {
     let mut crd = serde_json::to_value(ReportsServer::crd())?;
     if let Some(serde_json::Value::Array(versions)) = crd.pointer_mut("/spec/versions") {

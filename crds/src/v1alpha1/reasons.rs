@@ -13,9 +13,9 @@ pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
 pub const ROLLED_BACK: &str = "RolledBack";
 /// `spec.suspend` is set.
 pub const SUSPENDED: &str = "Suspended";
-/// Not looked at yet.
+/// The state before the first look.
 pub const UNKNOWN: &str = "Unknown";
-/// As it should be.
+/// Everything is as it should be.
 pub const AS_EXPECTED: &str = "AsExpected";
 /// The object is being deleted.
 pub const DELETING: &str = "Deleting";
@@ -34,7 +34,7 @@ pub const API_GROUP_CLAIMED: &str = "APIGroupClaimed";
 pub const FOREIGN_API_SERVICE: &str = "ForeignAPIService";
 /// A CRD of the group converts between versions by a webhook.
 pub const WEBHOOK_CONVERSION: &str = "WebhookConversion";
-/// A version that cannot be served.
+/// A version cannot be served.
 pub const UNSUPPORTED_VERSION: &str = "UnsupportedVersion";
 /// `spec.targetNamespace` does not exist or is being deleted.
 pub const TARGET_NAMESPACE_MISSING: &str = "TargetNamespaceMissing";
@@ -67,14 +67,15 @@ pub const VERSIONS_RESTARTED: &str = "VersionsRestarted";
 pub const WATCHES_LOST: &str = "WatchesLost";
 /// A workload was restarted because its watches were lost; the message says why.
 pub const RESTARTED: &str = "Restarted";
-/// A workload that is to be restarted is missing, or cannot be restarted; the message says why.
+/// A workload that should be restarted is missing, or cannot be restarted; the message says why.
 pub const RESTART_FAILED: &str = "RestartFailed";
 /// Reports that only the database of another server has are imported; the message says how far that
 /// is.
 pub const IMPORTING: &str = "Importing";
 /// The reports that only the database of another server had are imported; the message counts them.
 pub const IMPORTED: &str = "Imported";
-/// A database does not have the tables of kyverno/reports-server; the message names what is missing.
+/// A database does not have the tables of kyverno/reports-server; the message names what is
+/// missing.
 pub const TABLES_MISSING: &str = "TablesMissing";
 /// A database has reports of other clusters only; the message names them.
 pub const OTHER_CLUSTERS: &str = "OtherClusters";
@@ -84,10 +85,10 @@ pub const SOAK_FAILED: &str = "SoakFailed";
 pub const PRUNING: &str = "Pruning";
 /// The copies in etcd are deleted.
 pub const PRUNED: &str = "Pruned";
-/// Somebody writes a CRD again and again while etcd is to be reached through it; the message names
-/// the field manager and what it is to ignore.
+/// Somebody writes a CRD again and again while etcd has to be reached through it; the message names
+/// the field manager and what it has to ignore.
 pub const CRD_REAPPLIED: &str = "CRDReapplied";
-/// A switch, a prune or a way back is through; the message sums the migration report up.
+/// A switch, a prune or a way back has ended; the message sums up the migration report.
 pub const MIGRATION_REPORTED: &str = "MigrationReported";
 /// The migration report cannot be read or written; the migration goes on without it.
 pub const REPORT_NOT_WRITTEN: &str = "ReportNotWritten";
@@ -102,7 +103,7 @@ pub const CRD_MISSING: &str = "CRDMissing";
 
 /// The database's volume is not bound yet.
 pub const VOLUME_PENDING: &str = "VolumePending";
-/// The database can be used, and its volume keeps its size although a larger one is asked for.
+/// The database can be used, but its volume keeps its size although a larger one is asked for.
 pub const VOLUME_CANNOT_GROW: &str = "VolumeCannotGrow";
 /// The database can be used.
 pub const DATABASE_AVAILABLE: &str = "DatabaseAvailable";
@@ -158,7 +159,7 @@ pub const MOVE_GIVEN_UP: &str = "MoveGivenUp";
 pub const MOVED: &str = "Moved";
 /// The volume of the database is gone; the message says what is left.
 pub const VOLUME_MISSING: &str = "VolumeMissing";
-/// It is being looked whether the database can be brought to another major version.
+/// The operator checks whether the database can be brought to another major version.
 pub const UPGRADE_CHECKING: &str = "UpgradeChecking";
 /// The database is being brought to another major version, and takes no writes meanwhile.
 pub const DATABASE_UPGRADING: &str = "DatabaseUpgrading";

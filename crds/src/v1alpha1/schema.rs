@@ -1,4 +1,4 @@
-//! Schemas of field types that need more than their Rust type says, and the last touch on the
+//! Schemas of field types that need more than their Rust type says, and the last changes of the
 //! schema that kube derives.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -29,8 +29,8 @@ pub fn window(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
-/// Lifetime of a certificate: from a minute to ten years. The lower bound keeps a certificate from
-/// expiring faster than the operator can replace it and the server can read it.
+/// Returns the lifetime of a certificate: from a minute to ten years. The lower bound keeps a
+/// certificate from expiring faster than the operator can replace it and the server can read it.
 pub fn validity(_: &mut SchemaGenerator) -> Schema {
     bounded_duration(
         "duration(self) >= duration('1m') && duration(self) <= duration('87840h')",
@@ -52,7 +52,7 @@ pub fn quantity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "maxLength": 32, "pattern": QUANTITY_PATTERN})
 }
 
-/// Annotations or a node selector: at most 64 entries.
+/// Returns annotations or a node selector: at most 64 entries.
 pub fn string_map(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -70,7 +70,7 @@ pub fn int_or_percent(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Any object; what is in it is checked by whom it is handed to.
+/// Returns any object. Its content is checked by the program that it is handed to.
 pub fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
@@ -80,7 +80,7 @@ pub fn any_objects(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "maxItems": 16, "items": any_object(generator)})
 }
 
-/// Conditions, with the bounds that Kubernetes sets for its own.
+/// Returns conditions, with the bounds that Kubernetes sets for its own.
 pub fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::spec::{MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec};
 
-/// What a refused field is told.
+/// The message for a refused field.
 pub const NOT_SUPPORTED: &str = "not supported in this version";
 
 /// Every path that [`unsupported_fields`] can name; the field reference marks them.
@@ -22,12 +22,12 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.tuning.enabled",
 ];
 
-/// One field and what is wrong with it.
+/// One field and its error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// Path from the object's root, such as `spec.database.mode`.
     pub path: String,
-    /// What is wrong, as a phrase.
+    /// The error, as a phrase.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! One address.
+//! An attempt to connect to one address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::parameters::{Endpoint, Host, Parameters, Password, SslMode};
 use crate::session::{self, Unsuitable};
 use crate::{Connection, ServerVersion, Session};
 
-/// What is connected to.
+/// The address of an attempt.
 pub(super) struct Target<'a> {
-    /// Among the parameters.
+    /// The endpoint among the parameters.
     pub(super) endpoint: &'a Endpoint,
-    /// Port at which it really is.
+    /// Port of the connection, which may differ from that of the endpoint.
     pub(super) port: u16,
-    /// Its address; none for a Unix socket.
+    /// IP address; none for a Unix socket.
     pub(super) address: Option<IpAddr>,
 }
 
-/// Connects to one address and looks whether it will do, within the time for one attempt.
+/// Connects to one address and checks that the session will do, within the time for one attempt.
 pub(super) async fn attempt(
     parameters: &Parameters,
     options: &ConnectOptions,
@@ -160,8 +160,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Returns whether a pooler does not take settings with the greeting: pgbouncer does so unless it
-/// is told to ignore them.
+/// Returns whether a pooler refuses settings in the greeting, as pgbouncer does unless it is told
+/// to ignore them.
 fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|answer| {
         *answer.code() == SqlState::PROTOCOL_VIOLATION

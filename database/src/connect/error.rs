@@ -1,4 +1,4 @@
-//! Why no connection could be opened, in words for the person who set it up.
+//! The reasons why no connection could be opened, in words for the person who set it up.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::diagnosis::find;
 use crate::parameters::{ParametersError, SslMode, key};
 use crate::{Diagnosis, MINIMUM_MAJOR, ServerVersion};
 
-/// No host will do. The text names each address that was tried and what was wrong there.
+/// No host will do. The text names each address that was tried and the error there.
 #[derive(Debug)]
 pub struct ConnectError {
-    /// What was tried, in order; never empty.
+    /// The failed attempts, in order; never empty.
     pub attempts: Vec<AttemptError>,
 }
 
@@ -23,58 +23,58 @@ pub struct ConnectError {
 pub struct AttemptError {
     /// Host and port as in the parameters, and the address behind the name.
     pub place: String,
-    /// What is wrong.
+    /// The error at this address.
     #[source]
     pub reason: Reason,
 }
 
-/// What is wrong at an address.
+/// The error at an address.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// Its name is not known.
+    /// The name is not known.
     #[error("cannot be found: {0}")]
     Lookup(#[source] io::Error),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("did not answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// It answered, or the network did, and not with a connection.
+    /// The server or the network answered, but not with a connection.
     #[error("{}", sentence(.error, .role, *.ssl_mode))]
     Refused {
         /// The driver's error.
         #[source]
         error: tokio_postgres::Error,
-        /// Who wanted to connect.
+        /// The role that wanted to connect.
         role: Role,
-        /// How TLS was to be spoken.
+        /// The TLS mode of the connection.
         ssl_mode: SslMode,
     },
-    /// It is too old.
+    /// The server is too old.
     #[error("is version {version}, which is too old: version {minimum} or newer is needed")]
     TooOld {
-        /// Its version.
+        /// The version of the server.
         version: ServerVersion,
-        /// The oldest that will do.
+        /// The oldest version that will do.
         minimum: u32,
     },
-    /// It does not say which version it is.
+    /// The server does not tell its version.
     #[error("does not tell its version: PostgreSQL {MINIMUM_MAJOR} or newer is needed")]
     UnknownVersion,
-    /// It takes no writes.
+    /// The server is a standby and takes no writes.
     #[error("takes no writes: it is a standby")]
     Standby,
-    /// It takes no writes.
+    /// The server is read-only and takes no writes.
     #[error("takes no writes: default_transaction_read_only is on")]
     ReadOnly,
 }
 
-/// Who connects to what.
+/// The role of a connection, and its database.
 #[derive(Clone, Debug)]
 pub struct Role {
-    /// Role.
+    /// Name of the role.
     pub username: String,
-    /// Database.
+    /// Name of the database.
     pub dbname: String,
-    /// Whether a password is there.
+    /// True when a password is given.
     pub has_password: bool,
 }
 
@@ -90,7 +90,7 @@ impl Reason {
         }
     }
 
-    /// Returns whether the other hosts would only be asked the same in vain.
+    /// Returns whether the search ends, because the other hosts would give the same answer.
     pub(super) fn ends_search(&self) -> bool {
         let diagnosis = self.diagnosis();
         matches!(
@@ -148,7 +148,7 @@ impl Error for ConnectError {
 }
 
 impl ParametersError {
-    /// Always [`Diagnosis::InvalidParameters`].
+    /// Returns [`Diagnosis::InvalidParameters`], always.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
         Diagnosis::InvalidParameters
@@ -182,7 +182,7 @@ fn sentence(error: &tokio_postgres::Error, role: &Role, mode: SslMode) -> String
     }
 }
 
-/// Returns the innermost words: those of the server where it said any, else those of the system.
+/// Returns the innermost words: those of the server where there are any, else those of the system.
 fn said(error: &tokio_postgres::Error) -> String {
     if let Some(db) = error.as_db_error() {
         return db.message().to_owned();

@@ -1,4 +1,4 @@
-//! Opening a connection.
+//! The opening of a connection.
 
 mod attempt;
 mod error;
@@ -26,8 +26,8 @@ pub async fn connect(
     Ok(establish(parameters, options).await?.spawn())
 }
 
-/// Connects: each host in turn, and each address of a host, until one will do. As with libpq, a
-/// host that refuses the role ends the search: the others would be asked with the same password.
+/// Connects to each host in turn, and to each address of a host, until one will do. As with libpq,
+/// a host that refuses the role ends the search: the others would be asked with the same password.
 ///
 /// # Errors
 /// [`ConnectError`] with what was wrong at every address that was tried, when none will do within

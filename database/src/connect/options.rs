@@ -1,4 +1,4 @@
-//! How a connection is opened.
+//! The options of a connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::version::MINIMUM_MAJOR;
 
-/// How a connection is opened and what it may cost.
+/// The options of a connection and its limits.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// What the database shows in `pg_stat_activity`; PostgreSQL cuts it after 63 bytes.
+    /// The name that the database shows in `pg_stat_activity`; PostgreSQL cuts it after 63 bytes.
     pub application_name: String,
     /// Time for one address, from its lookup to the answer that the session can be used: 5 s.
     pub attempt_timeout: Duration,
     /// Time for all hosts together: 15 s.
     pub total_timeout: Duration,
-    /// How long data that was sent may wait for its acknowledgement by the other side's kernel
-    /// before the connection counts as lost: 10 s.
+    /// The longest time that data which was sent may wait for its acknowledgement by the other
+    /// side's kernel before the connection counts as lost: 10 s.
     pub tcp_user_timeout: Duration,
     /// Silence after which the other side's kernel is asked whether it is still there: 10 s, then
     /// three times every 3 s.
@@ -26,13 +26,13 @@ pub struct ConnectOptions {
     pub settings: Vec<(String, String)>,
     /// The oldest major version that will do: [`MINIMUM_MAJOR`].
     pub minimum_major: u32,
-    /// Where hosts are, instead of what their names resolve to; the certificate is still for the
-    /// name. For whoever is outside of the network in which the names mean something.
+    /// The addresses of hosts, instead of those that their names resolve to; the certificate is
+    /// still for the name. For a process outside of the network in which the names mean something.
     pub resolve: BTreeMap<String, SocketAddr>,
 }
 
 impl ConnectOptions {
-    /// Returns the usual ones, under this name.
+    /// Returns the usual options, with this name.
     pub fn new(application_name: impl Into<String>) -> Self {
         Self {
             application_name: application_name.into(),

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use super::{ParametersError, key};
 
-/// Where PostgreSQL listens when nobody says otherwise.
+/// The port of PostgreSQL where none is given.
 pub const DEFAULT_PORT: u16 = 5432;
 
-/// Where a server is.
+/// The place of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// A name or an address.
@@ -21,9 +21,9 @@ pub enum Host {
 /// One server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it is.
+    /// Place of the server.
     pub host: Host,
-    /// Its port; for a Unix socket a part of the file's name.
+    /// Port of the server; for a Unix socket a part of the file's name.
     pub port: u16,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Endpoint {
 }
 
 impl Host {
-    /// Returns a host as it is written: a path is a socket's directory, brackets around an IPv6
+    /// Returns the host that a text means: a path is a socket's directory, brackets around an IPv6
     /// address are taken off.
     pub(super) fn parse(text: &str) -> Result<Self, ParametersError> {
         if text.starts_with('/') {
@@ -67,7 +67,7 @@ fn in_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
-/// Returns a port as it is written; empty means the usual one.
+/// Returns the port that a text means; empty means the usual one.
 pub(super) fn port(text: &str) -> Result<u16, ParametersError> {
     if text.is_empty() {
         return Ok(DEFAULT_PORT);
@@ -78,7 +78,7 @@ pub(super) fn port(text: &str) -> Result<u16, ParametersError> {
     })
 }
 
-/// Brings hosts and ports together: one port for all hosts, or one for each.
+/// Pairs hosts with ports: one port for all hosts, or one for each.
 pub(super) fn pair(hosts: &str, ports: Option<&str>) -> Result<Vec<Endpoint>, ParametersError> {
     let hosts = hosts
         .split(',')

@@ -1,4 +1,4 @@
-//! Where the database is, who connects, and how.
+//! The parameters of a connection: hosts, database, role and protection.
 
 mod endpoint;
 mod raw;
@@ -33,9 +33,9 @@ pub struct Parameters {
     pub username: String,
     /// Password, where one is given.
     pub password: Option<Password>,
-    /// How far the connection is protected.
+    /// The protection of the connection.
     pub ssl_mode: SslMode,
-    /// Which of the hosts will do.
+    /// The kind of host that will do.
     pub target_session_attrs: TargetSessionAttrs,
     /// Options of the URI that are known and have no effect here; worth a line in the log.
     pub ignored: Vec<String>,
@@ -44,7 +44,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// From keys and values as they lie in a Secret. One newline at the end of a value is dropped,
+    /// Reads keys and values as they lie in a Secret. One newline at the end of a value is dropped,
     /// and a value that is empty then counts as missing.
     ///
     /// # Errors
@@ -62,8 +62,8 @@ impl Parameters {
         Raw::from_values(&values)?.into_parameters()
     }
 
-    /// From the files of a directory, as [`Parameters::from_map`]. They are small, and are read
-    /// where the caller stands.
+    /// Reads the files of a directory, as [`Parameters::from_map`]. They are small, and are read on
+    /// the caller's thread.
     ///
     /// # Errors
     /// See [`ParametersError`].
@@ -78,7 +78,7 @@ impl Parameters {
         all.join(",")
     }
 
-    /// Returns how TLS is spoken, where it is.
+    /// Returns the TLS connector for the connections that use TLS.
     pub(crate) fn tls(&self) -> MakeRustlsConnect {
         self.tls.clone()
     }
@@ -125,7 +125,7 @@ impl PartialEq for Parameters {
 
 impl Eq for Parameters {}
 
-/// Neither password nor key reaches a log.
+/// Shows neither password nor key, so that none reaches a log.
 impl fmt::Debug for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parameters")

@@ -1,4 +1,4 @@
-//! From keys and values to parameters.
+//! The way from keys and values to parameters.
 
 use std::collections::BTreeMap;
 

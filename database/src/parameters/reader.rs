@@ -1,4 +1,4 @@
-//! Reading the directory again and again.
+//! A reader that reads the directory again and again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,17 @@ use std::{fs, io};
 
 use super::{Parameters, ParametersError, key};
 
-/// Where the kubelet keeps the files of a volume; the files beside it are links into it, and it is
-/// exchanged for another as a whole.
+/// The name under which the kubelet keeps the files of a volume. The files beside it are links into
+/// it, and it is exchanged for another as a whole.
 const KUBELET_DATA: &str = "..data";
 
-/// How often a directory is read again that was exchanged while it was read.
+/// The number of times that a directory is read again which was exchanged while it was read.
 const ATTEMPTS: usize = 8;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Reads the directory whenever it is asked to, and tells whether something changed.
+/// A reader of the directory, which reads whenever it is asked to and tells whether something
+/// changed.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), database::ParametersError> {
@@ -37,25 +38,25 @@ pub struct ParametersReader {
     past: Mutex<Past>,
 }
 
-/// What was found before.
+/// The result of earlier reads.
 #[derive(Debug, Default)]
 struct Past {
     last: Option<Reading>,
-    /// Since when the directory cannot be read.
+    /// The time since which the directory cannot be read.
     failing: Option<Instant>,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The parameters.
     pub parameters: Arc<Parameters>,
-    /// Grows by one whenever the parameters differ from the ones before.
+    /// A number that grows by one whenever the parameters differ from the ones before.
     pub revision: u64,
 }
 
 impl ParametersReader {
-    /// For this directory, which is not read yet.
+    /// Returns a reader for this directory, which is not read yet.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -94,8 +95,8 @@ impl ParametersReader {
     }
 
     /// Reads the directory. For as long as `grace` after it could not be read for the first time,
-    /// what was read last is given in its place: a Secret that is deleted and made again, or lacks
-    /// a key for a moment, ends no connection.
+    /// it returns what was read last: a Secret that is deleted and made again, or lacks a key for a
+    /// moment, ends no connection.
     ///
     /// # Errors
     /// As [`ParametersReader::read`], once that time is over, and where nothing was read before.
@@ -122,7 +123,7 @@ impl ParametersReader {
         }
     }
 
-    /// Returns what was read last without an error, without reading again.
+    /// Returns what was last read without an error; the directory is not read again.
     #[must_use]
     pub fn last(&self) -> Option<Reading> {
         self.past().last.clone()

@@ -1,4 +1,4 @@
-//! Parameters out of maps and directories.
+//! Parameters from maps and directories.
 
 use std::fs;
 use std::os::unix::fs::symlink;

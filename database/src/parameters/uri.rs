@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{ParametersError, key};
 
-/// What a URI says; nothing of it is checked yet.
+/// The parts of a URI; nothing of it is checked yet.
 #[derive(Default)]
 pub(super) struct Uri {
     pub(super) hosts: Option<String>,
@@ -100,7 +100,7 @@ fn credentials(uri: &mut Uri, text: &str) -> Result<(), ParametersError> {
     Ok(())
 }
 
-/// `HOST:PORT,HOST:PORT`; each part may be missing.
+/// Reads `HOST:PORT,HOST:PORT`; each part may be missing.
 fn locations(uri: &mut Uri, text: &str) -> Result<(), ParametersError> {
     if text.is_empty() {
         return Ok(());

@@ -17,18 +17,18 @@ use crate::value::{ParametersError, Password, SslMode, key};
 
 use verifier::{Check, Verifier};
 
-/// What TLS is made of, as it was given.
+/// The material of TLS, as it was given.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pem {
     /// CAs, PEM.
     pub(crate) ca: Option<Vec<u8>>,
     /// Client certificate with its chain, PEM.
     pub(crate) certificate: Option<Vec<u8>>,
-    /// Its key, PEM.
+    /// Key of the client certificate, PEM.
     pub(crate) key: Option<Password>,
 }
 
-/// Returns how to speak TLS. Where none is spoken, one that is never used.
+/// Returns the configuration of TLS. Where TLS is not used, the configuration is never used either.
 ///
 /// # Errors
 /// [`ParametersError::Invalid`] names the key with the certificate that cannot be used.

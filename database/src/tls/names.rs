@@ -1,4 +1,4 @@
-//! Names in certificates that libpq takes and the web no longer does.
+//! Names in certificates that libpq takes and the web takes no longer.
 
 use rustls::pki_types::ServerName;
 use x509_parser::prelude::{GeneralName, X509Certificate};

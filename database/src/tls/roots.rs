@@ -7,10 +7,10 @@ use rustls::pki_types::CertificateDer;
 use super::certificates;
 use crate::value::{ParametersError, SslMode, key};
 
-/// Names the bundle, as for OpenSSL.
+/// The variable that names the bundle, as for OpenSSL.
 const VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Where the distributions keep it.
+/// The places where distributions keep the bundle.
 const PLACES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -1,4 +1,4 @@
-//! What is believed of a certificate, by `sslmode`.
+//! Checks of certificates, by `sslmode`.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -114,7 +114,7 @@ fn without_alternative_names_the_common_name_counts() {
     .unwrap_err();
 }
 
-/// PostgreSQL's manual makes such a certificate, which is its own CA.
+/// A certificate that PostgreSQL's manual makes, which is its own CA.
 #[rstest]
 #[case::authority(true)]
 #[case::plain(false)]

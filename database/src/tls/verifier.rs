@@ -15,20 +15,20 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::names;
 use crate::value::{ParametersError, key};
 
-/// How much is verified.
+/// The extent of the verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// That the other side holds the key of the certificate it shows.
+    /// Only that the other side holds the key of the certificate that it shows.
     Nothing,
-    /// That a trusted CA signed the certificate.
+    /// In addition, that a trusted CA signed the certificate.
     Chain,
-    /// And that it is for the host.
+    /// In addition, that the certificate is for the host.
     ChainAndName,
 }
 
-/// Verifies as libpq with OpenSSL does. Two things differ from web servers: the common name counts
-/// where a certificate has no subject alternative name, and a certificate may be trusted itself
-/// (PostgreSQL's manual makes a self-signed one).
+/// A verifier that works as libpq with OpenSSL does. Two things differ from web servers: the common
+/// name counts where a certificate has no subject alternative name, and a certificate may be
+/// trusted itself (PostgreSQL's manual makes a self-signed one).
 #[derive(Debug)]
 pub(super) struct Verifier {
     check: Check,
@@ -38,10 +38,10 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Trusts these certificates.
+    /// Returns a verifier that trusts these certificates.
     ///
     /// # Errors
-    /// [`ParametersError::Invalid`] when none of them can be used as a CA.
+    /// [`ParametersError::Invalid`] if none of them can be used as a CA.
     pub(super) fn new(
         check: Check,
         trusted: Vec<CertificateDer<'static>>,
@@ -88,7 +88,7 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>,
         .map_err(|_| CertificateError::BadEncoding.into())
 }
 
-/// What is left to check of a certificate that is trusted itself.
+/// Checks the dates of a certificate that is trusted itself; nothing else is left to check.
 fn verify_dates(certificate: &CertificateDer<'_>, time: UnixTime) -> Result<(), Error> {
     let parsed = parse(certificate)?;
     let seconds = |at: x509_parser::time::ASN1Time| {
@@ -106,7 +106,7 @@ fn verify_dates(certificate: &CertificateDer<'_>, time: UnixTime) -> Result<(), 
     Ok(())
 }
 
-/// The name by its alternative names; without any, by its common name.
+/// Checks the name by its alternative names; without any, by its common name.
 fn verify_name(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let parsed = parse(certificate)?;
     if let Some(common_name) = names::only_common_name(&parsed) {

@@ -1,4 +1,4 @@
-//! What is wrong with parameters.
+//! The errors of parameters.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ pub enum ParametersError {
     Read {
         /// The directory or file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Something is not there without which nothing can be connected to.
+    /// A parameter is missing without which no connection is possible.
     #[error("{} missing: give a `uri`, or `host`, `dbname` and `username`", listed(.keys))]
     Missing {
-        /// Keys that are not there or empty.
+        /// Keys that are absent or empty.
         keys: Vec<&'static str>,
     },
     /// A value cannot be used.
@@ -25,7 +25,7 @@ pub enum ParametersError {
     Invalid {
         /// The key.
         key: String,
-        /// What is wrong with it, and what to write instead.
+        /// The error of the value, and the right form.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Single values of parameters: what they are called, what they may be, and what is wrong with one.
+//! Single values of parameters: their names, their allowed forms and their errors.
 
 pub mod key;
 

@@ -4,12 +4,13 @@ use std::fmt;
 
 use super::{ParametersError, key};
 
-/// How far the connection is protected, as libpq means it.
+/// The protection of the connection, as libpq means it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SslMode {
     /// No TLS.
     Disable,
-    /// TLS. Whoever answers is believed, unless a CA is given: then as [`SslMode::VerifyCa`].
+    /// TLS. Any server that answers is believed, unless a CA is given: then as
+    /// [`SslMode::VerifyCa`].
     Require,
     /// TLS, and the certificate is signed by one of the CAs.
     VerifyCa,
@@ -19,7 +20,7 @@ pub enum SslMode {
 }
 
 impl SslMode {
-    /// As it is written.
+    /// Returns the mode as it is written.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +53,7 @@ impl fmt::Display for SslMode {
     }
 }
 
-/// Which of several hosts will do.
+/// The kind of host, of several, that will do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetSessionAttrs {
     /// The first that answers.

@@ -12,7 +12,7 @@ impl Password {
         Self(bytes.into())
     }
 
-    /// Returns the password itself, for whom it is meant.
+    /// Returns the password itself, for the one it is meant for.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0

@@ -40,7 +40,7 @@ struct Args {
     /// Seed of all random choices; drawn where it is not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// Where the servers store the reports.
+    /// Database in which the servers store the reports.
     #[arg(long, value_enum, default_value = "embedded")]
     database: DatabaseChoice,
     /// Reports that are loaded first.

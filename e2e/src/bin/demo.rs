@@ -12,7 +12,7 @@ use testcluster::ClusterOptions;
 use testreports::Input;
 use tracing_subscriber::EnvFilter;
 
-/// Seed of what clients do on the way back.
+/// Seed of the clients' choices on the way back.
 const SEED: u64 = 1;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -46,13 +46,13 @@ struct Args {
     /// Reports to load.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=200_000))]
     reports: u32,
-    /// Where they come from.
+    /// Source of the reports to load.
     #[arg(long, value_enum, default_value = "auto")]
     input: InputChoice,
-    /// Where the servers store the reports.
+    /// Database in which the servers store the reports.
     #[arg(long, value_enum, default_value = "embedded")]
     database: DatabaseChoice,
-    /// Where the reports are taken from.
+    /// Source from which the reports are taken over.
     #[arg(long, value_enum, default_value = "etcd")]
     from: FromChoice,
     /// Also give the reports back to etcd, with clients at work.

@@ -25,10 +25,10 @@ enum DatabaseChoice {
 #[derive(Parser, Debug)]
 #[command(name = "kyverno")]
 struct Args {
-    /// How often the groups go to the server and back, before they go there once more.
+    /// Number of times that the groups go to the server and back, before they go there once more.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
-    /// Where the servers store the reports.
+    /// Database in which the servers store the reports.
     #[arg(long, value_enum, default_value = "embedded")]
     database: DatabaseChoice,
     /// Seconds of the baseline without a switch.
@@ -96,7 +96,7 @@ async fn run(args: Args) -> anyhow::Result<bool> {
     Ok(outcome.is_clean())
 }
 
-/// Kyverno makes the reports: none are loaded.
+/// Returns the options of a line that loads no reports: Kyverno makes them.
 fn line(args: &Args) -> TakeoverOptions {
     TakeoverOptions {
         reports: 0,

@@ -64,7 +64,8 @@ struct Args {
     /// its connection Secret, as a JSON object. The Secret is made from it.
     #[arg(long, conflicts_with = "from")]
     from_database: Option<PathBuf>,
-    /// Whose reports of that database are imported. Default: uid of the namespace kube-system.
+    /// Identity of the cluster whose reports of that database are imported. Default: uid of the
+    /// namespace kube-system.
     #[arg(long, requires = "from_database")]
     cluster_id: Option<String>,
     /// Give the groups back to their CRDs.
@@ -88,10 +89,10 @@ struct Args {
     /// Copy and verify only.
     #[arg(long)]
     dry_run: bool,
-    /// How thoroughly the copy is compared: full or sample.
+    /// Extent of the comparison of the copy: full or sample.
     #[arg(long, default_value = "full", value_parser = verification)]
     verification: Verification,
-    /// How long late writes to etcd are looked for, in seconds after the switch.
+    /// Time for which late writes to etcd are looked for, in seconds after the switch.
     #[arg(long, default_value_t = 0)]
     drain_window: u64,
     /// Workloads that are restarted where watches are lost, as KIND/NAMESPACE/NAME.

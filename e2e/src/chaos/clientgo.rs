@@ -1,4 +1,4 @@
-//! The program of `e2e/cluster/clients/watcher`: client-go's own `RetryWatchers` and informers.
+//! The program of `e2e/clients/watcher`: client-go's own `RetryWatchers` and informers.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use super::object::{LABEL, PARTS};
 use super::observer::{EventType, Observer, Seen};
 use testcluster::{Cluster, client_go_watcher};
 
-/// How a watcher of client-go works.
+/// The kind of a watcher of client-go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GoStyle {
@@ -67,7 +67,7 @@ impl ClientGo {
     /// Starts the program with these watchers.
     ///
     /// # Errors
-    /// When it cannot be built or started.
+    /// If it cannot be built or started.
     pub async fn start(
         cluster: &Cluster,
         watchers: &[(GoStyle, Arc<Observer>)],
@@ -106,10 +106,10 @@ impl ClientGo {
         Ok(Self { child, reader })
     }
 
-    /// Whether it still runs.
+    /// Checks that it still runs.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     pub fn check(&mut self) -> Result<(), ChaosError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),

@@ -13,7 +13,7 @@ use testreports::ReportKind;
 /// Objects that are deleted at once.
 const OBJECTS: usize = 5;
 
-/// See the module.
+/// A client of deletecollection. See the module.
 pub struct Collection {
     /// Kind of the objects.
     pub kind: ReportKind,
@@ -21,11 +21,11 @@ pub struct Collection {
     pub namespace: String,
     /// The client.
     pub requester: Requester,
-    /// Whether to go on.
+    /// The ledger, and the signal whether to go on.
     pub worker: Worker,
 }
 
-/// An object that is there, or may be.
+/// An object that exists, or may exist.
 struct Made {
     subject: Subject,
     stamp: Stamp,
@@ -48,7 +48,7 @@ impl Collection {
         }
     }
 
-    /// Creates an object; `None` where it surely is not there.
+    /// Creates an object; returns `None` where it surely does not exist.
     async fn create(&self, number: usize) -> Option<Made> {
         let subject = Subject {
             key: Key {
@@ -92,7 +92,8 @@ impl Collection {
         }
     }
 
-    /// What is in doubt afterwards is not looked at again: the next names are others.
+    /// Deletes the objects. Those in doubt afterwards are not looked at again: the next names are
+    /// others.
     async fn delete(&self, there: &mut Vec<Made>) {
         let ledger = &self.worker.ledger;
         let deletions: Vec<_> = there

@@ -1,4 +1,4 @@
-//! What a list shows while nobody writes, set against what was acknowledged.
+//! The objects of a list while nobody writes, compared with the acknowledged writes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -15,24 +15,24 @@ use testreports::ReportKind;
 
 /// Objects of a page.
 const PAGE: u32 = 500;
-/// How long a page is tried for.
+/// Time for which a page is tried.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// An object as a list shows it.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// `None` for an object that the harness did not write.
+    /// The stamp; `None` for an object that the harness did not write.
     pub stamp: Option<Stamp>,
-    /// See [`object::content`].
+    /// The content; see [`object::content`].
     pub content: String,
 }
 
 /// Returns all objects of these kinds.
 ///
 /// # Errors
-/// When a list cannot be had in time.
+/// If a list is not available in time.
 pub async fn list(
     requester: &Requester,
     kinds: &[ReportKind],
@@ -74,12 +74,12 @@ async fn page(requester: &Requester, uri: &str) -> Result<Value, ChaosError> {
     }
 }
 
-/// Remembers what it has found, so that nothing is counted in every round.
+/// The faults that were found, so that none is counted in every round.
 #[derive(Default)]
 pub struct Comparison(HashSet<Key>);
 
 impl Comparison {
-    /// Counts what is lost and what has come back.
+    /// Counts lost objects and those that have come back.
     pub fn compare(&mut self, found: &BTreeMap<Key, Found>, ledger: &Ledger, tally: &Tally) {
         let background = ledger.background();
         ledger.each(|key, history| {
@@ -116,7 +116,7 @@ impl Comparison {
     }
 }
 
-/// Returns what is wrong with an object.
+/// Returns the fault of an object.
 fn judge(expected: &Expected, found: Option<&Found>) -> Option<(Flaw, String)> {
     match (expected, found) {
         (Expected::Unknown, _) | (Expected::Absent, None) => None,

@@ -17,14 +17,14 @@ pub struct Counter {
     pub subject: Subject,
     /// The client.
     pub requester: Requester,
-    /// Whether to go on.
+    /// The ledger, and the signal whether to go on.
     pub worker: Worker,
 }
 
 /// Creates the counter; it begins with 1.
 ///
 /// # Errors
-/// When it is refused.
+/// If it is refused.
 pub async fn create(
     subject: &Subject,
     requester: &Requester,
@@ -99,8 +99,8 @@ impl Counter {
     }
 }
 
-/// Whether every acknowledged increment counts: no two made the same number, and the number that is
-/// expected is that of the increments, give or take those in doubt.
+/// Checks that every acknowledged increment counts: no two made the same number, and the number
+/// that is expected is that of the increments, give or take those in doubt.
 pub fn check(subjects: &[Subject], ledger: &Ledger, tally: &Tally) {
     for subject in subjects {
         ledger.each(|key, history| {

@@ -1,4 +1,4 @@
-//! Who writes, reads and watches: how many of each, and where.
+//! The clients that write, read and watch: the number of each, and their places.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,35 +30,37 @@ const POLL: Duration = Duration::from_millis(900);
 /// Namespaces that are written to.
 #[derive(Clone, Debug, Default)]
 pub struct Namespaces {
-    /// For all verbs, each with a `ConfigMap` that owns some of the objects: its name and uid.
+    /// Namespaces for all verbs, each with a `ConfigMap` that owns some of the objects: its name
+    /// and uid.
     pub common: Vec<(String, (String, String))>,
-    /// Emptied again and again, one for each kind in namespaces.
+    /// Namespaces that are emptied again and again, one for each kind in namespaces.
     pub emptied: Vec<String>,
 }
 
-/// The observers of a run, and who feeds them.
+/// The observers of a run, and their sources.
 #[derive(Default)]
 pub struct Watchers {
-    /// All of them.
+    /// All observers.
     pub observers: Vec<Arc<Observer>>,
-    /// Those that client-go feeds.
+    /// Observers that client-go feeds.
     pub clientgo: Vec<(GoStyle, Arc<Observer>)>,
-    /// Those on raw HTTP.
+    /// Watchers on raw HTTP.
     pub raw: Vec<Watcher>,
 }
 
-/// Makes the watchers of these kinds.
+/// The maker of the watchers of these kinds.
 pub struct Watching<'a> {
-    /// What is written.
+    /// The ledger of writes.
     pub ledger: &'a Arc<Ledger>,
-    /// Where flaws are counted.
+    /// The count of flaws.
     pub tally: &'a Arc<Tally>,
-    /// One for each kube-apiserver.
+    /// Requesters, one for each kube-apiserver.
     pub requesters: &'a [Requester],
 }
 
 impl Watching<'_> {
-    /// `RetryWatchers` of every kind, and the other styles of the first kinds of each group.
+    /// Returns `RetryWatchers` of every kind, and the other styles of the first kinds of each
+    /// group.
     #[must_use]
     pub fn watchers(&self, kinds: &[ReportKind]) -> Watchers {
         let mut all = Watchers::default();
@@ -131,17 +133,17 @@ impl Watching<'_> {
     }
 }
 
-/// Makes those who write and read.
+/// The maker of the clients that write and read.
 pub struct Work<'a> {
-    /// Where they begin.
+    /// The set in which they run.
     pub tasks: &'a mut JoinSet<()>,
-    /// One for each kube-apiserver.
+    /// Requesters, one for each kube-apiserver.
     pub requesters: &'a [Requester],
-    /// What they share.
+    /// The worker that they share.
     pub worker: &'a Worker,
-    /// Where they write.
+    /// The namespaces that they write in.
     pub namespaces: &'a Namespaces,
-    /// Of all random choices.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -150,7 +152,7 @@ impl Work<'_> {
         self.requesters[number % self.requesters.len()].clone()
     }
 
-    /// Writers of all verbs, together with this many writes a second.
+    /// Starts writers of all verbs, together with this many writes a second.
     pub fn writers(&mut self, kinds: &[ReportKind], rate: f64) {
         let mut places = Vec::new();
         for kind in kinds {
@@ -173,7 +175,7 @@ impl Work<'_> {
         }
     }
 
-    /// Namespaces that are emptied again and again.
+    /// Starts clients that empty namespaces again and again.
     pub fn collections(&mut self, kinds: &[ReportKind]) {
         let kinds = kinds.iter().filter(|kind| kind.namespaced());
         for (number, (kind, namespace)) in kinds.zip(&self.namespaces.emptied).enumerate() {
@@ -187,7 +189,7 @@ impl Work<'_> {
         }
     }
 
-    /// Readers of each kind.
+    /// Starts readers of each kind.
     pub fn pollers(&mut self, kinds: &[ReportKind]) {
         for (number, kind) in kinds.iter().enumerate() {
             let namespaced = kind.namespaced();
@@ -208,7 +210,7 @@ impl Work<'_> {
     /// Returns a counter of each kind, incremented at every kube-apiserver.
     ///
     /// # Errors
-    /// When one cannot be created.
+    /// If one cannot be created.
     pub async fn counters(&mut self, kinds: &[ReportKind]) -> Result<Vec<Subject>, ChaosError> {
         let mut counters = Vec::new();
         for kind in kinds {

@@ -1,6 +1,6 @@
-//! Explains flaws by an APIService that somebody deleted while the server had the group. For a moment
-//! both sides take writes; the operator merges them by a rule (`docs/migration.md`) and names the
-//! writes that it dropped. These, and what clients saw in between, are no flaws.
+//! Explains flaws by an APIService that somebody deleted while the server had the group. For a
+//! moment both sides take writes; the operator merges them by a rule (`docs/migration.md`) and
+//! names the writes that it dropped. These, and what clients saw in between, are no flaws.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio::time::Instant;
 use super::ledger::{Key, Ledger};
 use super::tally::{Flaw, Suspect};
 
-/// For how long after it is back a client may still be answered by what was there before.
+/// Time after its return for which a client may still be answered from the former state.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// The time in which an APIService was away.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Before it was deleted.
+    /// A moment before it was deleted.
     pub from: Instant,
-    /// When it was seen to lead to the server again.
+    /// The moment when it was seen to lead to the server again.
     pub to: Instant,
 }
 
@@ -33,9 +33,9 @@ impl Window {
 /// A round in which an APIService was deleted.
 #[derive(Debug, Default)]
 pub struct Dispute {
-    /// When it was away.
+    /// The times when it was away.
     pub windows: Vec<Window>,
-    /// Objects whose writes to etcd gave way to the server's, as the operator tells.
+    /// Objects whose writes to etcd gave way to the server's, as the operator reports.
     pub dropped: HashSet<Key>,
 }
 

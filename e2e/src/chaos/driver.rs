@@ -1,4 +1,4 @@
-//! Who switches the groups over and back, and what may happen meanwhile.
+//! The switches of the groups to the server and back, and the faults meanwhile.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -74,13 +74,13 @@ impl fmt::Display for Fault {
 /// A fault at a moment of a round.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// While this is done.
+    /// The direction in which it is made.
     pub direction: Direction,
-    /// This long after it began.
+    /// The time from the start of that direction to the fault.
     pub after: Duration,
-    /// What.
+    /// The fault.
     pub fault: Fault,
-    /// How long it lasts, for those that do.
+    /// The duration of the fault, for those that have one.
     pub length: Duration,
 }
 
@@ -89,7 +89,7 @@ pub struct Planned {
 pub struct Struck {
     /// Number of the round, from 1.
     pub round: u32,
-    /// What was being done.
+    /// The direction of that time.
     pub direction: Direction,
     /// The fault in words.
     pub what: String,
@@ -120,29 +120,29 @@ pub fn plan(rng: &mut impl Rng, faults: &[Fault], longest: Duration) -> Vec<Plan
         .collect()
 }
 
-/// See the module.
+/// The party that switches the groups. See the module.
 #[async_trait]
 pub trait Driver: Send + Sync {
     /// Returns the cluster.
     fn cluster(&self) -> &Cluster;
 
-    /// Has the server serve all groups; returns when that is so and the copies in etcd are as
-    /// wanted.
+    /// Has the server serve all groups; returns when it does and the copies in etcd are as wanted.
     async fn forward(&self, prune: bool) -> Result<(), ChaosError>;
 
-    /// Has the CRDs serve all groups; returns when that is so.
+    /// Has the CRDs serve all groups; returns when they do.
     async fn back(&self) -> Result<(), ChaosError>;
 
     /// Returns the faults that it can make.
     fn faults(&self) -> Vec<Fault>;
 
-    /// Usual time of one direction; faults are made within it.
+    /// Returns the usual time of one direction; faults are made within it.
     fn usual(&self) -> Duration;
 
     /// Makes a fault; returns when it is over, with the time in which an APIService was away.
     async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError>;
 
-    /// Objects whose writes have given way since the last switch, as the operator tells.
+    /// Returns the objects whose writes have given way since the last switch, as the operator
+    /// reports.
     async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
         Ok(HashSet::new())
     }

@@ -1,4 +1,4 @@
-//! Why a run ends early.
+//! The reasons why a run ends early.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use crate::processes::ProcessesError;
 use crate::takeover::TakeoverError;
 use crate::witness::WitnessError;
 
-/// Why a run could not be made; what clients noticed is in the outcome instead.
+/// The reason why a run could not be made; problems that clients noticed are in the outcome
+/// instead.
 #[derive(Debug, thiserror::Error)]
 pub enum ChaosError {
     /// The cluster did not do as asked.
@@ -18,13 +19,13 @@ pub enum ChaosError {
     /// The processes on a control plane could not go on.
     #[error(transparent)]
     Processes(#[from] ProcessesError),
-    /// No client.
+    /// The client cannot be made.
     #[error(transparent)]
     Witness(#[from] WitnessError),
     /// A request that the run cannot do without failed.
     #[error("{0}")]
     Request(String),
-    /// The program of client-go is not as it should be.
+    /// The program of client-go did not behave as expected.
     #[error("the watchers of client-go: {0}")]
     ClientGo(String),
     /// A watcher did not get its initial state.
@@ -33,11 +34,11 @@ pub enum ChaosError {
     /// A switch did not come to its end.
     #[error("{what} did not end within {limit:?}: {last}")]
     NotReached {
-        /// What was awaited.
+        /// The awaited state.
         what: String,
-        /// How long.
+        /// The time of the wait.
         limit: Duration,
-        /// What was seen last.
+        /// The last state that was seen.
         last: String,
     },
 }

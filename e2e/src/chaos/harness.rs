@@ -31,20 +31,20 @@ use testreports::ReportKind;
 
 /// Namespaces for all verbs.
 const COMMON: usize = 2;
-/// How long a watcher may take to begin.
+/// Longest time for a watcher to begin.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// How long watchers may take to see what was written.
+/// Longest time for watchers to see all writes.
 const SETTLE_LIMIT: Duration = Duration::from_secs(40);
-/// Between two looks at whether they have.
+/// Pause between two looks at them.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The server's view of what it stores.
+/// Path of the server's view of the objects that it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 
-/// See the module.
+/// The clients of a run. See the module.
 pub struct Harness {
-    /// Where everything is counted.
+    /// The count of everything.
     pub tally: Arc<Tally>,
-    /// What was written.
+    /// The ledger of writes.
     pub ledger: Arc<Ledger>,
     requesters: Vec<Requester>,
     client: Client,
@@ -60,10 +60,10 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Writes down what is stored, opens the watches, and begins to write.
+    /// Records the stored objects, opens the watches, and begins to write.
     ///
     /// # Errors
-    /// When one of these cannot be begun.
+    /// If one of these cannot be begun.
     pub async fn start(cluster: &Cluster, options: &ChaosOptions) -> Result<Self, ChaosError> {
         let tally = Arc::new(Tally::default());
         let ledger = Arc::new(Ledger::default());
@@ -131,16 +131,17 @@ impl Harness {
         noise::burst(&self.client, "unrelated", self.ledger.newest(), count).await;
     }
 
-    /// Nobody writes, everybody catches up, and what is stored is compared with what was
-    /// acknowledged; then the writers go on.
+    /// Stops the writers, waits until everybody has caught up, and compares the stored objects with
+    /// the acknowledged writes; then the writers go on.
     ///
     /// # Errors
-    /// When the state cannot be listed, or client-go has ended.
+    /// If the state cannot be listed, or client-go has ended.
     pub async fn check(&mut self) -> Result<(), ChaosError> {
         self.check_round(&Dispute::default()).await
     }
 
-    /// The same after a round in which an APIService was deleted: what follows from that is no flaw.
+    /// Checks as [`Harness::check`] does after a round in which an APIService was deleted: the
+    /// consequences of that are no flaws.
     ///
     /// # Errors
     /// See [`Harness::check`].
@@ -166,7 +167,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Waits until every watcher has seen what is stored, or long enough.
+    /// Waits until every watcher has seen the stored objects, or long enough.
     async fn caught_up(&self) {
         let deadline = Instant::now() + SETTLE_LIMIT;
         for observer in &self.observers {
@@ -176,7 +177,8 @@ impl Harness {
         }
     }
 
-    /// Writes once to what nothing was written to, checks a last time, and ends everybody.
+    /// Writes once to the kinds that nothing was written to, checks a last time, and ends
+    /// everybody.
     ///
     /// # Errors
     /// See [`Harness::check`].
@@ -219,12 +221,13 @@ impl Harness {
         }
     }
 
-    /// The groups begin to go one way.
+    /// Notes that the groups begin to go one way.
     pub fn going(&self, direction: Direction) {
         self.tally.go(|moment| moment.direction = direction);
     }
 
-    /// Returns how long requests were held last, as the server tells; `None` where it does not.
+    /// Returns the time that requests were held last, as the server reports it; `None` where it
+    /// does not.
     pub async fn last_hold(&self) -> Option<u64> {
         let answer = self.requesters[0].call(Method::GET, STORED, None).await;
         let Answer::Said(StatusCode::OK, list) = answer else {
@@ -235,14 +238,14 @@ impl Harness {
     }
 }
 
-/// `status.lastHoldMilliseconds`, whether it is a number or text.
+/// Returns `status.lastHoldMilliseconds`, whether it is a number or text.
 fn hold(stored: &Value) -> Option<u64> {
     let value = &stored["status"]["lastHoldMilliseconds"];
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// One for each kube-apiserver, as somebody else than the operator: whoever holds a gate reads past
-/// it.
+/// Returns requesters, one for each kube-apiserver, as another user than the operator: the holder
+/// of a gate reads past it.
 async fn requesters(cluster: &Cluster, tally: &Arc<Tally>) -> Result<Vec<Requester>, ChaosError> {
     let mut requesters = Vec::new();
     for index in 0..cluster.apiservers() {

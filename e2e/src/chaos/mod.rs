@@ -1,11 +1,11 @@
 //! Groups go to the server and back, again and again, under load, beside other load, and under
 //! faults: no client may notice.
 //!
-//! Every write of the harness puts a number and a unique id into the object, so that what readers
-//! and watchers see can be told apart whatever uid and resourceVersion it has: an object that is
-//! written back to etcd has another version there, and may have another uid. [`Ledger`] knows the
-//! writes, [`Observer`] sets what a watcher sees against them, [`Tally`] counts. Who switches the
-//! groups is a [`Driver`].
+//! Every write of the harness puts a number and a unique id into the object, so that the states
+//! that readers and watchers see can be told apart whatever uid and resourceVersion they have: an
+//! object that is written back to etcd has another version there, and may have another uid.
+//! [`Ledger`] knows the writes, [`Observer`] compares the view of a watcher with them, [`Tally`]
+//! counts. A [`Driver`] switches the groups.
 
 mod clientgo;
 mod collection;
@@ -47,16 +47,16 @@ pub use tally::{Direction, Flaw, Moment, Note, Suspect, Tally};
 
 use testreports::ReportKind;
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct ChaosOptions {
     /// Most rounds.
     pub rounds: Option<u32>,
     /// No round is begun after this time.
     pub time: Option<Duration>,
-    /// Of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Whether every second round has faults.
+    /// True when every second round has faults.
     pub faults: bool,
     /// Kinds that are written to.
     pub busy: Vec<ReportKind>,

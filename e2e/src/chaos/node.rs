@@ -23,25 +23,25 @@ use crate::takeover::{Database, GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, all_
 use testcluster::{Cluster, Signal};
 use testreports::ReportKind;
 
-/// The server's view of what it stores.
+/// Path of the server's view of the objects that it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 /// Longest time without progress in one direction, faults included.
 const LIMIT: Duration = Duration::from_mins(6);
-/// Label that tells pods apart.
+/// Label by which pods are told apart.
 const COMPONENT: &str = "app.kubernetes.io/component";
 /// An `APIService` that is deleted by hand.
 const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
-/// How long it is waited for that the server serves the group.
+/// Longest wait until the server serves the group.
 const SERVED_LIMIT: Duration = Duration::from_secs(40);
-/// How long a container may take to be there again.
+/// Longest time until a container is there again.
 const BACK_LIMIT: Duration = Duration::from_mins(2);
-/// A slow database stands still for the first of these, runs for the second, and so on.
+/// Time for which a slow database stands still, then runs for the second, and so on.
 const STOPPED: Duration = Duration::from_millis(400);
 const RUNNING: Duration = Duration::from_millis(50);
-/// Between two looks at whether it is.
+/// Pause between two looks at it.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// See the module.
+/// A driver on a node. See the module.
 pub struct NodeDriver {
     line: Takeover,
 }
@@ -50,7 +50,7 @@ impl NodeDriver {
     /// Installs the operator and a server that serves nothing yet.
     ///
     /// # Errors
-    /// When that does not come to its end.
+    /// If that does not come to its end.
     pub async fn start(line: Takeover) -> Result<Self, ChaosError> {
         line.install_operator().await?;
         line.apply_as("CRD").await?;
@@ -60,7 +60,8 @@ impl NodeDriver {
         Ok(driver)
     }
 
-    /// Of a line whose groups are served already, and whose copies in etcd are pruned.
+    /// Returns the driver of a line whose groups are served already, and whose copies in etcd are
+    /// pruned.
     #[must_use]
     pub fn of_pruned(line: Takeover) -> Self {
         Self { line }
@@ -72,7 +73,7 @@ impl NodeDriver {
         &self.line
     }
 
-    /// Gives the line back.
+    /// Returns the line and ends the driver.
     #[must_use]
     pub fn into_line(self) -> Takeover {
         self.line
@@ -117,7 +118,7 @@ impl NodeDriver {
         Ok(())
     }
 
-    /// Lets every process of a PostgreSQL stand still, or go on.
+    /// Stops every process of a PostgreSQL, or lets it go on.
     async fn pause_database(&self, paused: bool) -> Result<(), ChaosError> {
         let signal = if paused { "-STOP" } else { "-CONT" };
         let mut command = self.line.cluster.command("pkill");
@@ -169,8 +170,8 @@ impl NodeDriver {
         self.ready("server").await
     }
 
-    /// Only while the server serves, which is waited for: without the CRD's own the cluster has no
-    /// such API.
+    /// Deletes the APIService, but only while the server serves, which is waited for: without the
+    /// CRD's own the cluster has no such API.
     async fn delete_api_service(&self) -> Result<Option<Window>, ChaosError> {
         if !self.leads_to_us().await {
             return Ok(None);
@@ -185,7 +186,7 @@ impl NodeDriver {
         Ok(Some(Window { from, to }))
     }
 
-    /// Waits until what was written to etcd meanwhile is at the server, for some time.
+    /// Waits until the writes to etcd in the meantime are at the server, for some time.
     async fn merged(&self) -> Result<(), ChaosError> {
         let (group, deadline) = (GROUPS[0], tokio::time::Instant::now() + SERVED_LIMIT);
         while tokio::time::Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! Everybody else: leases that are renewed, `ConfigMaps` that are changed, events that are posted,
+//! Other clients: leases that are renewed, `ConfigMaps` that are changed, events that are posted,
 //! so that etcd's revision moves whether reports are written or not.
 
 use std::time::Duration;
@@ -10,11 +10,11 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Where it happens: the first namespace of the prefix `noise`.
+/// Namespace of the noise: the first of the prefix `noise`.
 pub const NAMESPACE: &str = "noise-00";
 /// Leases and `ConfigMaps` that are changed in turns.
 const OBJECTS: u64 = 10;
-/// Writes a second, each for some seconds: less than reports are written, and more.
+/// Writes a second, each for some seconds: fewer than those of reports, and more.
 const RATES: [u64; 4] = [3, 60, 15, 30];
 /// Writes at once between two rates.
 const BURST: u64 = 80;
@@ -87,7 +87,7 @@ async fn apply(client: &Client, path: &str, body: &Value) {
     send(client, Method::PATCH, &uri, media_type, body).await;
 }
 
-/// Whether one of these writes succeeds is of no account.
+/// Sends one of these writes. Its success does not matter.
 async fn send(client: &Client, method: Method, uri: &str, media_type: &str, body: &Value) {
     let request = Request::builder()
         .method(method)

@@ -1,4 +1,4 @@
-//! What the harness writes into objects, and how it reads it back.
+//! The data that the harness writes into objects, and how it reads it back.
 
 use crds::control::checksum;
 use serde_json::{Value, json};
@@ -12,13 +12,13 @@ pub const SEQ: &str = "chaos/seq";
 pub const ID: &str = "chaos/id";
 /// Label that watchers select by.
 pub const LABEL: &str = "chaos/part";
-/// Its selected value, and the other.
+/// The selected value of the label, and the other.
 pub const PARTS: [&str; 2] = ["selected", "other"];
 /// Field manager of server-side apply.
 pub const MANAGER: &str = "chaos";
 /// Most results in a report.
 const RESULTS: u64 = 12;
-/// Set by whoever stores the object.
+/// Fields that the store of the object sets.
 const OF_STORE: [&str; 5] = [
     "uid",
     "resourceVersion",
@@ -27,26 +27,26 @@ const OF_STORE: [&str; 5] = [
     "managedFields",
 ];
 
-/// What is wanted under a name, but for what a write changes.
+/// The wanted object under a name, without the parts that a write changes.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Where it is; the name is empty as long as the server has not given it.
+    /// The key of the object; the name is empty as long as the server has not assigned it.
     pub key: Key,
-    /// Whether it has the label that is selected.
+    /// True when it has the label that is selected.
     pub selected: bool,
     /// An owner in its namespace: name and uid of a `ConfigMap`.
     pub owner: Option<(String, String)>,
 }
 
 impl Subject {
-    /// Path of the collection that it is in.
+    /// Returns the path of the collection that it is in.
     #[must_use]
     pub fn collection(&self) -> String {
         let namespace = self.key.kind.namespaced().then_some(&*self.key.namespace);
         self.key.kind.path(namespace)
     }
 
-    /// Path of the object.
+    /// Returns the path of the object.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}/{}", self.collection(), self.key.name)
@@ -71,7 +71,8 @@ impl Subject {
         object
     }
 
-    /// Returns what server-side apply owns: the stamp and nothing that other verbs leave out.
+    /// Returns the fields that server-side apply owns: the stamp and nothing that other verbs leave
+    /// out.
     #[must_use]
     pub fn applied(&self, stamp: Stamp) -> Value {
         let mut object = self.head(stamp);
@@ -106,7 +107,7 @@ pub fn mark(object: &mut Value, kind: ReportKind, stamp: Stamp) {
     body_of(object, kind)["summary"]["pass"] = json!(stamp.seq);
 }
 
-/// RFC 7386 with the stamp.
+/// Returns a patch of RFC 7386 with the stamp.
 #[must_use]
 pub fn merge_patch(kind: ReportKind, stamp: Stamp) -> Value {
     let mut patch = json!({});
@@ -114,7 +115,7 @@ pub fn merge_patch(kind: ReportKind, stamp: Stamp) -> Value {
     patch
 }
 
-/// RFC 6902 with the stamp.
+/// Returns a patch of RFC 6902 with the stamp.
 #[must_use]
 pub fn json_patch(kind: ReportKind, stamp: Stamp) -> Value {
     let annotation = |name: &str| format!("/metadata/annotations/{}", name.replace('/', "~1"));
@@ -157,7 +158,7 @@ pub fn torn(object: &Value, kind: ReportKind) -> bool {
     seq.is_some() && body["summary"]["pass"].as_u64() != seq
 }
 
-/// Checksum of what clients wrote, without what the store gives.
+/// Returns a checksum of the fields that clients wrote, without those of the store.
 #[must_use]
 pub fn content(object: &Value) -> String {
     let mut object = object.clone();
@@ -174,7 +175,7 @@ pub fn content(object: &Value) -> String {
     checksum(&object)
 }
 
-/// Key of an object.
+/// Returns the key of an object.
 #[must_use]
 pub fn key(kind: ReportKind, object: &Value) -> Key {
     let text = |field: &str| {

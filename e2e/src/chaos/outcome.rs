@@ -1,4 +1,4 @@
-//! What a run gives: a table for people, JSON for machines.
+//! The result of a run: a table for people, JSON for machines.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ const FLAWS: [(Flaw, &str); 10] = [
     (Flaw::FailedRequest, "failed_requests"),
     (Flaw::StaleRead, "stale_reads"),
 ];
-/// Names of what may happen.
+/// Names of the things that may happen.
 const NOTES: [(Note, &str); 11] = [
     (Note::Requests, "requests"),
     (Note::Events, "events"),
@@ -44,19 +44,19 @@ const NOTES: [(Note, &str); 11] = [
     ),
 ];
 
-/// Longest holds that the servers tell of, in milliseconds.
+/// Longest holds that the servers report, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holds {
-    /// On the way to the server.
+    /// The longest hold on the way to the server.
     pub forward: Option<u64>,
-    /// On the way back.
+    /// The longest hold on the way back.
     pub back: Option<u64>,
-    /// Either way, in rounds without faults.
+    /// The longest hold either way, in rounds without faults.
     pub undisturbed: Option<u64>,
 }
 
 impl Holds {
-    /// One more was told of.
+    /// Adds one more hold.
     pub fn add(&mut self, direction: Direction, disturbed: bool, hold: Option<u64>) {
         let longest = match direction {
             Direction::Forward => &mut self.forward,
@@ -79,15 +79,15 @@ pub struct Outcome {
     pub seed: u64,
     /// Faults that were made.
     pub faults: Vec<Struck>,
-    /// Why the run ended early.
+    /// The reason why the run ended early.
     pub stopped: Option<String>,
     /// Acknowledged writes.
     pub writes: u64,
-    /// See [`Holds`].
+    /// The longest holds.
     pub holds: Holds,
     /// The flaws by name.
     pub flaws: Vec<(&'static str, u64)>,
-    /// What else was counted, by name.
+    /// The other counts by name.
     pub notes: Vec<(&'static str, u64)>,
     /// The first flaws in words.
     pub examples: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Takes over what was counted.
+    /// Takes over the counts.
     pub fn count(&mut self, tally: &Tally) {
         let ms = |wait: std::time::Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.flaws = FLAWS.map(|(flaw, name)| (name, tally.flaws(flaw))).to_vec();
@@ -118,7 +118,7 @@ impl Outcome {
         self.stopped.is_none() && self.flaws.iter().all(|(_, count)| *count == 0)
     }
 
-    /// Returns how often a flaw was found.
+    /// Returns the number of times that a flaw was found.
     #[must_use]
     pub fn flaw(&self, flaw: Flaw) -> u64 {
         let name = FLAWS

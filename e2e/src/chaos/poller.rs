@@ -1,4 +1,4 @@
-//! Lists that must be as new as what was acknowledged before they began.
+//! Lists that must be as new as the writes that were acknowledged before they began.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use super::tally::{Flaw, Note};
 use super::work::{Pace, Worker};
 use testreports::ReportKind;
 
-/// A list takes no more than this part of the time from one to the next.
+/// Factor by which the time from one list to the next exceeds the time of a list.
 const SHARE: u32 = 5;
 
-/// Lists one kind, in one namespace or in all.
+/// A client that lists one kind, in one namespace or in all.
 pub struct Poller {
     /// Kind.
     pub kind: ReportKind,
@@ -24,7 +24,7 @@ pub struct Poller {
     pub namespace: Option<String>,
     /// The client.
     pub requester: Requester,
-    /// Whether to go on.
+    /// The ledger, and the signal whether to go on.
     pub worker: Worker,
 }
 

@@ -10,12 +10,12 @@ use super::{ChaosError, Driver, Fault, Window};
 use crate::processes::{LIMIT, Processes, ProcessesError};
 use testcluster::{Cluster, Component, Process, Signal};
 
-/// How often a migration that was killed is started again.
+/// Number of times that a migration that was killed is started again.
 const TRIES: u32 = 5;
 /// A CRD that is touched.
 const CRD: &str = "crd/policyreports.wgpolicyk8s.io";
 
-/// See the module.
+/// A driver of processes. See the module.
 pub struct ProcessDriver {
     processes: Processes,
     server: tokio::sync::Mutex<Option<Process>>,
@@ -27,7 +27,7 @@ impl ProcessDriver {
     /// Starts the server on a control plane, and registers its control API.
     ///
     /// # Errors
-    /// When one of these fails.
+    /// If one of these fails.
     pub async fn start(processes: Processes) -> Result<Self, ChaosError> {
         let server = processes.serve()?;
         processes.register().await?;
@@ -146,7 +146,7 @@ impl Driver for ProcessDriver {
 /// Makes a fault that is the same on every cluster.
 ///
 /// # Errors
-/// When the cluster does not do as asked.
+/// If the cluster does not do as asked.
 pub async fn at_cluster(
     cluster: &Cluster,
     fault: Fault,

@@ -1,5 +1,5 @@
-//! Requests as client-go sends them: what is refused with a time to wait is tried again after it;
-//! everything else is the caller's to judge.
+//! Requests as client-go sends them: a request that is refused with a time to wait is tried again
+//! after it; the caller judges everything else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::tally::{Note, Tally};
 use testcluster::http::chain;
 
-/// How often client-go tries again.
+/// Number of further tries of client-go.
 const TRIES: u32 = 10;
 /// Longest wait for an answer: far more than any request is held.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -30,17 +30,17 @@ pub mod media {
     pub const APPLY: &str = "application/apply-patch+yaml";
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// A whole answer.
     Said(StatusCode, Value),
-    /// None that could be read.
+    /// No answer that could be read.
     Unclear(String),
 }
 
 impl Answer {
-    /// In a few words, for examples.
+    /// Returns the answer in a few words, for examples.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -59,11 +59,11 @@ impl Answer {
     }
 }
 
-/// Sends requests of one client.
+/// The sender of the requests of one client.
 #[derive(Clone)]
 pub struct Requester {
     client: Client,
-    /// Where everything is counted.
+    /// The count of everything.
     pub tally: Arc<Tally>,
 }
 
@@ -119,10 +119,10 @@ impl Requester {
         Ok((status, headers, value))
     }
 
-    /// Sends a request once and gives the body as it streams in.
+    /// Sends a request once and returns the body as it streams in.
     ///
     /// # Errors
-    /// When no answer begins.
+    /// If no answer begins.
     pub async fn send(
         &self,
         method: &Method,
@@ -149,7 +149,7 @@ impl Requester {
         Ok((parts.status, parts.headers, body))
     }
 
-    /// Returns how long to wait before the request is sent again; counts the refusal.
+    /// Returns the time to wait before the request is sent again; counts the refusal.
     pub fn pause(&self, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
         if !matches!(
             status,

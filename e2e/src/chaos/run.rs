@@ -24,11 +24,11 @@ struct Run<'a> {
     rng: StdRng,
 }
 
-/// Runs until the rounds or the time are over, and says what clients noticed. Whatever ends the run
-/// early is part of the outcome.
+/// Runs until the rounds or the time are over, and reports what clients noticed. An error that ends
+/// the run early is part of the outcome.
 ///
 /// # Errors
-/// When it cannot be begun.
+/// If it cannot be begun.
 pub async fn run(
     driver: &dyn Driver,
     options: &ChaosOptions,
@@ -125,7 +125,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// One direction, with its faults.
+    /// Goes one direction, with its faults.
     async fn go(
         &mut self,
         direction: Direction,

@@ -1,4 +1,5 @@
-//! What the clients met: requests, failures, waits, and the faults of what they saw.
+//! The experience of the clients: requests, failures, waits, and faults of the states that they
+//! saw.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +13,11 @@ use super::ledger::Key;
 /// Examples that are kept.
 const EXAMPLES: usize = 20;
 
-/// What is being done with the groups.
+/// The present move of the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// Nothing.
+    /// No move.
     #[default]
     Rest,
     /// The server takes them over.
@@ -30,17 +31,17 @@ pub enum Direction {
 pub enum Flaw {
     /// An acknowledged create or update is not in the state.
     Lost,
-    /// What was acknowledged as deleted is there.
+    /// An object whose deletion was acknowledged is there.
     Resurrected,
     /// A watcher did not see an acknowledged write.
     Missed,
     /// A watcher saw a write again.
     Duplicated,
-    /// A watcher saw something older than before.
+    /// A watcher saw an older state than before.
     OutOfOrder,
-    /// A watcher saw what nobody did.
+    /// A watcher saw a write that nobody made.
     Phantom,
-    /// A list or get is older than what was acknowledged or shown before.
+    /// A list or get is older than a state that was acknowledged or shown before.
     StaleRead,
     /// A `RetryWatcher` of client-go has ended.
     RetryWatcherDead,
@@ -72,7 +73,7 @@ pub enum Note {
     ListedAgainInDisturbedRounds,
     /// Events that watchers saw.
     Events,
-    /// Lists that were compared with what was acknowledged.
+    /// Lists that were compared with the acknowledged writes.
     Reads,
     /// A flaw that a deleted APIService explains: both sides took writes.
     ExplainedByDeletedApiService,
@@ -81,24 +82,24 @@ pub enum Note {
 /// A possible flaw, judged when the round is over.
 #[derive(Clone, Debug)]
 pub struct Suspect {
-    /// Which.
+    /// The flaw.
     pub flaw: Flaw,
-    /// Of which object; none for what a whole list or watch shows.
+    /// The object; none for a flaw of a whole list or watch.
     pub key: Option<Key>,
-    /// When it was noticed.
+    /// The time at which it was noticed.
     pub at: tokio::time::Instant,
-    /// In words.
+    /// The flaw in words.
     pub text: String,
 }
 
-/// Where the run is.
+/// The present moment of the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
     /// Number of the round, from 1.
     pub round: u32,
-    /// What is being done.
+    /// The present direction.
     pub direction: Direction,
-    /// Whether faults are made in this round.
+    /// True when faults are made in this round.
     pub disturbed: bool,
     /// The kube-apiserver that was started anew in this round.
     pub restarted: Option<usize>,
@@ -117,7 +118,7 @@ struct Inner {
     examples: Vec<String>,
 }
 
-/// See the module.
+/// The counts of a run. See the module.
 pub struct Tally {
     began: Instant,
     requests: AtomicU64,
@@ -139,24 +140,24 @@ impl Tally {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns where the run is.
+    /// Returns the present moment of the run.
     #[must_use]
     pub fn moment(&self) -> Moment {
         self.inner().moment
     }
 
-    /// The run goes on to another moment.
+    /// Goes on to another moment of the run.
     pub fn go(&self, change: impl FnOnce(&mut Moment)) {
         change(&mut self.inner().moment);
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// One more of these.
+    /// Counts one more of these.
     pub fn note(&self, note: Note) {
         if note == Note::Requests {
             self.requests.fetch_add(1, Ordering::Relaxed);
@@ -165,7 +166,7 @@ impl Tally {
         }
     }
 
-    /// Returns how many there were.
+    /// Returns the number of these.
     #[must_use]
     pub fn noted(&self, note: Note) -> u64 {
         if note == Note::Requests {
@@ -174,7 +175,7 @@ impl Tally {
         self.inner().notes.get(&note).copied().unwrap_or_default()
     }
 
-    /// Something is wrong.
+    /// Counts a flaw.
     pub fn flaw(&self, flaw: Flaw, text: impl FnOnce() -> String) {
         let seconds = self.seconds();
         let mut inner = self.inner();
@@ -195,12 +196,12 @@ impl Tally {
         }
     }
 
-    /// Something about an object is wrong, or will be explained at the end of the round.
+    /// Counts a flaw of an object, which may be explained at the end of the round.
     pub fn flaw_of(&self, flaw: Flaw, key: &Key, text: impl FnOnce() -> String) {
         self.suspect(flaw, Some(key), text);
     }
 
-    /// Something is wrong, or will be explained at the end of the round.
+    /// Counts a flaw, which may be explained at the end of the round.
     pub fn suspect(&self, flaw: Flaw, key: Option<&Key>, text: impl FnOnce() -> String) {
         let mut inner = self.inner();
         if inner.moment.disputed {
@@ -216,7 +217,7 @@ impl Tally {
         self.flaw(flaw, text);
     }
 
-    /// The round is over: whatever is not explained is a flaw.
+    /// Ends the round: a suspect that is not explained is a flaw.
     pub fn judge(&self, explains: impl Fn(&Suspect) -> bool) {
         let suspects = std::mem::take(&mut self.inner().suspects);
         for suspect in suspects {
@@ -229,7 +230,7 @@ impl Tally {
         }
     }
 
-    /// A request failed: a flaw unless faults are being made.
+    /// Counts a failed request: a flaw unless faults are being made.
     pub fn failed(&self, text: String) {
         if self.moment().disturbed {
             tracing::info!(text, "a request failed in a disturbed round");
@@ -239,19 +240,19 @@ impl Tally {
         }
     }
 
-    /// Returns how many flaws of a kind there are.
+    /// Returns the number of flaws of a kind.
     #[must_use]
     pub fn flaws(&self, flaw: Flaw) -> u64 {
         self.inner().flaws.get(&flaw).copied().unwrap_or_default()
     }
 
-    /// Returns all flaws together.
+    /// Returns the number of all flaws together.
     #[must_use]
     pub fn all_flaws(&self) -> u64 {
         self.inner().flaws.values().sum()
     }
 
-    /// A write waited this long for its answer.
+    /// Notes that a write waited this long for its answer.
     pub fn waited(&self, took: Duration, what: &str) {
         let mut inner = self.inner();
         let moment = inner.moment;
@@ -265,7 +266,7 @@ impl Tally {
         }
     }
 
-    /// Returns the longest wait in a direction, and what waited.
+    /// Returns the longest wait in a direction, and the write that waited.
     #[must_use]
     pub fn longest(&self, direction: Direction) -> (Duration, String) {
         let inner = self.inner();

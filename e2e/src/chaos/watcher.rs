@@ -16,15 +16,15 @@ use super::observer::{EventType, Observer, Seen};
 use super::request::{Answer, Requester, media};
 use super::tally::Flaw;
 
-/// Metadata alone.
+/// Media type of metadata alone.
 const PARTIAL: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// client-go's pause before a watch is opened again.
 const PAUSE: Duration = Duration::from_millis(800);
-/// Long enough that no watch ends by itself between two switches.
+/// Length of a watch, in seconds: long enough that no watch ends by itself between two switches.
 const SECONDS: u32 = 570;
 
-/// How the state and the events are asked for.
+/// The way to ask for the state and the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// LIST, then WATCH of whole objects.
@@ -35,17 +35,17 @@ pub enum Style {
     WatchList,
 }
 
-/// See the module.
+/// A watcher on raw HTTP. See the module.
 pub struct Watcher {
-    /// What it sees.
+    /// The observer of its events.
     pub observer: Arc<Observer>,
-    /// How it asks.
+    /// The way in which it asks.
     pub style: Style,
-    /// Its client.
+    /// The sender of its requests.
     pub requester: Requester,
 }
 
-/// Where a watch goes on.
+/// The place where a watch goes on.
 enum Next {
     Resume(u64),
     Restart,
@@ -166,7 +166,7 @@ impl Watcher {
         }
     }
 
-    /// Reads one watch to its end; says from where to go on.
+    /// Reads one watch to its end; returns the place from which to go on.
     async fn read(&self, body: Body, from: Option<u64>) -> Next {
         let stream = http_body_util::BodyExt::into_data_stream(body).map_err(std::io::Error::other);
         let mut lines = stream.into_async_read().lines();
@@ -182,8 +182,8 @@ impl Watcher {
         at.map_or(Next::Restart, Next::Resume)
     }
 
-    /// One event; the version from which a watch would be resumed after it. `at` is `None` as long
-    /// as the initial state is being sent.
+    /// Takes one event; returns the version from which a watch would be resumed after it. `at` is
+    /// `None` as long as the initial state is being sent.
     fn line(&self, line: &str, at: Option<u64>) -> Result<Option<u64>, Option<Next>> {
         let kind = self.observer.nature.kind;
         let event: Value = serde_json::from_str(line).unwrap_or_default();

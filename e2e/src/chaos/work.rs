@@ -1,4 +1,4 @@
-//! What everybody who writes or reads in a loop shares: a pace, a pause for checks, an end.
+//! The parts that all who write or read in a loop share: a pace, a pause for checks, an end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::ledger::Ledger;
 pub struct Pace(Interval);
 
 impl Pace {
-    /// One tick a period; ticks that were missed are not made up for.
+    /// Returns a pace of one tick a period; ticks that were missed are not made up for.
     #[must_use]
     pub fn new(period: Duration) -> Self {
         let mut ticks = tokio::time::interval(period);
@@ -27,7 +27,7 @@ impl Pace {
     }
 }
 
-/// Lets workers go on or rest.
+/// A gate that lets workers go on or rest.
 #[derive(Clone)]
 pub struct Gate {
     resting: watch::Sender<bool>,
@@ -44,22 +44,22 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// No more steps are begun; returns when those under way are done.
+    /// Lets no more steps begin; returns when those under way are done.
     pub async fn rest(&self) {
         self.resting.send_replace(true);
         drop(self.busy.write().await);
     }
 
-    /// Steps are begun again.
+    /// Lets steps begin again.
     pub fn go_on(&self) {
         self.resting.send_replace(false);
     }
 }
 
-/// One of those who work.
+/// One of the clients that work.
 #[derive(Clone)]
 pub struct Worker {
-    /// What is written.
+    /// The ledger of writes.
     pub ledger: Arc<Ledger>,
     gate: Gate,
     stop: CancellationToken,
@@ -72,8 +72,8 @@ impl Worker {
         Self { ledger, gate, stop }
     }
 
-    /// Waits for the next step; `None` at the end. While what comes back lives, the step is under
-    /// way.
+    /// Waits for the next step; returns `None` at the end. While the returned guard lives, the step
+    /// is under way.
     pub async fn next(&self, pace: &mut Pace) -> Option<RwLockReadGuard<'_, ()>> {
         let next = async {
             pace.0.tick().await;

@@ -1,5 +1,5 @@
-//! Writers of every verb. Each has names of its own in one namespace, so that it knows what must be
-//! stored under them; a name of which that is in doubt is not used any more.
+//! Writers of every verb. Each has names of its own in one namespace, so that it knows the state
+//! that must be stored under them; a name whose state is in doubt is not used any more.
 
 use std::time::Duration;
 
@@ -17,28 +17,28 @@ use testreports::ReportKind;
 
 /// Names of one writer.
 const NAMES: usize = 12;
-/// How often a PUT is tried again after a conflict.
+/// Number of further tries of a PUT after a conflict.
 const CONFLICTS: u32 = 20;
 
-/// Where a writer writes.
+/// The place where a writer writes.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Kind.
     pub kind: ReportKind,
-    /// Namespace; of the cluster kinds it is part of the names.
+    /// Namespace; for kinds of the cluster it is part of the names.
     pub namespace: String,
     /// Owner of some of the objects: name and uid of a `ConfigMap` in the namespace.
     pub owner: Option<(String, String)>,
 }
 
-/// What a writer knows of one of its names.
+/// The knowledge of a writer about one of its names.
 struct Slot {
     subject: Subject,
-    /// Of what is stored.
+    /// The stamp of the stored object.
     stamp: Option<Stamp>,
 }
 
-/// How an object is changed.
+/// The way in which an object is changed.
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Merge,
@@ -46,7 +46,7 @@ enum Verb {
     Apply,
 }
 
-/// See the module.
+/// A writer of all verbs. See the module.
 pub struct Writer {
     place: Place,
     requester: Requester,
@@ -115,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// One write; whether the name can be used on.
+    /// Makes one write; returns whether the name can be used on.
     async fn step(&mut self, slot: &mut Slot) -> bool {
         let dice = self.rng.random_range(0..100);
         match slot.stamp {
@@ -180,7 +180,7 @@ impl Writer {
         true
     }
 
-    /// Returns a patch of one of the three sorts.
+    /// Sends a patch of one of the three sorts; returns whether the name can be used on.
     async fn write(&self, slot: &mut Slot, what: What, verb: Verb) -> bool {
         let subject = &slot.subject;
         let kind = subject.key.kind;
@@ -202,7 +202,7 @@ impl Writer {
         self.ended(slot, stamp, &format!("PATCH ({verb:?}) {uri}"), &answer)
     }
 
-    /// GET, change, PUT with the version that was read, again after a conflict.
+    /// Changes an object by GET and PUT with the version that was read, again after a conflict.
     async fn put(&self, slot: &mut Slot) -> bool {
         let (key, path) = (slot.subject.key.clone(), slot.subject.path());
         for _ in 0..CONFLICTS {
@@ -228,7 +228,7 @@ impl Writer {
         false
     }
 
-    /// Returns what is stored: it must be what was written last.
+    /// Returns the stored object: it must be the one that was written last.
     async fn get(&self, slot: &mut Slot) -> Option<Value> {
         let path = slot.subject.path();
         let answer = self.requester.call(Method::GET, &path, None).await;
@@ -258,8 +258,8 @@ impl Writer {
         None
     }
 
-    /// Takes over what was found, and returns true, where the ledger expects it because the last write
-    /// gave way to another.
+    /// Takes over the found state, and returns true, where the ledger expects it because the last
+    /// write gave way to another.
     fn gave_way(&self, slot: &mut Slot, found: Option<Stamp>) -> bool {
         let expected = match self.ledger().expected(&slot.subject.key) {
             Some(Expected::Present { id, seq, .. }) => Some(Stamp { seq, id }),
@@ -289,7 +289,7 @@ impl Writer {
         kept && !slot.subject.key.name.contains("-g-")
     }
 
-    /// Writes down what became of a write; whether the name can be used on.
+    /// Records the outcome of a write; returns whether the name can be used on.
     fn ended(&self, slot: &mut Slot, stamp: Stamp, what: &str, answer: &Answer) -> bool {
         let key = &slot.subject.key;
         if let Answer::Said(status, object) = answer

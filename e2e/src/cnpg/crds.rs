@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Installs the CRD and waits until it is served.
 ///
 /// # Errors
-/// When it cannot be read or is refused.
+/// If it cannot be read or is refused.
 pub async fn install(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = read()?;
@@ -32,18 +32,18 @@ pub async fn install(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Takes the CRD away, and with it every `Cluster`.
+/// Removes the CRD, and with it every `Cluster`.
 ///
 /// # Errors
-/// When it cannot be deleted.
+/// If it cannot be deleted.
 pub async fn uninstall(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     api.delete(NAME, &DeleteParams::default()).await?;
     Ok(())
 }
 
-/// Returns the vendor's where it is at hand: in `$REPORTS_DATA/crds-cloudnativepg`, else beside the
-/// workspace in `../shared/data/crds-cloudnativepg`; else one that takes everything.
+/// Returns the vendor's where it is available: in `$REPORTS_DATA/crds-cloudnativepg`, else beside
+/// the workspace in `../shared/data/crds-cloudnativepg`; else one that accepts everything.
 fn read() -> Result<CustomResourceDefinition> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
     let data = env::var_os("REPORTS_DATA").map_or_else(beside, PathBuf::from);

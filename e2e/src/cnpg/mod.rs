@@ -1,6 +1,6 @@
-//! A stand-in for `CloudNativePG`, which needs images that tests cannot have: it does with a
+//! A replacement of `CloudNativePG`, which needs images that tests cannot have: it does with a
 //! `Cluster` what `CloudNativePG` is documented to do as far as a client can see it, on PostgreSQL
-//! servers that really run. The CRDs are the real ones where they are at hand.
+//! servers that really run. The CRDs are the real ones where they are available.
 //!
 //! Like the real one it makes the Secrets `NAME-app` and `NAME-ca` and the Services `NAME-rw`,
 //! `NAME-ro` and `NAME-r`, reports phase, primary and instances in the status, moves the primary,
@@ -36,35 +36,35 @@ const NOBODY: u16 = 1;
 /// Longest wait for a `Cluster` to be made.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What stands for the Service `NAME-rw`. It leads nowhere until a `Cluster` is looked after, and
-/// is known before that.
+/// The entrance in place of the Service `NAME-rw`. It leads nowhere until a `Cluster` is looked
+/// after, and is known before that.
 pub struct Entrance {
     proxy: Proxy,
     address: SocketAddr,
 }
 
 impl Entrance {
-    /// On 127.0.0.1, for an operator that runs outside of a cluster.
+    /// Returns an entrance on 127.0.0.1, for an operator that runs outside of a cluster.
     ///
     /// # Errors
-    /// When there is no free port.
+    /// If there is no free port.
     pub fn local() -> Result<Self> {
         let proxy = Proxy::start(NOBODY)?;
         let address = (Ipv4Addr::LOCALHOST, proxy.port()).into();
         Ok(Self { proxy, address })
     }
 
-    /// At the node, for pods.
+    /// Returns an entrance at the node, for pods.
     ///
     /// # Errors
-    /// When there is another one in this cluster.
+    /// If there is another one in this cluster.
     pub fn of_node(cluster: &Cluster) -> Result<Self> {
         let address = (NODE_IP, PORT).into();
         let proxy = Proxy::on(cluster.listen(address)?, NOBODY)?;
         Ok(Self { proxy, address })
     }
 
-    /// Returns where it is.
+    /// Returns its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -81,16 +81,16 @@ pub struct CloudNativePg {
     primary: (u32, Postgres),
     standby: Option<(u32, Postgres)>,
     entrance: Entrance,
-    /// Whether the `Cluster` asks for commits that a standby has, too.
+    /// True when the `Cluster` asks for commits that a standby has, too.
     synchronous: bool,
 }
 
 impl CloudNativePg {
-    /// Waits until there is a `Cluster`, checks that it asks for what this can give, and brings it
-    /// up: the phases are seen on the way.
+    /// Waits until there is a `Cluster`, checks that it asks for something that this can provide,
+    /// and brings it up: the phases are seen on the way.
     ///
     /// # Errors
-    /// When it is not made, asks for something else, or a server does not start.
+    /// If it is not made, asks for something else, or a server does not start.
     pub async fn look_after(
         client: &Client,
         namespace: &str,
@@ -134,7 +134,7 @@ impl CloudNativePg {
         Ok(this)
     }
 
-    /// Name of the present primary.
+    /// Returns the name of the present primary.
     #[must_use]
     pub fn primary(&self) -> String {
         self.instance(self.primary.0)
@@ -146,10 +146,10 @@ impl CloudNativePg {
         &self.primary.1
     }
 
-    /// The primary dies. `between` runs while the standby takes over: the status tells both.
+    /// Ends the primary. `between` runs while the standby takes over: the status shows both.
     ///
     /// # Errors
-    /// When there is no standby, or it does not take over.
+    /// If there is no standby, or it does not take over.
     pub async fn fail_over(&mut self, between: impl Future<Output = ()>) -> Result<()> {
         let Some((number, standby)) = self.standby.take() else {
             bail!("there is no standby to take over");
@@ -172,19 +172,19 @@ impl CloudNativePg {
         self.healthy().await
     }
 
-    /// The application's role gets another password, and `NAME-app` with it.
+    /// Sets another password of the application's role, also in `NAME-app`.
     ///
     /// # Errors
-    /// When one of the two cannot be written.
+    /// If one of the two cannot be written.
     pub async fn rotate_password(&mut self, password: &str) -> Result<()> {
         self.primary.1.set_password(password).await?;
         self.publish().await
     }
 
-    /// The servers show certificates of a new CA, and `NAME-ca` holds it.
+    /// Installs certificates of a new CA on the servers, and the CA in `NAME-ca`.
     ///
     /// # Errors
-    /// When one of them cannot be written.
+    /// If one of them cannot be written.
     pub async fn rotate_certificates(&mut self) -> Result<()> {
         self.authority = Authority::new(&format!("{} renewed", self.name))?;
         self.publish().await?;
@@ -199,7 +199,7 @@ impl CloudNativePg {
         format!("{}-{number}", self.name)
     }
 
-    /// A certificate for the names of the Services.
+    /// Makes a certificate for the names of the Services.
     async fn certify(&self, server: &Postgres) -> Result<()> {
         let names = objects::names(&self.namespace, &self.name);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -208,7 +208,7 @@ impl CloudNativePg {
             .await
     }
 
-    /// A standby of the primary.
+    /// Starts a standby of the primary.
     async fn follow(&mut self, number: u32) -> Result<()> {
         let name = self.instance(number);
         self.status(
@@ -252,7 +252,7 @@ impl CloudNativePg {
         Ok(())
     }
 
-    /// Secrets and Services.
+    /// Creates Secrets and Services.
     async fn publish(&self) -> Result<()> {
         let params = PatchParams::apply(MANAGER).force();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
@@ -281,7 +281,7 @@ impl CloudNativePg {
     }
 }
 
-/// `Cluster`s of a namespace.
+/// Returns the API of the `Cluster`s of a namespace.
 #[must_use]
 pub fn clusters(client: &Client, namespace: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("postgresql.cnpg.io", "v1", "Cluster");
@@ -289,7 +289,7 @@ pub fn clusters(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
-/// The servers of tests have one database and one role.
+/// Checks that a `Cluster` asks for one database and one role, as the servers of tests have.
 fn check(cluster: &Value) -> Result<()> {
     let init = cluster.pointer("/spec/bootstrap/initdb");
     let wanted = |field| {

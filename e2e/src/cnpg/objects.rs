@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use pgtest::{DATABASE, USER};
 use serde_json::{Value, json};
 
-/// Names in the servers' certificates.
+/// Returns the names in the servers' certificates.
 pub(super) fn names(namespace: &str, name: &str) -> Vec<String> {
     let services = ["rw", "r", "ro"];
     let names = services.iter().flat_map(|service| {
@@ -22,7 +22,7 @@ fn metadata(namespace: &str, cluster: &str, name: &str) -> Value {
     json!({"name": name, "namespace": namespace, "labels": {"cnpg.io/cluster": cluster}})
 }
 
-/// `NAME-app`: how the application connects.
+/// Returns `NAME-app`: the parameters by which the application connects.
 pub(super) fn app(namespace: &str, name: &str, password: &str) -> Value {
     let host = format!("{name}-rw");
     let full = format!("{host}.{namespace}");
@@ -38,14 +38,15 @@ pub(super) fn app(namespace: &str, name: &str, password: &str) -> Value {
     }})
 }
 
-/// `NAME-ca`: who signs the servers' certificates. The key, which no client needs, is left out.
+/// Returns `NAME-ca`: the authority that signs the servers' certificates. The key, which no client
+/// needs, is left out.
 pub(super) fn ca(namespace: &str, name: &str, pem: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": metadata(namespace, name, &format!("{name}-ca")),
         "stringData": {"ca.crt": pem}})
 }
 
-/// To the primary, to the standbys, to all.
+/// Returns the Services to the primary, to the standbys, to all.
 pub(super) fn services(namespace: &str, name: &str) -> Vec<Value> {
     let service = |suffix: &str, selector: Value| {
         json!({"apiVersion": "v1", "kind": "Service",
@@ -64,7 +65,8 @@ pub(super) fn services(namespace: &str, name: &str) -> Vec<Value> {
     ]
 }
 
-/// Returns where `NAME-rw` leads: `address`, since the primary is no pod that its selector could find.
+/// Returns the endpoints of `NAME-rw`: `address`, since the primary is no pod that its selector
+/// could find.
 pub(super) fn endpoints(namespace: &str, name: &str, address: SocketAddr) -> Value {
     let service = format!("{name}-rw");
     let mut metadata = metadata(namespace, name, &service);

@@ -1,42 +1,42 @@
-//! Why the incumbent could not be run.
+//! The reasons why the incumbent could not be run.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why the incumbent, or what is done with it, did not work.
+/// The reason why the incumbent, or an action on it, did not work.
 #[derive(Debug, thiserror::Error)]
 pub enum IncumbentError {
     /// The cluster did not do as asked.
     #[error(transparent)]
     Cluster(#[from] testcluster::Error),
-    /// Its database.
+    /// An error of its database.
     #[error("PostgreSQL of the incumbent: {0}")]
     Postgres(String),
     /// A file.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
     },
-    /// Its manifests are not what they were.
+    /// The manifests have changed.
     #[error("manifests of the incumbent: {0}")]
     Manifests(String),
     /// A request to the kube-apiserver failed.
     #[error("cannot {doing}: {source}")]
     Kube {
-        /// What was about to be done.
+        /// The action that failed.
         doing: &'static str,
-        /// What the kube-apiserver or the connection said.
+        /// The error of the kube-apiserver or the connection.
         source: kube::Error,
     },
     /// An APIService cannot be followed.
     #[error("APIService {name}: {source}")]
     Wait {
-        /// Its name.
+        /// The name of the APIService.
         name: String,
-        /// What the kube-apiserver or the connection said.
+        /// The error of the kube-apiserver or the connection.
         source: kube::runtime::wait::Error,
     },
     /// A state was not reached.
@@ -44,7 +44,7 @@ pub enum IncumbentError {
     NotReached {
         /// The awaited state.
         what: String,
-        /// How long it was awaited.
+        /// The time of the wait.
         limit: Duration,
         /// The end of its log.
         log: String,

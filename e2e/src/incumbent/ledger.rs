@@ -1,4 +1,4 @@
-//! What the writers were told.
+//! The answers to the writers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Key, Objects};
 
-/// What was acknowledged, object by object.
+/// The acknowledged writes, object by object.
 pub struct Ledger {
     inner: Mutex<Account>,
     writes: watch::Sender<u64>,
@@ -19,7 +19,7 @@ pub struct Ledger {
 /// The state of a [`Ledger`].
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// What is to be stored.
+    /// The objects that must be stored.
     pub stored: Objects,
     /// Objects of which a write got no answer, or an error: it may have taken effect or not.
     pub doubted: BTreeSet<Key>,
@@ -31,14 +31,15 @@ pub struct Account {
     pub deleted: u64,
     /// Updates that were answered with 409 and sent again.
     pub conflicts: u64,
-    /// Requests that failed, with what was answered.
+    /// Requests that failed, with their answers.
     pub failures: Vec<String>,
     /// Longest time from request to answer, and the request.
     pub longest: (Duration, String),
 }
 
 impl Account {
-    /// Returns what is wrong with what is stored by now; doubted objects are left out.
+    /// Returns the differences between the stored objects and the expected ones by now; doubted
+    /// objects are left out.
     #[must_use]
     pub fn differences(&self, found: &Objects) -> Vec<String> {
         self.sure(found)
@@ -68,7 +69,7 @@ impl fmt::Display for Account {
 }
 
 impl Ledger {
-    /// Returns a ledger that begins with what is stored.
+    /// Returns a ledger that begins with the stored objects.
     #[must_use]
     pub fn new(stored: Objects) -> Self {
         let account = Account {
@@ -85,7 +86,7 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state by now.
+    /// Returns the present state.
     #[must_use]
     pub fn account(&self) -> Account {
         self.inner().clone()
@@ -99,7 +100,7 @@ impl Ledger {
         let _ = writes.wait_for(|writes| *writes >= goal).await;
     }
 
-    /// An object was created.
+    /// Notes that an object was created.
     pub fn created(&self, key: Key, object: Value) {
         let mut account = self.inner();
         account.created += 1;
@@ -107,7 +108,7 @@ impl Ledger {
         self.writes.send_modify(|writes| *writes += 1);
     }
 
-    /// An object was updated.
+    /// Notes that an object was updated.
     pub fn updated(&self, key: Key, object: Value) {
         let mut account = self.inner();
         account.updated += 1;
@@ -115,7 +116,7 @@ impl Ledger {
         self.writes.send_modify(|writes| *writes += 1);
     }
 
-    /// An object was deleted.
+    /// Notes that an object was deleted.
     pub fn deleted(&self, key: &Key) {
         let mut account = self.inner();
         account.deleted += 1;
@@ -123,19 +124,19 @@ impl Ledger {
         self.writes.send_modify(|writes| *writes += 1);
     }
 
-    /// An update was answered with 409.
+    /// Notes that an update was answered with 409.
     pub fn conflict(&self) {
         self.inner().conflicts += 1;
     }
 
-    /// A request failed; a write of `doubted` may have taken effect or not.
+    /// Notes that a request failed; a write of `doubted` may have taken effect or not.
     pub fn failed(&self, what: String, doubted: Option<Key>) {
         let mut account = self.inner();
         account.failures.push(what);
         account.doubted.extend(doubted);
     }
 
-    /// A request was answered.
+    /// Notes that a request was answered.
     pub fn answered(&self, request: &str, took: Duration) {
         let mut account = self.inner();
         if took > account.longest.0 {

@@ -1,4 +1,4 @@
-//! Its own manifests, as they are and without what needs a node.
+//! The incumbent's own manifests, as they are and without the parts that need a node.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{IncumbentError, NAME};
 
-/// What it needs of an API, whoever starts its program.
+/// Kinds that it needs of an API, no matter who starts its program.
 const WITHOUT_PODS: [&str; 7] = [
     "Namespace",
     "ServiceAccount",
@@ -23,10 +23,10 @@ const WITHOUT_PODS: [&str; 7] = [
 pub struct Manifests(Vec<Value>);
 
 impl Manifests {
-    /// Reads them from the folder that [`super::parts`] gives.
+    /// Reads them from the folder that [`super::parts`] returns.
     ///
     /// # Errors
-    /// When the file cannot be read, or is not YAML.
+    /// If the file cannot be read, or is not YAML.
     pub fn read(parts: &Path) -> Result<Self, IncumbentError> {
         let path = parts.join("install.yaml");
         let text = std::fs::read_to_string(&path)
@@ -38,8 +38,8 @@ impl Manifests {
         Ok(Self(objects.into_iter().filter(|o| !o.is_null()).collect()))
     }
 
-    /// Those that a program outside of a pod needs. Its Services select no pods: what leads to the
-    /// program is added by hand.
+    /// Returns the objects that a program outside of a pod needs. Its Services select no pods: the
+    /// address of the program is added by hand.
     #[must_use]
     pub fn without_pods(mut self) -> Self {
         self.0.retain(|object| {
@@ -55,11 +55,11 @@ impl Manifests {
         self
     }
 
-    /// With images that are there: the incumbent's own, and that of `hack/image postgres` for its
-    /// database, whose account and variables are those of the official image.
+    /// Returns the objects with images that exist: the incumbent's own, and that of `hack/image
+    /// postgres` for its database, whose account and variables are those of the official image.
     ///
     /// # Errors
-    /// When a Deployment or `StatefulSet` is not where it was.
+    /// If a Deployment or `StatefulSet` is not where it was.
     pub fn with_images(mut self, own: &str, postgres: &str) -> Result<Self, IncumbentError> {
         let deployment = self.workload("Deployment", NAME)?;
         container(deployment)?["image"] = json!(own);
@@ -76,7 +76,7 @@ impl Manifests {
         Ok(self)
     }
 
-    /// For `kubectl apply -f -`.
+    /// Returns the objects for `kubectl apply -f -`.
     #[must_use]
     pub fn list(&self) -> Value {
         json!({"apiVersion": "v1", "kind": "List", "items": self.0})

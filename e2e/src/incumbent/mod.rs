@@ -1,7 +1,8 @@
 //! The incumbent, kyverno/reports-server: a real one on a control plane without nodes, clients that
-//! write through it and account for each answer, and the comparison with what is stored afterwards.
+//! write through it and record each answer, and the comparison with the stored objects afterwards.
 //!
-//! Its source is not part of this repository: [`parts`] builds it where it is present.
+//! The source of the incumbent is not part of this repository: [`parts`] builds it where it is
+//! present.
 
 mod error;
 mod ledger;

@@ -1,4 +1,4 @@
-//! All reports as a list shows them, whole, and how they differ from others.
+//! All reports as a list shows them, whole, and their differences from others.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const KEPT: [&str; 8] = [
     "ownerReferences",
     "finalizers",
 ];
-/// Members of the metadata that a store gives to an object that is created there anew.
+/// Members of the metadata that a store sets for an object that is created there anew.
 const GIVEN: [&str; 2] = ["uid", "creationTimestamp"];
 
 /// All objects of [`testreports::GROUPS`].
@@ -34,7 +34,7 @@ impl Objects {
     /// Lists every kind.
     ///
     /// # Errors
-    /// When a list cannot be had.
+    /// If a list is not available.
     pub async fn read(client: &Client) -> Result<Self, IncumbentError> {
         let mut objects = BTreeMap::new();
         for kind in kinds() {
@@ -46,7 +46,7 @@ impl Objects {
         Ok(Self(objects))
     }
 
-    /// Returns what differs, as sentences. With `anew`, both may have their own uid and
+    /// Returns the differences, as sentences. With `anew`, both may have their own uid and
     /// creationTimestamp.
     #[must_use]
     pub fn differences(&self, wanted: &Self, anew: bool) -> Vec<String> {
@@ -69,7 +69,7 @@ impl Objects {
 /// Returns a list of the whole cluster; `query` begins with `?` where there is one.
 ///
 /// # Errors
-/// When it cannot be had.
+/// If it is not available.
 pub async fn list(client: &Client, kind: ReportKind, query: &str) -> Result<Value, IncumbentError> {
     let request = Request::get(format!("{}{query}", kind.path(None)))
         .body(Vec::new())
@@ -85,7 +85,8 @@ pub fn key(kind: ReportKind, object: &Value) -> Key {
     (kind, text("namespace").to_owned(), text("name").to_owned())
 }
 
-/// Returns what has to be the same: everything beside the metadata, and of that [`KEPT`].
+/// Returns the parts that have to be the same: everything beside the metadata, and of that
+/// [`KEPT`].
 fn reduced(object: &Value, anew: bool) -> Map<String, Value> {
     let mut members = object.as_object().cloned().unwrap_or_default();
     // Entries of a list may leave these out; single objects never do.

@@ -17,15 +17,16 @@ use testcluster::{Backend, Cluster, Process, ProcessSpec, Signal};
 use testreports::kinds;
 
 const PORT: u16 = 4443;
-/// How often it looks whether the APIServices are still its own.
+/// Interval of looks whether the APIServices are still its own.
 const RECONCILE: &str = "--apiservicereconcileinterval=1s";
-/// It never closes some of its connections to the database, and opens one for each request.
+/// Most connections of its database. It never closes some of its connections, and opens one for
+/// each request.
 const CONNECTIONS: u32 = 400;
 const LIMIT: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The version of every list of the incumbent.
 const LIST_VERSION: &str = "1";
-/// How much of its log an error shows.
+/// Number of lines of its log that an error shows.
 const TAIL: usize = 20;
 const TABLES: [&str; 4] = [
     "policyreports",
@@ -33,7 +34,7 @@ const TABLES: [&str; 4] = [
     "ephemeralreports",
     "clusterephemeralreports",
 ];
-/// What it is made of beside its process, as `kubectl get` takes it.
+/// The objects that it consists of beside its process, as `kubectl get` takes them.
 const OBJECTS: [&str; 8] = [
     "namespace/reports-server",
     "serviceaccount/reports-server",
@@ -55,11 +56,11 @@ pub struct Incumbent {
 }
 
 impl Incumbent {
-    /// Installs it from the folder that [`super::parts`] gives, starts it, and waits until every
+    /// Installs it from the folder that [`super::parts`] returns, starts it, and waits until every
     /// kube-apiserver answers from it.
     ///
     /// # Errors
-    /// When one of these fails.
+    /// If one of these fails.
     pub async fn start(cluster: &Cluster, parts: &Path) -> Result<Self, IncumbentError> {
         install(cluster, parts).await?;
         let options = PostgresOptions::quick().with("max_connections", CONNECTIONS);
@@ -84,7 +85,7 @@ impl Incumbent {
     /// Starts it after its end.
     ///
     /// # Errors
-    /// When it runs, or cannot be started.
+    /// If it runs, or cannot be started.
     pub fn again(&mut self, cluster: &Cluster) -> Result<(), IncumbentError> {
         // Each start has a log of its own.
         self.starts += 1;
@@ -97,10 +98,10 @@ impl Incumbent {
         Ok(())
     }
 
-    /// Ends it in order (`SIGTERM`): it gives the APIServices back then, if it may.
+    /// Ends it in order (`SIGTERM`): it returns the APIServices then, if it may.
     ///
     /// # Errors
-    /// When the cluster has ended.
+    /// If the cluster has ended.
     pub async fn end(&mut self) -> Result<(), IncumbentError> {
         self.stop(Signal::Term).await
     }
@@ -108,7 +109,7 @@ impl Incumbent {
     /// Kills it.
     ///
     /// # Errors
-    /// When the cluster has ended.
+    /// If the cluster has ended.
     pub async fn kill(&mut self) -> Result<(), IncumbentError> {
         self.stop(Signal::Kill).await
     }
@@ -136,10 +137,10 @@ impl Incumbent {
             .unwrap_or_default()
     }
 
-    /// As [`serving`].
+    /// Waits as [`serving`] does.
     ///
     /// # Errors
-    /// When that takes too long; its log says why.
+    /// If that takes too long; its log says why.
     pub async fn available(&self, cluster: &Cluster) -> Result<(), IncumbentError> {
         self.within("an answer from it", serves(cluster)).await?
     }
@@ -147,7 +148,7 @@ impl Incumbent {
     /// Waits until it has ended by itself.
     ///
     /// # Errors
-    /// When it does not, or the cluster has ended.
+    /// If it does not, or the cluster has ended.
     pub async fn ended(&self) -> Result<(), IncumbentError> {
         let Some(process) = &self.process else {
             return Ok(());
@@ -159,7 +160,7 @@ impl Incumbent {
     /// Waits until its log has this text.
     ///
     /// # Errors
-    /// When that takes too long.
+    /// If that takes too long.
     pub async fn says(&self, text: &str) -> Result<(), IncumbentError> {
         let said = async {
             while !self.log().contains(text) {
@@ -186,10 +187,10 @@ impl Incumbent {
         })
     }
 
-    /// Number and checksum of the rows of each of its tables.
+    /// Returns number and checksum of the rows of each of its tables.
     ///
     /// # Errors
-    /// When its database does not answer.
+    /// If its database does not answer.
     pub async fn rows(&self) -> Result<BTreeMap<&'static str, (i64, String)>, IncumbentError> {
         let client = self
             .postgres
@@ -211,7 +212,7 @@ impl Incumbent {
         Ok(rows)
     }
 
-    /// Returns how its database is reached: the keys of a connection Secret.
+    /// Returns the connection to its database: the keys of a connection Secret.
     #[must_use]
     pub fn connection(&self) -> BTreeMap<&'static str, String> {
         let socket = self.postgres.socket_directory().display().to_string();
@@ -228,7 +229,7 @@ impl Incumbent {
     /// Has its database carry statements out.
     ///
     /// # Errors
-    /// When it refuses one.
+    /// If it refuses one.
     pub async fn execute(&self, statements: &str) -> Result<(), IncumbentError> {
         let client = self.postgres.superuser().await;
         let client = client.map_err(IncumbentError::postgres)?;
@@ -236,10 +237,10 @@ impl Incumbent {
         done.map_err(IncumbentError::postgres)
     }
 
-    /// Returns what it is made of beside its process: the resourceVersion of each object.
+    /// Returns the objects that it consists of beside its process: the resourceVersion of each.
     ///
     /// # Errors
-    /// When one of them is gone.
+    /// If one of them is gone.
     pub async fn objects(
         &self,
         cluster: &Cluster,
@@ -257,7 +258,7 @@ impl Incumbent {
 /// Waits until the APIServices lead to the incumbent and every kube-apiserver answers from it.
 ///
 /// # Errors
-/// When that takes too long.
+/// If that takes too long.
 pub async fn serving(cluster: &Cluster) -> Result<(), IncumbentError> {
     let served = tokio::time::timeout(LIMIT, serves(cluster)).await;
     served.unwrap_or_else(|_| {
@@ -301,7 +302,8 @@ pub fn leads_to(service: &APIService, name: &str) -> bool {
     service.is_some_and(|service| service.name.as_deref() == Some(name))
 }
 
-/// One that leads to a CRD is available, too, for another reason.
+/// Returns whether an APIService is available. One that leads to a CRD is available, too, for
+/// another reason.
 fn is_available(service: &APIService) -> bool {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     conditions.flatten().any(|condition| {
@@ -348,7 +350,8 @@ async fn kubeconfig(cluster: &Cluster, files: &Path) -> Result<PathBuf, Incumben
     Ok(path)
 }
 
-/// As its Deployment starts it, with the flags that a program outside of a pod needs.
+/// Returns the process as its Deployment starts it, with the flags that a program outside of a pod
+/// needs.
 fn spec(parts: &Path, files: &Path, kubeconfig: &Path, postgres: &Postgres) -> ProcessSpec {
     let kubeconfig = kubeconfig.display();
     ProcessSpec::new("incumbent", parts.join("reports-server"))

@@ -1,5 +1,5 @@
-//! Clients that never repeat a request, each with objects of its own, so that what it was told last
-//! is what has to be stored.
+//! Clients that never repeat a request, each with objects of its own, so that the last answer tells
+//! what has to be stored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use super::objects::key;
 use super::{Key, Ledger, Objects};
 use testreports::{Corpus, Owner, ReportKind, kinds, rescan};
 
-/// Reports of the writers are numbered from here, away from those that were loaded.
+/// First number of the writers' reports, away from those that were loaded.
 const FIRST_INDEX: usize = 20_000_000;
 const INDEXES_PER_WRITER: usize = 1_000_000;
-/// How often an update that met a conflict is sent again.
+/// Number of further tries of an update that met a conflict.
 const TRIES: u32 = 3;
-/// A writer with fewer objects than this only creates.
+/// Number of objects below which a writer only creates.
 const FEW: usize = 3;
 
 /// Running writers: one for each kind and client.
 pub struct Writers {
-    /// What they are told.
+    /// The answers that they get.
     pub ledger: Arc<Ledger>,
     tasks: JoinSet<()>,
     stop: CancellationToken,
 }
 
 impl Writers {
-    /// Starts them. They share the objects that are there, and what they write each has to itself;
+    /// Starts them. They share the objects that exist, and each has those that it writes to itself;
     /// all of them together write `rate` times a second.
     #[must_use]
     pub fn start(
@@ -73,7 +73,7 @@ impl Writers {
         }
     }
 
-    /// Lets each end the write that it is at, and gives the ledger.
+    /// Lets each end its present write, and returns the ledger.
     pub async fn finish(mut self) -> Arc<Ledger> {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -97,7 +97,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Every tick one write: of four, two are updates.
+    /// Writes once every tick: of four writes, two are updates.
     async fn run(mut self, period: Duration, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -127,7 +127,7 @@ impl Writer {
         }
     }
 
-    /// GET, change, PUT with the resourceVersion that was read.
+    /// Updates an object by GET and PUT with the resourceVersion that was read.
     async fn update(&mut self) {
         let key = self.alive[self.rng.random_range(0..self.alive.len())].clone();
         let round = self.rng.random_range(0..1_000_000);
@@ -178,7 +178,7 @@ impl Writer {
     }
 }
 
-/// Path of an object.
+/// Returns the path of an object.
 fn path((kind, namespace, name): &Key) -> String {
     let namespace = kind.namespaced().then_some(namespace.as_str());
     format!("{}/{name}", kind.path(namespace))

@@ -1,5 +1,5 @@
-//! The kube-apiserver's audit log of the report groups: who made which reports when, and whose
-//! watches are open.
+//! The kube-apiserver's audit log of the report groups: the makers of reports and the times, and
+//! the watches that are open.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead as _, BufReader};
@@ -37,7 +37,7 @@ pub fn prepare(folder: &Path) -> Result<(PathBuf, Vec<String>), KyvernoError> {
     Ok((log, flags))
 }
 
-/// What is read of an audit event.
+/// The parts of an audit event that are read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -91,11 +91,11 @@ impl Event {
 /// A POST of an ephemeral report.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Who sent it.
+    /// The controller that sent it.
     pub controller: &'static str,
-    /// When it was received.
+    /// The time at which it was received.
     pub at: Timestamp,
-    /// When it was answered.
+    /// The time at which it was answered.
     pub answered: Timestamp,
     /// The answer.
     pub code: u16,
@@ -111,20 +111,20 @@ impl Post {
 /// A watch of a counter, from its begin to its end where it has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
-    /// When the answer began.
+    /// The time at which the answer began.
     pub begin: Timestamp,
-    /// When it ended.
+    /// The time at which it ended.
     pub end: Option<Timestamp>,
     /// The answer.
     pub code: u16,
 }
 
-/// What the log says of Kyverno.
+/// The content of the log about Kyverno.
 #[derive(Debug, Default)]
 pub struct Audit {
-    /// In the order of their time.
+    /// The POSTs, in the order of their time.
     pub posts: Vec<Post>,
-    /// By controller and kind, in the order of their time.
+    /// The watches, by controller and kind, in the order of their time.
     pub counters: BTreeMap<(&'static str, &'static str), Vec<Session>>,
 }
 
@@ -179,7 +179,7 @@ impl Audit {
         audit
     }
 
-    /// Returns when this controller made reports.
+    /// Returns the times at which this controller made reports.
     pub fn made_by(&self, controller: &str) -> impl Iterator<Item = Timestamp> {
         let of = self
             .posts
@@ -188,8 +188,8 @@ impl Audit {
         of.filter(|post| post.made()).map(|post| post.at)
     }
 
-    /// Returns the longest time in milliseconds without a report of the controller, of what lies
-    /// between these moments.
+    /// Returns the longest time in milliseconds without a report of the controller, between these
+    /// moments.
     pub fn longest_gap(&self, controller: &str, from: Timestamp, to: Timestamp) -> i64 {
         let within = self
             .made_by(controller)
@@ -203,7 +203,8 @@ impl Audit {
         longest
     }
 
-    /// Returns the longest time in milliseconds between the end of a watch and the next one's begin.
+    /// Returns the longest time in milliseconds between the end of a watch and the next one's
+    /// begin.
     pub fn longest_closed(sessions: &[Session], from: Timestamp) -> i64 {
         let pairs = sessions.windows(2).filter_map(|pair| {
             let end = pair[0].end.filter(|end| *end >= from)?;

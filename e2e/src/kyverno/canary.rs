@@ -1,38 +1,39 @@
-//! Canaries: objects whose report is made at their admission only, and must be there a minute after.
+//! Canaries: objects whose report is made at their admission only, and must be there a minute
+//! after.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the report may take.
+/// Longest time until the report.
 pub const LIMIT: Duration = Duration::from_mins(1);
 
-/// One of them.
+/// One canary.
 #[derive(Clone, Debug)]
 struct Canary {
     namespace: String,
     name: String,
     made: Instant,
-    /// When its report was seen.
+    /// The time at which its report was seen.
     reported: Option<Instant>,
     lost: bool,
     deleted: bool,
 }
 
-/// All of them, by uid.
+/// All canaries, by uid.
 #[derive(Debug, Default)]
 pub struct Canaries {
     all: Mutex<BTreeMap<String, Canary>>,
 }
 
-/// What became of them.
+/// The counts of canaries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// All.
+    /// All canaries.
     pub made: u64,
-    /// Those without a report after [`LIMIT`].
+    /// Canaries without a report after [`LIMIT`].
     pub lost: u64,
-    /// Those of the lost that never got one.
+    /// Lost canaries that never got a report.
     pub never: u64,
     /// Longest time until a report, in milliseconds.
     pub longest_ms: u64,
@@ -43,7 +44,7 @@ impl Canaries {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more.
+    /// Adds one more.
     pub fn made(&self, uid: String, namespace: String, name: String) {
         let canary = Canary {
             namespace,
@@ -56,7 +57,7 @@ impl Canaries {
         self.all().insert(uid, canary);
     }
 
-    /// Reports have been seen; gives the names of those that are late since now.
+    /// Notes that reports have been seen; returns the names of those that are late since now.
     pub fn seen(&self, reports: &HashSet<String>) -> Vec<String> {
         let mut late = Vec::new();
         for (uid, canary) in self.all().iter_mut() {
@@ -78,8 +79,8 @@ impl Canaries {
         self.all().values().all(|c| c.reported.is_some() || c.lost)
     }
 
-    /// Returns the oldest with a report, as namespace and name, which is to be deleted; those that
-    /// stay are every fourth.
+    /// Returns the oldest with a report, as namespace and name, which is to be deleted; every
+    /// fourth stays.
     pub fn take(&self) -> Option<(String, String)> {
         let mut all = self.all();
         let mut candidates: Vec<_> = all
@@ -93,7 +94,7 @@ impl Canaries {
         Some((canary.namespace.clone(), canary.name.clone()))
     }
 
-    /// One that lives, as namespace and name, to be changed.
+    /// Returns one that lives, as namespace and name, to be changed.
     pub fn some(&self, number: u64) -> Option<(String, String)> {
         let all = self.all();
         let living: Vec<_> = all.values().filter(|canary| !canary.deleted).collect();
@@ -102,7 +103,7 @@ impl Canaries {
         Some((canary.namespace.clone(), canary.name.clone()))
     }
 
-    /// Returns what became of them until now.
+    /// Returns the counts until now.
     pub fn counts(&self) -> Counts {
         let all = self.all();
         let count = |of: &dyn Fn(&Canary) -> bool| {

@@ -1,4 +1,4 @@
-//! Whether the reports fit the objects that there are.
+//! The check that the reports fit the existing objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use testreports::ReportKind;
 /// The objects that are reported on, by uid.
 type Objects = BTreeMap<String, String>;
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Objects that the policies match.
     pub objects: usize,
     /// Reports of all namespaces.
     pub reports: usize,
-    /// In words: those without exactly one report.
+    /// Objects without exactly one report, in words.
     pub without_one: Vec<String>,
     /// Reports without an owner.
     pub without_owner: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Returns whether all is as it should be.
+    /// Returns whether all is right.
     pub fn is_right(&self) -> bool {
         self.without_one.is_empty() && self.without_owner.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Churn: what users of a cluster do to objects that Kyverno reports on.
+//! Churn: the actions of a cluster's users on objects that Kyverno reports on.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use testreports::ReportKind;
 
 /// Namespaces of the churn.
 pub const NAMESPACES: [&str; 4] = ["churn-0", "churn-1", "churn-2", "churn-3"];
-/// Between two canaries.
+/// Time between two canaries.
 const CANARY_PERIOD: Duration = Duration::from_millis(900);
-/// Between two operations on workloads.
+/// Time between two operations on workloads.
 const WORKLOAD_PERIOD: Duration = Duration::from_millis(1100);
-/// Between two namespaces, for which the background controller generates something.
+/// Time between two namespaces, for which the background controller generates something.
 const NAMESPACE_PERIOD: Duration = Duration::from_secs(15);
-/// Between two looks at the reports of canaries.
+/// Time between two looks at the reports of canaries.
 const LOOK_PERIOD: Duration = Duration::from_secs(4);
-/// As many of each live at once.
+/// Number of each kind that live at once.
 const WORKLOADS: usize = 5;
 const SHORT_NAMESPACES: usize = 4;
-/// On every node of the tests.
+/// An image that is on every node of the tests.
 const IMAGE: &str = "registry.k8s.io/pause:3.10.1";
 
 /// The churn, as long as it is not stopped.
@@ -43,7 +43,7 @@ pub struct Churn {
     operations: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
     stop: CancellationToken,
-    /// Goes on after the churn.
+    /// The tasks that go on after the churn.
     look: JoinSet<()>,
     tasks: JoinSet<()>,
 }
@@ -78,7 +78,7 @@ impl Churn {
         Ok(churn)
     }
 
-    /// Ends the churn; canaries are looked after further.
+    /// Ends the churn; canaries are still looked after.
     pub async fn stop(&mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
@@ -89,7 +89,7 @@ impl Churn {
         &self.canaries
     }
 
-    /// Operations, and those of them that failed.
+    /// Returns the number of operations, and of those of them that failed.
     pub fn counts(&self) -> (u64, u64) {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         (count(&self.operations), count(&self.failed))
@@ -281,7 +281,7 @@ impl Worker {
     }
 }
 
-/// Names of all reports, which are the uids of what they are about.
+/// Returns the names of all reports, which are the uids of their objects.
 async fn report_names(client: &Client) -> kube::Result<HashSet<String>> {
     let resource = ReportKind::PolicyReport.api_resource();
     let reports: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -322,7 +322,7 @@ fn deployment(name: &str) -> Value {
     })
 }
 
-/// One that no scheduler takes: it is there for Kyverno only.
+/// Returns a pod that no scheduler takes: it is there for Kyverno only.
 fn pod(name: &str) -> Value {
     json!({
         "metadata": {"name": name},

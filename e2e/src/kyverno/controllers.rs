@@ -1,4 +1,4 @@
-//! Where Kyverno runs, and what of it.
+//! The places and parts of Kyverno.
 
 /// Namespace of Kyverno.
 pub const NAMESPACE: &str = "kyverno";

@@ -1,11 +1,12 @@
-//! Why a run could not be made.
+//! The reasons why a run could not be made.
 
 use std::path::PathBuf;
 
 use crate::chaos::ChaosError;
 use crate::takeover::TakeoverError;
 
-/// Why a run could not be made; what Kyverno noticed is in the [`super::Outcome`] instead.
+/// The reason why a run could not be made; problems that Kyverno noticed are in the
+/// [`super::Outcome`] instead.
 #[derive(Debug, thiserror::Error)]
 pub enum KyvernoError {
     /// The cluster did not do as asked.
@@ -20,9 +21,9 @@ pub enum KyvernoError {
     /// A request to the kube-apiserver failed.
     #[error("cannot {doing}: {source}")]
     Kube {
-        /// What was about to be done.
+        /// The action that failed.
         doing: &'static str,
-        /// What the kube-apiserver or the connection said.
+        /// The error of the kube-apiserver or the connection.
         source: kube::Error,
     },
     /// A file cannot be read or written.
@@ -30,7 +31,7 @@ pub enum KyvernoError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }

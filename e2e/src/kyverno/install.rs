@@ -1,4 +1,4 @@
-//! Installs Kyverno as its chart does.
+//! The installation of Kyverno as its chart does it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
 use testcluster::Cluster;
 
-/// Its images, as `hack/lib/kyverno.sh` names the files.
+/// The images of Kyverno, as `hack/lib/kyverno.sh` names the files.
 const IMAGES: [&str; 4] = [
     "kyverno",
     "kyvernopre",
@@ -15,7 +15,7 @@ const IMAGES: [&str; 4] = [
 ];
 /// Policies of the churn.
 const POLICIES: &str = include_str!("../../kyverno/policies.yaml");
-/// How often the policies are applied until its webhooks answer.
+/// Number of times that the policies are applied until its webhooks answer.
 const ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -61,7 +61,7 @@ pub async fn install(
     policies(cluster, parts).await
 }
 
-/// Its webhooks answer some time after its pods are ready.
+/// Applies the policies. The webhooks answer some time after the pods are ready.
 async fn policies(cluster: &Cluster, parts: &Parts) -> Result<(), KyvernoError> {
     let mut attempt = 1;
     loop {

@@ -1,4 +1,4 @@
-//! What Kyverno's controllers log.
+//! The logs of Kyverno's controllers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use tokio::process::Child;
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
 use testcluster::Cluster;
 
-/// Follows the logs into files as long as it lives.
+/// A task that follows the logs into files as long as it lives.
 pub struct Logs {
     files: Vec<PathBuf>,
     _followers: Vec<Child>,
@@ -41,7 +41,8 @@ impl Logs {
         })
     }
 
-    /// Returns the lines that hold this text, without times and other numbers, and how often there are.
+    /// Returns the lines that hold this text, without times and other numbers, and the number of
+    /// each.
     pub fn lines_with(&self, text: &str) -> Result<BTreeMap<String, u64>, KyvernoError> {
         let mut lines = BTreeMap::new();
         for path in &self.files {
@@ -61,7 +62,7 @@ impl Logs {
 /// Longest text of a line.
 const LENGTH: usize = 300;
 
-/// Returns what lines have in common that differ by times, other numbers and colours.
+/// Returns the common part of lines that differ by times, other numbers and colours.
 fn kind(line: &str) -> String {
     let mut kind = String::new();
     let mut coloured = false;

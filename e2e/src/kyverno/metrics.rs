@@ -1,4 +1,4 @@
-//! Kyverno's own metrics: how often its breakers dropped a report.
+//! Kyverno's own metrics: the number of reports that its breakers dropped.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ fn sum(text: &str) -> u64 {
     values.map(|value| value as u64).sum()
 }
 
-/// Returns how many were added from one look to a later one; a pod that was not there began at zero.
+/// Returns the increase from one look to a later one; a pod that was not there began at zero.
 pub fn increase(before: &Drops, after: &Drops) -> u64 {
     let added = after.iter().map(|(pod, count)| {
         let began = before.get(pod).copied().unwrap_or_default();

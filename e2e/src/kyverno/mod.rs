@@ -1,8 +1,8 @@
-//! Real Kyverno on a cluster with a node, under churn, while the operator moves the report groups to
-//! the server, back and there again: what Kyverno noticed, by its own metrics, by the audit log of
-//! the kube-apiserver, and by the reports that there are in the end.
+//! Real Kyverno on a cluster with a node, under churn, while the operator moves the report groups
+//! to the server, back and there again: the problems that Kyverno noticed, by its own metrics, by
+//! the audit log of the kube-apiserver, and by the reports that there are in the end.
 //!
-//! [`Parts`] is what `hack/lib/kyverno.sh` builds; [`run`] is the whole run; [`Outcome`] its figures.
+//! [`Parts`] are built by `hack/lib/kyverno.sh`; [`run`] is the whole run; [`Outcome`] its figures.
 
 mod audit;
 mod canary;

@@ -1,4 +1,4 @@
-//! What a run gives: a table for people, JSON for machines.
+//! The result of a run: a table for people, JSON for machines.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 
 /// Longest time in milliseconds without an admission report that is always in order.
 const GAP: i64 = 3000;
-/// Where the baseline is longer than this ...
+/// A baseline that is longer than this …
 const SLOW_BASELINE: i64 = 2000;
-/// ... a switch may add as much to it.
+/// … and the time that a switch may add to it then.
 const ADDED: i64 = 1000;
 
 /// Longest times between two admission reports, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gaps {
-    /// Without any switch.
+    /// The longest time without any switch.
     pub baseline: i64,
-    /// On the way to the server.
+    /// The longest time on the way to the server.
     pub forward: i64,
-    /// On the way back.
+    /// The longest time on the way back.
     pub back: i64,
 }
 
 impl Gaps {
-    /// Returns the longest that is in order.
+    /// Returns the longest time that is in order.
     #[must_use]
     pub fn limit(&self) -> i64 {
         if self.baseline > SLOW_BASELINE {
@@ -45,22 +45,22 @@ impl Gaps {
 /// A counter of Kyverno, as the audit log shows its watches.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counter {
-    /// Whose.
+    /// The controller.
     pub controller: String,
-    /// Of which kind.
+    /// The kind that it counts.
     pub kind: String,
     /// Watches that were opened.
     pub watches: usize,
     /// Longest time without one, in milliseconds; the breaker is open then.
     pub longest_closed_ms: i64,
-    /// Whether one is open in the end.
+    /// True when one is open in the end.
     pub alive: bool,
 }
 
-/// A controller that stopped to make reports.
+/// A controller that stopped making reports.
 #[derive(Clone, Debug, Serialize)]
 pub struct Silent {
-    /// Which.
+    /// The controller.
     pub controller: String,
     /// Seconds since its last report, at the end of the churn.
     pub seconds: Option<i64>,
@@ -86,7 +86,7 @@ pub struct Switch {
 /// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Where the servers store the reports.
+    /// The database in which the servers store the reports.
     pub database: &'static str,
     /// The switches in their order.
     pub switches: Vec<Switch>,
@@ -98,15 +98,15 @@ pub struct Outcome {
     pub gaps: Gaps,
     /// Canaries.
     pub canaries: u64,
-    /// Those without a report after a minute.
+    /// Canaries without a report after a minute.
     pub canaries_lost: u64,
-    /// Those that never got one.
+    /// Canaries that never got a report.
     pub canaries_never: u64,
     /// Longest time until a report, in milliseconds.
     pub canary_longest_ms: u64,
     /// The counters.
     pub counters: Vec<Counter>,
-    /// Counters that there should be.
+    /// Number of counters that should exist.
     pub counters_wanted: usize,
     /// Controllers that stopped.
     pub silent: Vec<Silent>,
@@ -129,7 +129,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Counters whose watch does not come back, and controllers that stopped without that.
+    /// Returns the number of counters whose watch does not come back, and of controllers that
+    /// stopped without that.
     #[must_use]
     pub fn retry_watchers_dead(&self) -> usize {
         let alive = self.counters.iter().filter(|counter| counter.alive).count();
@@ -188,7 +189,7 @@ impl Outcome {
     }
 }
 
-/// As many examples are shown.
+/// Number of examples that are shown.
 const EXAMPLES: usize = 10;
 
 fn first(all: &[String]) -> &[String] {

@@ -1,4 +1,4 @@
-//! The whole run: baseline, switches, and what there is in the end.
+//! The whole run: baseline, switches, and the state in the end.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,16 +22,18 @@ use crate::takeover::{Takeover, TakeoverOptions};
 const WARM_UP: Duration = Duration::from_secs(45);
 /// Churn after a switch that belongs to it.
 const AFTER: Duration = Duration::from_secs(25);
-/// Churn after the last one: longer than what makes a counter or controller dead.
+/// Churn after the last one: longer than the time after which a counter or controller counts as
+/// dead.
 const TAIL: Duration = Duration::from_mins(1);
-/// A controller that made no report for so long has stopped. Namespaces come every 15 s.
+/// Time without a report after which a controller has stopped. Namespaces come every 15 s.
 const SILENCE: i64 = 45;
-/// A counter's watch may be away so long at the end of the churn, as it is opened again each second.
+/// Longest time that a counter's watch may be away at the end of the churn, as it is opened again
+/// each second.
 const REOPENING: Duration = Duration::from_secs(5);
-/// How long Kyverno has to become quiet.
+/// Time that Kyverno has to become quiet.
 const QUIET: Duration = Duration::from_mins(5);
 const PAUSE: Duration = Duration::from_secs(5);
-/// The version by which the operator gets at what etcd still holds, after its group.
+/// The version by which the operator reaches the objects that etcd still holds, after its group.
 const LEGACY: &str = "/legacy";
 
 /// A switch and its moments.
@@ -53,11 +55,11 @@ struct Run<'a> {
     made: Vec<Made>,
 }
 
-/// Starts a cluster with Kyverno, switches, and says what Kyverno noticed. The driver has the
+/// Starts a cluster with Kyverno, switches, and reports what Kyverno noticed. The driver has the
 /// cluster.
 ///
 /// # Errors
-/// When a step cannot be made.
+/// If a step cannot be made.
 pub async fn run(
     mut line: TakeoverOptions,
     options: &KyvernoOptions,
@@ -94,7 +96,7 @@ pub async fn run(
 }
 
 impl Run<'_> {
-    /// Drops since the last call.
+    /// Returns the drops since the last call.
     async fn dropped(&mut self) -> u64 {
         let now = metrics::drops(self.driver.cluster(), &self.client).await;
         let added = metrics::increase(&self.drops, &now);
@@ -138,7 +140,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// One way, and the churn after it.
+    /// Goes one way, and lets the churn go on after it.
     async fn switch(&mut self, way: &'static str, prune: bool) -> Result<(), KyvernoError> {
         (self.say)(&format!("switching {way}"));
         let (from, started) = (Timestamp::now(), Instant::now());
@@ -166,7 +168,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the audit log says of the switches and the counters.
+    /// Judges the switches and the counters by the audit log.
     fn judge(
         &self,
         audit: &Audit,

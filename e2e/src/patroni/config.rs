@@ -1,4 +1,4 @@
-//! What Patroni and its PostgreSQL read.
+//! The configuration of Patroni and its PostgreSQL.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use super::{ADDRESS, DATABASE, PROGRAMS, ROLE};
 /// One of the two servers.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// Its name in Patroni.
+    /// The name in Patroni.
     pub name: String,
-    /// Where PostgreSQL listens.
+    /// The address where PostgreSQL listens.
     pub postgres: SocketAddr,
-    /// Where Patroni answers.
+    /// The address where Patroni answers.
     pub rest: SocketAddr,
-    /// All of its files.
+    /// The directory of all its files.
     pub directory: PathBuf,
 }
 
-/// Names and ports are those of the member with this index, files below `directory`.
+/// Returns the member with this index, with its names and ports, and files below `directory`.
 pub(super) fn member(index: u16, directory: &std::path::Path) -> Member {
     let name = format!("pg{index}");
     Member {
@@ -31,7 +31,8 @@ pub(super) fn member(index: u16, directory: &std::path::Path) -> Member {
     }
 }
 
-/// `patroni.yml`, as JSON, which is YAML. `shared` is the directory of what both members read.
+/// Returns `patroni.yml`, as JSON, which is YAML. `shared` is the directory of the files that both
+/// members read.
 pub(super) fn patroni(member: &Member, shared: &std::path::Path, dcs: SocketAddr) -> Value {
     let (postgres, rest) = (member.postgres.to_string(), member.rest.to_string());
     json!({
@@ -73,8 +74,9 @@ pub(super) fn patroni(member: &Member, shared: &std::path::Path, dcs: SocketAddr
     })
 }
 
-/// Returns what Patroni keeps in etcd. Every acknowledged write is at both servers, and a dead
-/// primary is followed by the other one in seconds; the usual values are half a minute.
+/// Returns the configuration that Patroni keeps in etcd. Every acknowledged write is at both
+/// servers, and a dead primary is followed by the other one in seconds; the usual values are half a
+/// minute.
 fn dynamic() -> Value {
     json!({
         "ttl": 8, "loop_wait": 1, "retry_timeout": 3,
@@ -88,7 +90,8 @@ fn dynamic() -> Value {
     })
 }
 
-/// Makes role and database at the first start; Patroni calls it with a connection string.
+/// Returns the script that makes role and database at the first start; Patroni calls it with a
+/// connection string.
 pub(super) fn create_script(password: &str) -> String {
     format!(
         "#!/bin/sh -eu\n\

@@ -16,22 +16,23 @@ use serde_json::{Value, json};
 use config::{Member, create_script, member, patroni};
 use testcluster::{Cluster, Process, ProcessSpec, Signal, http, network};
 
-/// Where both servers listen, on ports of their own.
+/// Address where both servers listen, on ports of their own.
 const ADDRESS: Ipv4Addr = network::NODE_IP;
 const DCS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(ADDRESS), 12379);
 const DCS_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(ADDRESS), 12380);
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 /// The database.
 pub const DATABASE: &str = "reports";
-/// Its owner.
+/// The owner of the database.
 pub const ROLE: &str = "reports_server";
-/// A first start runs initdb and a base backup, on a machine that does other things as well.
+/// Longest time of a first start, which runs initdb and a base backup, on a machine that does other
+/// things as well.
 const START_LIMIT: Duration = Duration::from_mins(2);
 /// Longest time until a dead primary is followed, and until the pair is whole again.
 const FAILOVER_LIMIT: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Why the pair could not do what was asked of it.
+/// The reason why the pair could not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PatroniError {
     /// The cluster that it runs in.
@@ -40,7 +41,7 @@ pub enum PatroniError {
     /// A file.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -56,11 +57,11 @@ pub enum PatroniError {
     NotReached {
         /// The awaited state.
         what: &'static str,
-        /// How long it was awaited.
+        /// The time of the wait.
         limit: Duration,
-        /// What Patroni said last.
+        /// The last answer of Patroni.
         last: String,
-        /// Where the logs are.
+        /// The directory of the logs.
         logs: PathBuf,
     },
     /// Patroni refused.
@@ -83,7 +84,7 @@ impl<'a> Patroni<'a> {
     /// Starts the pair, and waits until one is primary and the other its synchronous standby.
     ///
     /// # Errors
-    /// When a package is missing or the pair does not get ready.
+    /// If a package is missing or the pair does not get ready.
     pub async fn start(cluster: &'a Cluster) -> Result<Self, PatroniError> {
         let user = User::postgres()?;
         let directory = cluster.directory().join("patroni");
@@ -147,10 +148,10 @@ impl<'a> Patroni<'a> {
         &self.authority
     }
 
-    /// Index of the primary.
+    /// Returns the index of the primary.
     ///
     /// # Errors
-    /// When there is none for longer than a failover takes.
+    /// If there is none for longer than a failover takes.
     pub async fn primary(&self) -> Result<usize, PatroniError> {
         self.until("a primary", FAILOVER_LIMIT, |roles| {
             roles.iter().position(|role| role == "leader")
@@ -161,7 +162,7 @@ impl<'a> Patroni<'a> {
     /// Waits until one server is primary and the other its synchronous standby.
     ///
     /// # Errors
-    /// When that takes longer than a failover takes.
+    /// If that takes longer than a failover takes.
     pub async fn restored(&self) -> Result<(), PatroniError> {
         self.whole(FAILOVER_LIMIT).await
     }
@@ -178,7 +179,7 @@ impl<'a> Patroni<'a> {
     /// Patroni brings the killed one back as a standby.
     ///
     /// # Errors
-    /// When there is no primary, or none follows it.
+    /// If there is no primary, or none follows it.
     pub async fn crash_primary(&self) -> Result<(), PatroniError> {
         let old = self.primary().await?;
         self.kill_postgres(old).await?;
@@ -189,7 +190,7 @@ impl<'a> Patroni<'a> {
     /// other server is primary. [`start_again`](Self::start_again) brings it back.
     ///
     /// # Errors
-    /// When there is no primary, or none follows it.
+    /// If there is no primary, or none follows it.
     pub async fn lose_primary(&mut self) -> Result<usize, PatroniError> {
         let old = self.primary().await?;
         if let Some(process) = self.processes[old].take() {
@@ -204,7 +205,7 @@ impl<'a> Patroni<'a> {
     /// Starts a server again that was lost, and waits until it is the standby.
     ///
     /// # Errors
-    /// When it does not get ready.
+    /// If it does not get ready.
     pub async fn start_again(&mut self, index: usize) -> Result<(), PatroniError> {
         self.start_member(index)?;
         self.restored().await
@@ -213,7 +214,7 @@ impl<'a> Patroni<'a> {
     /// Makes the standby primary, in order, as before maintenance.
     ///
     /// # Errors
-    /// When Patroni refuses, or it does not happen.
+    /// If Patroni refuses, or it does not happen.
     pub async fn switch_over(&self) -> Result<(), PatroniError> {
         let old = self.primary().await?;
         let rest = self.cluster.forward(self.members[old].rest)?;
@@ -257,7 +258,7 @@ impl<'a> Patroni<'a> {
         .await
     }
 
-    /// Asks until `reached` gives something; it gets both members' roles, empty where unknown.
+    /// Asks until `reached` returns something; it gets both members' roles, empty where unknown.
     async fn until<T>(
         &self,
         what: &'static str,
@@ -284,8 +285,8 @@ impl<'a> Patroni<'a> {
         }
     }
 
-    /// Roles of both members as any living Patroni tells them. A leader has one once it can write:
-    /// it holds the lock a moment before.
+    /// Returns the roles of both members as any living Patroni reports them. A leader has one once
+    /// it can write: it holds the lock a moment before.
     async fn roles(&self) -> Result<[String; 2], String> {
         let mut failure = String::new();
         for member in &self.members {
@@ -305,13 +306,13 @@ impl<'a> Patroni<'a> {
         Err(failure)
     }
 
-    /// Returns whether PostgreSQL says that it is in recovery no more.
+    /// Returns whether PostgreSQL says that its recovery has ended.
     async fn writes(&self, member: &Member) -> bool {
         let answer = self.ask(member, "/patroni").await;
         answer.is_ok_and(|answer| answer["role"] == "master" || answer["role"] == "primary")
     }
 
-    /// Returns what Patroni answers with success.
+    /// Returns the answer of Patroni, if it is a success.
     async fn ask(&self, member: &Member, path: &str) -> Result<Value, String> {
         let failed = |why: String| format!("{} {path}: {why}", member.name);
         let local = self
@@ -356,7 +357,7 @@ fn etcd(directory: &Path) -> ProcessSpec {
     ])
 }
 
-/// Writes the servers' certificate; gives the authority's.
+/// Writes the servers' certificate; returns the authority's.
 fn certificates(user: &User, directory: &Path) -> Result<String, PatroniError> {
     let failed = |error: anyhow::Error| PatroniError::Certificates(error.to_string());
     let authority = Authority::new("the pair's CA").map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Where the servers of a run store their reports.
+//! The database in which the servers of a run store their reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::TakeoverError;
 pub(super) const POSTGRES_ARCHIVE: &str = "image-postgres.tar";
 const POSTGRES_NAME: &str = "image-postgres.name";
 
-/// Where the servers of a run store their reports.
+/// The database in which the servers of a run store their reports.
 #[derive(Clone, Debug, Default)]
 pub enum Database {
     /// SQLite on a volume of the one server's pod.
@@ -19,9 +19,9 @@ pub enum Database {
     Embedded,
     /// PostgreSQL that the operator runs, two servers on it.
     Managed,
-    /// As this member `database` of the specification says, two servers on it.
+    /// The database of this member `database` of the specification, two servers on it.
     Given {
-        /// What the outcome calls it.
+        /// The name in outcomes.
         name: &'static str,
         /// The member.
         spec: Value,
@@ -29,7 +29,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// Returns what outcomes call it.
+    /// Returns the name in outcomes.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Database {
         }
     }
 
-    /// Returns how many servers there are.
+    /// Returns the number of servers.
     #[must_use]
     pub fn replicas(&self) -> u32 {
         match self {
@@ -48,7 +48,7 @@ impl Database {
         }
     }
 
-    /// Archives that the node needs besides those of server and operator, in `images`.
+    /// Returns the archives that the node needs besides those of server and operator, in `images`.
     #[must_use]
     pub fn archives(&self, images: &Path) -> Vec<PathBuf> {
         match self {
@@ -57,11 +57,11 @@ impl Database {
         }
     }
 
-    /// Returns the members of the specification that follow from it. A node of the tests has two cores:
-    /// little is asked for, so that a third server finds room in a rolling update.
+    /// Returns the members of the specification that follow from it. A node of the tests has two
+    /// cores: it asks for little, so that a third server finds room in a rolling update.
     ///
     /// # Errors
-    /// When the image of a managed database was not built.
+    /// If the image of a managed database was not built.
     pub fn spec(&self, images: &Path) -> Result<Value, TakeoverError> {
         let server = json!({
             "replicas": self.replicas(),
@@ -85,7 +85,7 @@ impl Database {
     }
 }
 
-/// Name of the image that `hack/image postgres` made.
+/// Returns the name of the image that `hack/image postgres` made.
 pub(super) fn postgres_image(images: &Path) -> Result<String, TakeoverError> {
     let path = images.join(POSTGRES_NAME);
     let missing = || TakeoverError::Missing {

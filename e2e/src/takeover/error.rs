@@ -1,4 +1,4 @@
-//! Why a line ends early.
+//! The reasons why a line ends early.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use crate::incumbent::IncumbentError;
 use crate::witness::WitnessError;
 use testreports::InputError;
 
-/// Why the line could not be run; what clients noticed is in the witness's account instead.
+/// The reason why the line could not be run; problems that clients noticed are in the witness's
+/// account instead.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
     /// The cluster did not do as asked.
@@ -16,7 +17,7 @@ pub enum TakeoverError {
     /// No test input.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The incumbent.
+    /// An error of the incumbent.
     #[error(transparent)]
     Incumbent(#[from] IncumbentError),
     /// The witness could not begin or end.
@@ -25,9 +26,9 @@ pub enum TakeoverError {
     /// A request to the kube-apiserver failed.
     #[error("cannot {doing}: {source}")]
     Kube {
-        /// What was about to be done.
+        /// The action that failed.
         doing: &'static str,
-        /// What the kube-apiserver or the connection said.
+        /// The error of the kube-apiserver or the connection.
         source: kube::Error,
     },
     /// A state was not reached.
@@ -35,9 +36,9 @@ pub enum TakeoverError {
     NotReached {
         /// The awaited state.
         what: String,
-        /// How long it was awaited.
+        /// The time of the wait.
         waited: Duration,
-        /// What was seen last.
+        /// The last state that was seen.
         last: String,
     },
     /// A file that the line needs is missing.
@@ -45,7 +46,7 @@ pub enum TakeoverError {
     Missing {
         /// The file.
         path: PathBuf,
-        /// What makes it.
+        /// The command that makes it.
         hint: &'static str,
     },
     /// An answer that cannot be used.

@@ -9,17 +9,17 @@ use super::database::{POSTGRES_ARCHIVE, postgres_image};
 use crate::incumbent::{Manifests, NAME, serving};
 use testcluster::Cluster;
 
-/// Its archive, and the file with its image's name, in the folder of its parts.
+/// The archive of its image, and the file with its image's name, in the folder of its parts.
 const ARCHIVE: &str = "image.tar";
 const IMAGE: &str = "image.name";
 const ROLLOUT: &str = "--timeout=300s";
 
-/// Returns where its image and that of its database are.
+/// Returns the paths of its image and of that of its database.
 pub fn archives(parts: &Path, images: &Path) -> [PathBuf; 2] {
     [parts.join(ARCHIVE), images.join(POSTGRES_ARCHIVE)]
 }
 
-/// Returns what a `ReportsServer` names it by.
+/// Returns the member by which a `ReportsServer` names it.
 pub fn from() -> Value {
     json!({"server": {"namespace": NAME, "name": NAME}})
 }

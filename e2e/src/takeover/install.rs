@@ -1,4 +1,4 @@
-//! Installs the operator and applies the `ReportsServer`, as a user would.
+//! Installation of the operator and the `ReportsServer`, as a user does it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Puts CRDs, namespaces and reports into etcd, through the kube-apiserver.
+//! Loading of CRDs, namespaces and reports into etcd, through the kube-apiserver.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use testreports::{Corpus, Owner, ReportKind};
 
 const MANAGER: &str = "demo";
 const ESTABLISH_LIMIT: Duration = Duration::from_mins(1);
-/// Between two looks at whether a new API answers.
+/// Pause between two looks at whether a new API answers.
 const SERVED_PAUSE: Duration = Duration::from_millis(100);
 /// Requests under way at once; the kube-apiserver of the tests has two cores at most.
 const PARALLEL: usize = 16;
-/// Which part of the loaded reports is of which kind, in percent.
+/// Shares of the kinds in the loaded reports, in percent.
 const MIX: [(ReportKind, usize); 4] = [
     (ReportKind::PolicyReport, 70),
     (ReportKind::EphemeralReport, 15),
@@ -32,7 +32,7 @@ const MIX: [(ReportKind, usize); 4] = [
 /// Applies the CRDs and waits until they are served.
 ///
 /// # Errors
-/// When one is refused or not served within a minute.
+/// If one is refused or not served within a minute.
 pub async fn install_crds(
     client: &Client,
     definitions: Vec<CustomResourceDefinition>,
@@ -90,7 +90,7 @@ async fn answers(client: &Client, crd: &CustomResourceDefinition) {
 /// Makes `count` namespaces; they own the reports that are made in them.
 ///
 /// # Errors
-/// When one of them cannot be created.
+/// If one of them cannot be created.
 pub async fn namespaces(
     client: &Client,
     prefix: &str,
@@ -116,7 +116,7 @@ pub async fn namespaces(
 /// Creates `count` reports of all kinds, mostly permanent ones.
 ///
 /// # Errors
-/// When one of them is refused.
+/// If one of them is refused.
 pub async fn load(
     client: &Client,
     corpus: &Corpus,

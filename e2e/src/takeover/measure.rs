@@ -1,4 +1,4 @@
-//! What a cluster's administrator looks at: sizes, times, memory.
+//! The figures that a cluster's administrator looks at: sizes, times, memory.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::{GROUPS, TakeoverError};
 use testcluster::Cluster;
 use testreports::{ReportKind, kinds};
 
-/// How often the kube-apiserver counts its objects; a flag of the test cluster.
+/// Interval at which the kube-apiserver counts its objects; a flag of the test cluster.
 pub const COUNT_PERIOD: &str = "--etcd-count-metric-poll-period=5s";
-/// How long its metric may lag behind.
+/// Longest lag of its metric.
 const COUNT_LIMIT: Duration = Duration::from_secs(90);
 const COUNT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -28,8 +28,8 @@ pub struct Measures {
     pub report_objects_in_etcd: u64,
     /// Time for one list of all permanent reports, in milliseconds.
     pub list_ms: u64,
-    /// Live heap of the kube-apiserver after a garbage collection, in bytes: what it cannot do
-    /// without. Its resident memory says when Go last gave pages back.
+    /// Live heap of the kube-apiserver after a garbage collection, in bytes: the memory that it
+    /// needs. Its resident memory depends on when Go last returned pages.
     pub apiserver_bytes: u64,
 }
 
@@ -119,7 +119,7 @@ fn whole(value: f64) -> u64 {
     whole
 }
 
-/// Sum of `apiserver_resource_objects` over the groups that are taken over.
+/// Returns the sum of `apiserver_resource_objects` over the groups that are taken over.
 fn sum_of_objects(metrics: &str) -> u64 {
     let ours = |line: &&str| {
         line.starts_with("apiserver_resource_objects{")

@@ -35,9 +35,9 @@ use testreports::{Corpus, Input, Owner};
 
 /// Name of the `ReportsServer` that is applied.
 pub const NAME: &str = "reports";
-/// Namespace of its server.
+/// Namespace of the server.
 pub const TARGET_NAMESPACE: &str = "reports-server";
-/// The same beside the incumbent, which has that one.
+/// Namespace of the server beside the incumbent, which has that one.
 const OTHER_NAMESPACE: &str = "reports";
 /// Namespace of the operator, as in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
@@ -47,12 +47,12 @@ const TEAMS: usize = 20;
 const WITNESS_TEAMS: usize = 4;
 const REPORTS_PER_WRITER: usize = 10;
 
-/// What is run.
+/// Options of a line.
 #[derive(Clone, Debug)]
 pub struct TakeoverOptions {
     /// Reports to load before anything else.
     pub reports: usize,
-    /// Where they come from.
+    /// The source of the reports.
     pub input: Input,
     /// Writes a second of the witness.
     pub rate: f64,
@@ -62,7 +62,7 @@ pub struct TakeoverOptions {
     pub manifests: PathBuf,
     /// The cluster; it needs a node.
     pub cluster: ClusterOptions,
-    /// Where the servers store the reports.
+    /// The database in which the servers store the reports.
     pub database: Database,
     /// The folder of [`crate::incumbent::parts`]: the reports are taken over from it, and not from
     /// etcd.
@@ -70,7 +70,7 @@ pub struct TakeoverOptions {
 }
 
 impl TakeoverOptions {
-    /// Archives of images that the node needs.
+    /// Returns the archives of images that the node needs.
     fn archives(&self) -> Vec<PathBuf> {
         let mut archives = self.database.archives(&self.images);
         archives
@@ -99,7 +99,7 @@ impl Takeover {
     /// Starts the cluster, installs the report CRDs, and loads the reports.
     ///
     /// # Errors
-    /// When one of these fails.
+    /// If one of these fails.
     pub async fn prepare(
         options: TakeoverOptions,
         say: impl Fn(&str) + Send + Sync + 'static,
@@ -150,7 +150,7 @@ impl Takeover {
         })
     }
 
-    /// Tells the user what is going on.
+    /// Prints progress for the user.
     pub fn say(&self, text: &str) {
         (self.say)(text);
     }
@@ -159,7 +159,7 @@ impl Takeover {
     /// before are still there, under the same names.
     ///
     /// # Errors
-    /// When the witness cannot begin.
+    /// If the witness cannot begin.
     pub async fn witness(&self) -> Result<Witness, TakeoverError> {
         let (origin, watchers) = match self.options.incumbent {
             Some(_) => (Origin::Incumbent, 2),
@@ -185,10 +185,10 @@ impl Takeover {
         Ok(Witness::start(client, Arc::clone(&self.corpus), options).await?)
     }
 
-    /// `kubectl apply -f manifests/install.yaml`, then waits for the operator.
+    /// Runs `kubectl apply -f manifests/install.yaml`, then waits for the operator.
     ///
     /// # Errors
-    /// When the manifest is refused or the operator does not become available.
+    /// If the manifest is refused or the operator does not become available.
     pub async fn install_operator(&self) -> Result<(), TakeoverError> {
         install::operator(self).await
     }
@@ -196,15 +196,15 @@ impl Takeover {
     /// Applies the `ReportsServer` for [`GROUPS`]; copies in etcd stay for a day.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If it is refused.
     pub async fn apply(&self) -> Result<(), TakeoverError> {
         self.apply_as("Server").await
     }
 
-    /// As [`Takeover::apply`], with the groups served by `Server` or `CRD`.
+    /// Applies it as [`Takeover::apply`] does, with the groups served by `Server` or `CRD`.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If it is refused.
     pub async fn apply_as(&self, owner: &str) -> Result<(), TakeoverError> {
         self.say("applying the ReportsServer");
         install::reports_server(self, owner).await
@@ -213,7 +213,7 @@ impl Takeover {
     /// Follows the `ReportsServer` until it is `Ready` and every group is served by the server.
     ///
     /// # Errors
-    /// When that takes longer than `limit`.
+    /// If that takes longer than `limit`.
     pub async fn follow_to_ready(&self, limit: Duration) -> Result<(), TakeoverError> {
         self.follow("the switch of every group", limit, |server| {
             is_ready(server)
@@ -227,7 +227,7 @@ impl Takeover {
     /// Sets `migration.source.after: 0s` and follows until the copies in etcd are gone.
     ///
     /// # Errors
-    /// When that takes longer than `limit`.
+    /// If that takes longer than `limit`.
     pub async fn prune(&self, limit: Duration) -> Result<(), TakeoverError> {
         self.say("pruning the copies in etcd (migration.source.after: 0s)");
         self.patch_spec(json!({"migration": {"source": {"policy": "Prune", "after": "0s"}}}))
@@ -238,10 +238,10 @@ impl Takeover {
         .await
     }
 
-    /// Sets who serves [`GROUPS`]: `Server` or `CRD`.
+    /// Sets the owner that serves [`GROUPS`]: `Server` or `CRD`.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If it is refused.
     pub async fn set_owner(&self, owner: &str) -> Result<(), TakeoverError> {
         let apis: Vec<_> = GROUPS
             .iter()
@@ -253,7 +253,7 @@ impl Takeover {
     /// Sets members of the specification.
     ///
     /// # Errors
-    /// When they are refused.
+    /// If they are refused.
     pub async fn patch_spec(&self, members: Value) -> Result<(), TakeoverError> {
         let servers: Api<ReportsServer> = Api::all(self.client.clone());
         let patch = json!({"spec": members});
@@ -264,11 +264,11 @@ impl Takeover {
         Ok(())
     }
 
-    /// Ends the incumbent, as its administrator does once our server is `Ready`; without one, it does
-    /// nothing. Watches that are still open at it end with it.
+    /// Ends the incumbent, as its administrator does once our server is `Ready`; without one, it
+    /// does nothing. Watches that are still open at it end with it.
     ///
     /// # Errors
-    /// When it does not end.
+    /// If it does not end.
     pub async fn end_incumbent(&self) -> Result<(), TakeoverError> {
         if self.options.incumbent.is_none() {
             return Ok(());
@@ -277,7 +277,7 @@ impl Takeover {
         incumbent::end(&self.cluster).await
     }
 
-    /// Namespace of the server.
+    /// Returns the namespace of the server.
     #[must_use]
     pub fn target_namespace(&self) -> &'static str {
         match self.options.incumbent {
@@ -286,16 +286,16 @@ impl Takeover {
         }
     }
 
-    /// Returns where the servers store the reports.
+    /// Returns the database in which the servers store the reports.
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.options.database
     }
 
-    /// Waits until the `ReportsServer` is as wanted; says each new phase and message once.
+    /// Waits until the `ReportsServer` is as wanted; prints each new phase and message once.
     ///
     /// # Errors
-    /// When its migration does not change for `limit`, or this takes [`LIMITS`] times as long.
+    /// If its migration does not change for `limit`, or this takes [`LIMITS`] times as long.
     pub async fn follow(
         &self,
         what: &str,
@@ -330,28 +330,28 @@ impl Takeover {
         }
     }
 
-    /// Sizes and times of the cluster as it is now.
+    /// Returns the present sizes and times of the cluster.
     ///
     /// # Errors
-    /// When one of them cannot be had.
+    /// If one of them is not available.
     pub async fn measure(&self) -> Result<Measures, TakeoverError> {
         measure::measure(&self.cluster, &self.client).await
     }
 
-    /// Compacts and defragments etcd, so that its size is that of what it holds.
+    /// Compacts and defragments etcd, so that its size is that of its content.
     ///
     /// # Errors
-    /// When etcd refuses.
+    /// If etcd refuses.
     pub async fn shrink_etcd(&self) -> Result<(), TakeoverError> {
         self.cluster.etcd_compact().await?;
         Ok(self.cluster.etcd_defragment().await?)
     }
 }
 
-/// Returns the whole line with its before and after.
+/// Runs the whole line, and returns its outcome with the figures before and after.
 ///
 /// # Errors
-/// When a step fails; the cluster is gone then unless it was started detached.
+/// If a step fails; the cluster is gone then unless it was started detached.
 pub async fn run(
     options: TakeoverOptions,
     say: impl Fn(&str) + Send + Sync + 'static,
@@ -387,14 +387,14 @@ pub async fn run(
     ))
 }
 
-/// How many times its limit something may take that goes on.
+/// Number of times its limit that something may take that makes progress.
 const LIMITS: u32 = 5;
 /// Longest time without progress on the way from `kubectl apply` to `Ready`.
 const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Longest time without progress while pruning.
 const PRUNE_LIMIT: Duration = Duration::from_mins(10);
 
-/// Returns whether `Ready` is true for the specification as it is now.
+/// Returns whether `Ready` is true for the present specification.
 #[must_use]
 pub fn is_ready(server: &ReportsServer) -> bool {
     server.status.as_ref().is_some_and(|status| {
@@ -421,14 +421,13 @@ pub fn all_groups(server: &ReportsServer, wanted: impl Fn(MigrationPhase) -> boo
     })
 }
 
-/// What a user would want to read while waiting.
-/// What was heard of a `ReportsServer` while something is waited for.
+/// The news of a `ReportsServer` that a user would want to read while something is waited for.
 struct Heard {
     began: Instant,
-    /// When its migration changed last.
+    /// The time at which its migration changed last.
     moved: Instant,
     migration: Value,
-    /// The lines that were told.
+    /// The lines that were printed.
     said: HashSet<String>,
     last: String,
 }
@@ -453,7 +452,7 @@ impl Heard {
         }
     }
 
-    /// Takes a new state in; gives the lines that were not told yet.
+    /// Takes a new state in; returns the lines that were not printed yet.
     fn news(&mut self, server: &ReportsServer) -> Vec<String> {
         let status = server.status.as_ref();
         let migration = json!(status.and_then(|status| status.migration.as_ref()));

@@ -1,4 +1,4 @@
-//! What the line gives: a table for people, JSON for machines.
+//! The result of the line: a table for people, JSON for machines.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ pub struct Outcome {
     pub reports: usize,
     /// `recorded` or `generated`.
     pub input: &'static str,
-    /// Where the servers stored them.
+    /// The database in which the servers stored them.
     pub database: &'static str,
-    /// Before the operator was installed, etcd compacted.
+    /// Figures before the operator was installed, etcd compacted.
     pub before: Measures,
-    /// After the copies were pruned, etcd compacted.
+    /// Figures after the copies were pruned, etcd compacted.
     pub after: Measures,
-    /// From `kubectl apply` of the operator to `Ready`.
+    /// Seconds from `kubectl apply` of the operator to `Ready`.
     pub seconds: f64,
-    /// What the witness noticed.
+    /// The problems that the witness noticed.
     pub account: Account,
 }
 

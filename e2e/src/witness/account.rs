@@ -1,4 +1,4 @@
-//! Sets what was acknowledged against what was seen and what is stored.
+//! The comparison of acknowledged writes with the events that were seen and the stored objects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use testreports::ReportKind;
 /// Most examples of each kind of fault that are kept.
 const EXAMPLES: usize = 20;
 
-/// See [`Ledger::doubts`].
+/// Kinds and beginnings of names of doubted objects; see [`Ledger::doubts`].
 type Doubts = [(ReportKind, String)];
 
-/// What the witness has to say. All counts but those of requests, writes and events should be 0.
+/// The result of the witness. All counts but those of requests, writes and events should be 0.
 #[derive(Clone, Debug, Default, Serialize, PartialEq)]
 pub struct Account {
     /// Requests that the writers and listers sent.
@@ -40,7 +40,7 @@ pub struct Account {
     pub events_out_of_order: u64,
     /// Events that no acknowledged write explains.
     pub events_unexplained: u64,
-    /// Watchers that met a 410 or something else that they cannot bear.
+    /// Watchers that met a 410 or something else that they cannot survive.
     pub watchers_dead: u64,
     /// Times an informer had to list again.
     pub relists: u64,
@@ -50,7 +50,7 @@ pub struct Account {
     pub conflicts_expected: u64,
     /// Objects that should be stored and are not.
     pub objects_lost: u64,
-    /// Objects whose uid, version or content is not what was acknowledged, or that should be gone.
+    /// Objects whose uid, version or content is not the acknowledged one, or that should be gone.
     pub objects_changed: u64,
     /// A few of the faults in words.
     pub examples: Vec<String>,
@@ -176,7 +176,8 @@ fn events(account: &mut Account, watcher: &Watcher, log: &Log, expected: &[&Ack]
     }
 }
 
-/// Returns what must be stored at the end: what was there before, changed by the acknowledged writes.
+/// Returns the state that must be stored at the end: the former state, changed by the acknowledged
+/// writes.
 fn expected_objects(
     acks: &[Ack],
     before: &State,

@@ -1,16 +1,16 @@
-//! Why a witness is of no use.
+//! The reasons why a witness failed.
 
 use std::time::Duration;
 
-/// Why the witness could not do its work; what it finds is in its account instead.
+/// The reason why the witness could not do its work; its findings are in its account instead.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
     /// A request needed to begin or to end failed.
     #[error("the witness cannot {doing}: {reason}")]
     Request {
-        /// What it was about to do.
+        /// The action that failed.
         doing: &'static str,
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
     /// A watcher did not get its initial state.

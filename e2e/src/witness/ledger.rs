@@ -1,4 +1,4 @@
-//! What the writers were told: acknowledged writes, failures, and how long they waited.
+//! The answers to the writers: acknowledged writes, failures, and their waiting times.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::state::ObjectState;
 use testreports::ReportKind;
 
-/// What an acknowledged write did.
+/// The kind of an acknowledged write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
     /// 201 to a POST.
@@ -25,15 +25,15 @@ pub enum Did {
 pub struct Ack {
     /// Kind written.
     pub kind: ReportKind,
-    /// What was done.
+    /// The kind of the write.
     pub did: Did,
     /// Namespace and name.
     pub key: (String, String),
-    /// What is stored since; for a deletion what was stored before.
+    /// The state that is stored since; for a deletion the state before.
     pub state: ObjectState,
 }
 
-/// See the module.
+/// The record of answers. See the module.
 #[derive(Default)]
 pub struct Ledger {
     inner: Mutex<Inner>,
@@ -51,7 +51,7 @@ struct Inner {
     longest_what: String,
 }
 
-/// Held by a running writer.
+/// A guard that a running writer holds.
 pub struct WriterGuard<'a>(&'a Ledger);
 
 impl Drop for WriterGuard<'_> {
@@ -84,7 +84,8 @@ impl Ledger {
         let _ = running.wait_for(|running| *running == 0).await;
     }
 
-    /// A request was answered, as expected or not; without a time it does not count for the wait.
+    /// Notes that a request was answered, as expected or not; without a time it does not count for
+    /// the wait.
     pub fn answered(&self, what: &str, took: Option<Duration>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let mut inner = self.inner();
@@ -94,39 +95,40 @@ impl Ledger {
         }
     }
 
-    /// A write was acknowledged.
+    /// Notes that a write was acknowledged.
     pub fn acknowledge(&self, ack: Ack) {
         self.inner().acks.push(ack);
     }
 
-    /// A write was sent and got no answer, or an error: it may have taken effect or not. `name` is
-    /// the object's name or the beginning of it.
+    /// Notes that a write was sent and got no answer, or an error: it may have taken effect or not.
+    /// `name` is the object's name or the beginning of it.
     pub fn doubt(&self, kind: ReportKind, name: &str) {
         self.inner().uncertain.push((kind, name.to_owned()));
     }
 
-    /// Kinds and beginnings of names of the objects of which [`doubt`](Self::doubt) is possible.
+    /// Returns kinds and beginnings of names of the objects of which [`doubt`](Self::doubt) is
+    /// possible.
     pub fn doubts(&self) -> Vec<(ReportKind, String)> {
         self.inner().uncertain.clone()
     }
 
-    /// An update met a conflict that is no failure.
+    /// Notes that an update met a conflict that is no failure.
     pub fn conflict(&self) {
         self.inner().conflicts += 1;
     }
 
-    /// Returns how many there were.
+    /// Returns the number of these conflicts.
     pub fn conflicts(&self) -> u64 {
         self.inner().conflicts
     }
 
-    /// Something happened that a client of a healthy API does not see.
+    /// Notes an event that a client of a healthy API does not see.
     pub fn fail(&self, what: String) {
         tracing::warn!(what, "the witness noticed");
         self.inner().failures.push(what);
     }
 
-    /// Requests sent, failures, longest wait.
+    /// Returns requests sent, failures, longest wait.
     pub fn so_far(&self) -> (u64, usize, Duration) {
         let inner = self.inner();
         (

@@ -1,9 +1,9 @@
 //! A witness: clients that write and watch reports all the time, as Kyverno does, and afterwards
-//! say whether they noticed anything.
+//! report whether they noticed anything.
 //!
-//! Writers use a client that never retries and write down what was acknowledged; watchers write
-//! down every event. [`Witness::finish`] sets one against the other: every acknowledged write must
-//! have been seen exactly once, in order, by every watcher, and must be what a list shows.
+//! Writers use a client that never retries and record the acknowledged writes; watchers record
+//! every event. [`Witness::finish`] compares the two: every acknowledged write must have been seen
+//! exactly once, in order, by every watcher, and must be in a list.
 
 mod account;
 mod error;
@@ -46,16 +46,16 @@ pub struct Witness {
     stop_watching: CancellationToken,
 }
 
-/// How long a watcher may take to get its initial state.
+/// Longest time for a watcher to get its initial state.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// How long watchers may take to see the last acknowledged write.
+/// Longest time for watchers to see the last acknowledged write.
 const SETTLE_LIMIT: Duration = Duration::from_secs(90);
 
 impl Witness {
-    /// Writes down what is stored, opens the watches, and begins to write.
+    /// Records the stored objects, opens the watches, and begins to write.
     ///
     /// # Errors
-    /// When the state cannot be listed or a watcher gets no initial state.
+    /// If the state cannot be listed or a watcher gets no initial state.
     pub async fn start(
         client: Client,
         corpus: Arc<Corpus>,
@@ -101,7 +101,8 @@ impl Witness {
         })
     }
 
-    /// Returns what can be said while everything runs: requests sent, failures so far, longest wait.
+    /// Returns the figures that are known while everything runs: requests sent, failures so far,
+    /// longest wait.
     #[must_use]
     pub fn so_far(&self) -> (u64, usize, Duration) {
         self.ledger.so_far()
@@ -110,7 +111,7 @@ impl Witness {
     /// Ends the writers, lets the watchers see the last write, and settles the account.
     ///
     /// # Errors
-    /// When the state cannot be listed at the end.
+    /// If the state cannot be listed at the end.
     pub async fn finish(mut self) -> Result<Account, WitnessError> {
         self.stop_writing.cancel();
         self.ledger.writers_gone().await;

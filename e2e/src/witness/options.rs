@@ -1,23 +1,24 @@
-//! What a witness does.
+//! Options of a witness.
 
 use testreports::Owner;
 
-/// Who serves the reports when the witness begins.
+/// The server of the reports when the witness begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// CRDs, or our server: no client may notice anything.
     #[default]
     Kubernetes,
-    /// The incumbent. Its versions tell nothing, and our server does not know them: each watch has to
-    /// list once, counts from then on, and is an informer's. An update may meet one conflict, and
-    /// every update changes the version at the incumbent. Objects are compared without their version.
+    /// The incumbent. Its versions tell nothing, and our server does not know them: each watch has
+    /// to list once, counts from then on, and is an informer's. An update may meet one conflict,
+    /// and every update changes the version at the incumbent. Objects are compared without their
+    /// version.
     Incumbent,
 }
 
-/// What the witness writes.
+/// The writes of a witness.
 #[derive(Clone, Debug)]
 pub struct WitnessOptions {
-    /// Who serves the reports when it begins.
+    /// The server of the reports when it begins.
     pub origin: Origin,
     /// Namespaces to write in; one writer of each kind runs in each of them.
     pub namespaces: Vec<Owner>,

@@ -1,4 +1,4 @@
-//! Requests that are sent once: what fails is written down, not tried again.
+//! Requests that are sent once: a failure is recorded, not tried again.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 /// Returns a client without the retries that kube turns on by default.
 ///
 /// # Errors
-/// When the configuration holds unusable certificates.
+/// If the configuration holds unusable certificates.
 pub fn strict_client(mut config: Config) -> Result<Client, WitnessError> {
     config.default_retry = false;
     Client::try_from(config).map_err(|error| WitnessError::Request {
@@ -24,11 +24,11 @@ pub fn strict_client(mut config: Config) -> Result<Client, WitnessError> {
     })
 }
 
-/// Sends requests on behalf of a writer or watcher.
+/// The sender of requests on behalf of a writer or watcher.
 #[derive(Clone)]
 pub struct Requester {
     client: Client,
-    /// Where answers are written down.
+    /// The ledger of the answers.
     pub ledger: Arc<Ledger>,
     timed: bool,
 }
@@ -43,8 +43,8 @@ impl Requester {
         }
     }
 
-    /// Returns the same for lists of everything, whose time is that of their size: they do not
-    /// count for the longest wait.
+    /// Returns the same requester for lists of everything, whose time is that of their size: they
+    /// do not count for the longest wait.
     pub fn untimed(self) -> Self {
         Self {
             timed: false,
@@ -53,7 +53,7 @@ impl Requester {
     }
 
     /// Sends a request; an answer that is none of `expected`, or none at all, is a failure and
-    /// gives `None`.
+    /// returns `None`.
     pub async fn call(
         &self,
         method: Method,
@@ -90,7 +90,7 @@ impl Requester {
         None
     }
 
-    /// Sends a request and gives the body as it streams in.
+    /// Sends a request and returns the body as it streams in.
     pub async fn send(
         &self,
         method: Method,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Origin, WitnessError};
 use testreports::ReportKind;
 
-/// What identifies an object and its content.
+/// The identity of an object and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectState {
     /// uid.
@@ -19,11 +19,11 @@ pub struct ObjectState {
     pub version: u64,
     /// [`checksum`] of the whole object.
     pub checksum: String,
-    /// The same without what a store gives to an object that is created there anew.
+    /// [`checksum`] without the fields that a store sets for an object that is created there anew.
     pub content: String,
 }
 
-/// Members of the metadata that a store gives: a report that comes back to etcd gets them anew.
+/// Members of the metadata that a store sets: a report that comes back to etcd gets them anew.
 const GIVEN: [&str; 5] = [
     "uid",
     "resourceVersion",
@@ -33,7 +33,7 @@ const GIVEN: [&str; 5] = [
 ];
 
 impl ObjectState {
-    /// Of an object as a server gave it; a missing version reads as 0.
+    /// Returns the state of an object as a server returned it; a missing version reads as 0.
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let meta = &object["metadata"];
@@ -45,7 +45,7 @@ impl ObjectState {
         }
     }
 
-    /// Returns whether this is what was acknowledged, as far as that can be kept.
+    /// Returns whether this is the acknowledged state, as far as that can be kept.
     #[must_use]
     pub fn is(&self, acknowledged: &Self, origin: Origin) -> bool {
         match origin {
@@ -73,7 +73,7 @@ pub fn version(object: &Value) -> u64 {
         .unwrap_or_default()
 }
 
-/// Namespace and name.
+/// Returns namespace and name.
 pub fn key(object: &Value) -> (String, String) {
     let text = |field: &str| {
         object["metadata"][field]
@@ -92,7 +92,7 @@ impl State {
     /// Lists every kind that the cluster serves, in pages.
     ///
     /// # Errors
-    /// When a page cannot be had.
+    /// If a page is not available.
     pub async fn read(client: &Client) -> Result<Self, WitnessError> {
         let mut objects = BTreeMap::new();
         for kind in ReportKind::ALL {

@@ -1,4 +1,4 @@
-//! Watchers that write down every event, in the three styles that clients of the API use.
+//! Watchers that record every event, in the three styles that clients of the API use.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use super::requester::Requester;
 use super::state::version;
 use testreports::ReportKind;
 
-/// How a watcher gets its state and what it does when a watch ends.
+/// The way in which a watcher gets its state, and the step that it takes when a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// LIST, then WATCH of whole objects; a 410 makes it list again.
@@ -30,7 +30,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// Those that bear what the origin does.
+    /// Returns the styles that work with the origin.
     pub fn of(origin: Origin) -> &'static [Self] {
         match origin {
             Origin::Kubernetes => &[Self::Informer, Self::MetadataWatchList, Self::RetryWatcher],
@@ -59,20 +59,20 @@ pub enum EventType {
     Deleted,
 }
 
-/// One event as it was seen.
+/// One event that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// Type.
     pub type_: EventType,
     /// uid of the object.
     pub uid: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
     /// Version of the event.
     pub version: u64,
 }
 
-/// What a watcher wrote down.
+/// The record of a watcher.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     /// Version of the initial state; events after it count.
@@ -87,7 +87,7 @@ pub struct Log {
     pub relists: u32,
     /// Times a watch ended and another was opened.
     pub reconnects: u32,
-    /// Why it gave up.
+    /// The reason why it gave up.
     pub died: Option<String>,
 }
 
@@ -98,7 +98,7 @@ enum Next {
     Die(String),
 }
 
-/// See the module.
+/// A watcher. See the module.
 pub struct Watcher {
     kind: ReportKind,
     style: Style,
@@ -122,7 +122,7 @@ impl Watcher {
         }
     }
 
-    /// For messages.
+    /// Returns the name for messages.
     pub fn name(&self) -> &'static str {
         match (self.style, self.kind.ephemeral()) {
             (Style::Informer, false) => "informer of permanent reports",
@@ -143,7 +143,7 @@ impl Watcher {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a copy of what was written down.
+    /// Returns a copy of the record.
     pub fn log(&self) -> Log {
         self.inner().clone()
     }
@@ -239,7 +239,7 @@ impl Watcher {
         }
     }
 
-    /// The initial state was that of version `at`.
+    /// Notes that the initial state was that of version `at`.
     fn begin(&self, at: u64, listed: HashSet<String>) {
         {
             let mut log = self.inner();
@@ -292,7 +292,7 @@ impl Watcher {
         }
     }
 
-    /// Reads one watch to its end; says from where to go on.
+    /// Reads one watch to its end; returns the place from which to go on.
     async fn read(&self, body: Body, from: Option<u64>) -> Next {
         let stream = http_body_util::BodyExt::into_data_stream(body).map_err(std::io::Error::other);
         let mut lines = stream.into_async_read().lines();
@@ -340,7 +340,7 @@ impl Watcher {
     }
 }
 
-/// Returns what makes an event the one that an acknowledged write asks for: deletions have a version of
+/// Returns the key by which an event matches an acknowledged write: deletions have a version of
 /// their own that the writer does not learn.
 pub fn ack_key(ack: &Ack) -> (bool, &str, u64) {
     match ack.did {
@@ -349,7 +349,7 @@ pub fn ack_key(ack: &Ack) -> (bool, &str, u64) {
     }
 }
 
-/// See [`ack_key`].
+/// Returns the key of an event. See [`ack_key`].
 pub fn seen_key(event: &Seen) -> (bool, &str, u64) {
     match event.type_ {
         EventType::Deleted => (true, &event.uid, 0),

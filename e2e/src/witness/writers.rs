@@ -18,15 +18,15 @@ use super::state::{ObjectState, key, version};
 use super::{Origin, WitnessOptions};
 use testreports::{Corpus, Owner, ReportKind, rescan, shape, subject_uid};
 
-/// Made-up reports of the witness are numbered from here, away from those that were loaded.
+/// First number of the witness's made-up reports, away from those that were loaded.
 const FIRST_INDEX: usize = 10_000_000;
 const INDEXES_PER_WRITER: usize = 1_000_000;
-/// How often an update that met a conflict is sent.
+/// Number of times that an update that met a conflict is sent.
 const TRIES: u32 = 3;
 /// Writes of one ephemeral report's life: POST, PUT, DELETE.
 const EPHEMERAL_WRITES: f64 = 3.0;
 
-/// One permanent and one ephemeral writer a namespace, each with its part of the rate.
+/// Starts one permanent and one ephemeral writer a namespace, each with its part of the rate.
 pub fn spawn(
     tasks: &mut JoinSet<()>,
     requester: &Requester,
@@ -62,8 +62,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Every tick one write: mostly a PUT of one of the kept reports, changed or not; now and then
-    /// a report goes and another comes.
+    /// Makes one write every tick: mostly a PUT of one of the kept reports, changed or not; now and
+    /// then a report goes and another comes.
     async fn permanent(self, period: Duration, kept: usize, seed: u64, stop: CancellationToken) {
         let ledger = Arc::clone(&self.requester.ledger);
         let _running = ledger.writer();
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Every tick the whole life of one ephemeral report.
+    /// Makes the whole life of one ephemeral report every tick.
     async fn ephemeral(self, period: Duration, stop: CancellationToken) {
         let ledger = Arc::clone(&self.requester.ledger);
         let _running = ledger.writer();
@@ -144,7 +144,7 @@ impl Writer {
         Some(key(&created).1)
     }
 
-    /// GET, change, PUT with the resourceVersion that was read.
+    /// Changes an object by GET and PUT with the resourceVersion that was read.
     async fn get_and_put(&self, kind: ReportKind, name: &str, change: impl Fn(&mut Value)) {
         let path = format!("{}/{name}", kind.path(Some(&self.owner.namespace)));
         let expected = match self.origin {
@@ -173,7 +173,7 @@ impl Writer {
         ledger.fail(format!("PUT {path}: nothing but conflicts"));
     }
 
-    /// An update was answered.
+    /// Checks the answer to an update.
     fn put(&self, kind: ReportKind, path: &str, read: &Value, wanted: &Value, put: &Value) {
         let ledger = &self.requester.ledger;
         let (old, new) = (version(read), version(put));
@@ -207,7 +207,8 @@ impl Writer {
         }
     }
 
-    /// The list by label that Kyverno's aggregation relies on must show what was just created.
+    /// Checks that the list by label that Kyverno's aggregation relies on shows the object that was
+    /// just created.
     async fn find_by_subject(&self, subject: &str, name: &str) {
         let kind = ReportKind::EphemeralReport;
         let uri = format!(

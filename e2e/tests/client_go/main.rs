@@ -1,4 +1,4 @@
-//! Programs in Go use the reports: the tests of `e2e/cluster/clients`, first with the CRDs behind
+//! Programs in Go use the reports: the tests of `e2e/clients`, first with the CRDs behind
 //! the kube-apiserver, which shows that they ask for nothing that a CRD does not give, then with
 //! the server. At the end informers in Go and Rust follow while servers are killed and replaced.
 #![expect(

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Numeric;
 
-/// Which of Go's encoders.
+/// The encoder of Go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// `encoding/json`.

@@ -1,4 +1,4 @@
-//! What Go prints.
+//! Texts as Go prints them.
 //!
 //! Texts of the kube-apiserver that clients see, and keys of stored managed fields, are made with
 //! Go's `fmt`, `encoding/json` and `json-iterator`. They have to be the same here.

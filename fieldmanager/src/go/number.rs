@@ -30,7 +30,7 @@ impl Numeric {
         }
     }
 
-    /// Order by value; an integer and a float are compared as floats.
+    /// Returns the order by value; an integer and a float are compared as floats.
     pub fn compare(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => left.cmp(&right),
@@ -41,7 +41,7 @@ impl Numeric {
         }
     }
 
-    /// `%v` of `fmt`.
+    /// Returns the number as `%v` of `fmt` does.
     pub fn plain(self) -> String {
         match self {
             Self::Int(int) => int.to_string(),
@@ -84,7 +84,8 @@ pub fn yaml_key(value: f64) -> String {
     general(same)
 }
 
-/// `%g` with the shortest digits: with an exponent below 0.0001 and from 1e+06 on.
+/// Returns a float as `%g` with the shortest digits: with an exponent below 0.0001 and from 1e+06
+/// on.
 fn general(float: f64) -> String {
     let exponent = parts(float).1;
     if (-4..6).contains(&exponent) {
@@ -94,7 +95,8 @@ fn general(float: f64) -> String {
     }
 }
 
-/// `d.ddde±dd`, with at least `width` digits of a negative exponent and two of a positive one.
+/// Returns a float as `d.ddde±dd`, with at least `width` digits of a negative exponent and two of a
+/// positive one.
 fn exponential(float: f64, width: usize) -> String {
     let (digits, exponent) = parts(float);
     if exponent < 0 {

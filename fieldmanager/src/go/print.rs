@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Numeric, quote};
 
-/// `%v` of the Go value that a JSON value is decoded to.
+/// Returns `%v` of the Go value that a JSON value is decoded to.
 #[must_use]
 pub fn plain(value: &Value) -> String {
     match value {
@@ -25,7 +25,7 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
-/// `%#v` of the Go value that a JSON value is decoded to.
+/// Returns `%#v` of the Go value that a JSON value is decoded to.
 #[must_use]
 pub fn go_syntax(value: &Value) -> String {
     match value {

@@ -1,4 +1,4 @@
-//! What Go's decoders say of a text that is no JSON (`encoding/json/scanner.go`, of which
+//! The errors of Go's decoders about a text that is no JSON (`encoding/json/scanner.go`, of which
 //! `sigs.k8s.io/json` has a copy).
 
 use super::quote;
@@ -6,7 +6,7 @@ use super::quote;
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 10_000;
 
-/// Returns what is wrong with a text; none when it is JSON.
+/// Returns the error of a text; none when it is JSON.
 #[must_use]
 pub fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner {
@@ -43,7 +43,7 @@ fn character(byte: u8) -> String {
     }
 }
 
-/// Where the scanner is.
+/// The state of the scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Before a value, or the end of an empty list.
@@ -60,7 +60,7 @@ enum State {
     End,
     Text,
     Escape,
-    /// That many digits of an escape are missing.
+    /// Inside an escape, of which this many digits are missing.
     Hex(u8),
     Minus,
     Zero,
@@ -70,11 +70,11 @@ enum State {
     Exponent,
     ExponentSign,
     ExponentDigits,
-    /// In a word, behind that many of its letters.
+    /// In a word, behind this many of its letters.
     Word(&'static str, usize),
 }
 
-/// What the scanner is within.
+/// The container that the scanner is within.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Key,
@@ -87,7 +87,7 @@ struct Scanner {
     levels: Vec<Level>,
 }
 
-/// Nothing, or the place at which a character may not stand.
+/// Nothing, or the error about a character that is not allowed.
 type Step = Result<(), String>;
 
 fn wrong(place: &str) -> Step {

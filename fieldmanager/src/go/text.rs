@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
+/// Returns `unicode.IsPrint`: true for letters, marks, numbers, punctuation, symbols and the ASCII
+/// space.
 #[must_use]
 pub fn is_print(character: char) -> bool {
     if matches!(character, '"' | '\'' | '\\') {
@@ -13,7 +14,7 @@ pub fn is_print(character: char) -> bool {
     text.escape_debug().eq(text.chars())
 }
 
-/// `%q` of a string.
+/// Returns `%q` of a string.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -37,8 +38,8 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// Returns how package `time` quotes a text that it cannot read: the bytes of what is no printable
-/// ASCII one by one, but for a delete.
+/// Returns a text as package `time` quotes one that it cannot read: the bytes that are no printable
+/// ASCII one by one, except for a delete.
 #[must_use]
 pub fn quote_time(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Managed, Manager, Operation, VersionedSet};
 use crate::set::{FieldSet, FieldsError};
 
-/// Why entries cannot be used.
+/// The reason why entries cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManagedFieldsError {
     /// The operation is another one, or missing.
@@ -26,7 +26,7 @@ pub enum ManagedFieldsError {
     FieldsType {
         /// The type.
         kind: String,
-        /// Which entry, from zero.
+        /// The index of the entry, from zero.
         entry: usize,
     },
     /// The fields cannot be read.
@@ -56,8 +56,8 @@ fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String,
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Returns the entries of an object. `None` if there are none or one of them has fields of wrong types,
-/// which counts as none.
+/// Returns the entries of an object. `None` if there are none or one of them has fields of wrong
+/// types, which counts as none.
 fn entries(object: &Value) -> Option<Vec<Entry>> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?;
     entries
@@ -73,7 +73,7 @@ impl Managed {
     /// Reads `metadata.managedFields`; an object without it has no managers.
     ///
     /// # Errors
-    /// When an entry is not valid.
+    /// If an entry is not valid.
     pub fn decode(object: &Value) -> Result<Self, ManagedFieldsError> {
         let mut managed = Self::default();
         for (index, entry) in entries(object).unwrap_or_default().into_iter().enumerate() {
@@ -170,7 +170,7 @@ impl Managed {
             .collect()
     }
 
-    /// By operation, time, name, version and subresource.
+    /// Returns the order by operation, time, name, version and subresource.
     fn order(
         &self,
         (left, left_owned): (&Manager, &VersionedSet),
@@ -217,7 +217,7 @@ fn operation(manager: &Manager, owned: &VersionedSet) -> Operation {
     }
 }
 
-/// `metav1.Time`: whole seconds, UTC.
+/// Returns a time as `metav1.Time`: whole seconds, UTC.
 fn rfc3339(time: Timestamp) -> String {
     let seconds = Timestamp::from_second(time.as_second()).unwrap_or(time);
     seconds.to_string()
@@ -230,7 +230,7 @@ pub(crate) fn remove_entries(object: &mut Value) {
     }
 }
 
-/// Returns whether an object has a list of entries, be it empty.
+/// Returns whether an object has a list of entries, even an empty one.
 pub(crate) fn has_entries(object: &Value) -> bool {
     entries(object).is_some()
 }

@@ -1,4 +1,4 @@
-//! Who writes.
+//! The managers of fields.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::go::{self, Flavour, json};
 
-/// How a manager writes.
+/// The way in which a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// By server-side apply.
+    /// Server-side apply.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
 }
 
 impl Operation {
-    /// As in `managedFields`.
+    /// Returns the name in `managedFields`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -27,25 +27,25 @@ impl Operation {
     }
 }
 
-/// What tells managers apart. One name has an entry for apply and one for other writes in each
+/// The identity of a manager. One name has an entry for apply and one for other writes in each
 /// version.
 #[derive(Clone, Debug)]
 pub struct Manager {
     name: String,
-    /// Empty for apply.
+    /// The `apiVersion`; empty for apply.
     api_version: String,
     subresource: String,
-    /// What the kube-apiserver orders managers by.
+    /// The text by which the kube-apiserver orders managers.
     identifier: String,
 }
 
 impl Manager {
-    /// Returns who applies.
+    /// Returns a manager that applies.
     pub fn apply(name: impl Into<String>, subresource: impl Into<String>) -> Self {
         Self::new(name.into(), String::new(), subresource.into())
     }
 
-    /// Returns who writes otherwise; `api_version` must not be empty.
+    /// Returns a manager that writes otherwise; `api_version` must not be empty.
     pub fn update(
         name: impl Into<String>,
         api_version: impl Into<String>,
@@ -77,7 +77,7 @@ impl Manager {
         &self.subresource
     }
 
-    /// Returns how the manager writes.
+    /// Returns the way in which the manager writes.
     #[must_use]
     pub fn operation(&self) -> Operation {
         if self.api_version.is_empty() {
@@ -126,7 +126,7 @@ impl Ord for Manager {
     }
 }
 
-/// As in the messages of conflicts.
+/// Writes the manager as in the messages of conflicts.
 impl fmt::Display for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&go::quote(&self.name))?;

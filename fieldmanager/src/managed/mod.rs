@@ -19,13 +19,13 @@ pub use versioned_set::{Managers, VersionedSet};
 /// All managers with the times of their last changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
-    /// What they own.
+    /// The fields that they own.
     pub managers: Managers,
-    /// When that last changed, in whole seconds.
+    /// The time of the last change of these fields, in whole seconds.
     pub times: BTreeMap<Manager, Timestamp>,
 }
 
-/// How many entries of writes other than apply an object may have.
+/// Most entries of writes other than apply that an object may have.
 pub const MAX_UPDATE_MANAGERS: usize = 10;
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::Manager;
 use crate::set::FieldSet;
 
-/// What one manager owns, and in which version of the API it said so.
+/// The fields that one manager owns, and the version of the API in which it wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionedSet {
     /// The fields.
     pub set: FieldSet,
-    /// The `apiVersion` in which the paths are meant.
+    /// The `apiVersion` of the paths.
     pub api_version: String,
-    /// Whether they were applied, and not written otherwise.
+    /// True when they were applied, and not written otherwise.
     pub applied: bool,
 }
 

@@ -17,11 +17,11 @@ impl FieldManager {
     /// Returns the object after the manager `name` has applied `config`, with its managed fields;
     /// the same for a dry run. `live` is `None` when the object is to be created.
     ///
-    /// What comes back is to be defaulted, pruned of nulls and validated as any other new object,
-    /// and to go through [`crate::keep_timestamps`] before it is stored.
+    /// The object that it returns is to be defaulted, pruned of nulls and validated as any other
+    /// new object, and to go through [`crate::keep_timestamps`] before it is stored.
     ///
     /// # Errors
-    /// With the answer to give.
+    /// If the apply is refused: the answer to return.
     pub fn apply(
         &self,
         live: Option<&Value>,
@@ -141,7 +141,7 @@ impl Request<'_> {
         Ok((object, managed))
     }
 
-    /// Gives what is there to a manager of its own.
+    /// Assigns the existing fields to a manager of their own.
     fn before_first_apply(&self, live: &Value, managed: Managed) -> Result<Managed, ApplyError> {
         let endpoint = self.manager;
         endpoint
@@ -158,7 +158,8 @@ impl Request<'_> {
             })
     }
 
-    /// Returns what the annotation of client-side apply says was applied, as far as it still is so.
+    /// Returns the fields that were applied by the annotation of client-side apply, as far as they
+    /// are unchanged.
     fn allowed_conflicts(&self, live: &Value) -> Option<FieldSet> {
         let manager = self.manager;
         let last = last_applied::read(live)?;

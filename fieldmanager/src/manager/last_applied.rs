@@ -4,22 +4,22 @@ use serde_json::{Map, Value};
 
 use crate::go::{Flavour, json};
 
-/// The manager name of `kubectl apply --server-side`, for which the annotation is looked after.
+/// The manager name of `kubectl apply --server-side`, for which the annotation is kept up to date.
 pub(super) const KUBECTL: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How large all annotations of an object may be, keys and values, in bytes.
+/// Most bytes of all annotations of an object, keys and values.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// Returns what was applied last by client-side apply.
+/// Returns the object that client-side apply has applied last.
 pub(super) fn read(object: &Value) -> Option<Value> {
     let text = annotations(object)?.get(ANNOTATION)?.as_str()?;
     serde_json::from_str(text).ok()
 }
 
-/// Writes `config` into the annotation of an object that has it, so that somebody who goes back to
-/// client-side apply finds what was applied. An annotation that has become too large is removed.
+/// Writes `config` into the annotation of an object that has it, so that a user who goes back to
+/// client-side apply finds the applied object. An annotation that has become too large is removed.
 pub(super) fn refresh(object: &mut Value, config: &Value) {
     let has_annotation = annotations(object)
         .and_then(|annotations| annotations.get(ANNOTATION))

@@ -1,4 +1,4 @@
-//! The field manager of one endpoint: what a server calls on its writes.
+//! The field manager of one endpoint: the interface for the writes of a server.
 
 mod apply;
 mod last_applied;
@@ -17,13 +17,13 @@ use crate::updater::{Conflicts, Object, UpdateError, Versions};
 
 pub use name::{MAX_NAME_LENGTH, NameError, check_name, name_of_user_agent};
 
-/// The manager of what was there before anybody applied.
+/// The manager of the fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// The name of a manager that has none.
 const UNKNOWN: &str = "unknown";
 
-/// Keeps account of who owns which field, for one version of a kind and one subresource.
+/// Keeps account of the owner of each field, for one version of a kind and one subresource.
 #[derive(Clone, Debug)]
 pub struct FieldManager {
     versions: Arc<Versions>,
@@ -32,7 +32,7 @@ pub struct FieldManager {
     subresource: String,
 }
 
-/// Why an apply is refused.
+/// The reason why an apply is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// 409 `Conflict` with [`Conflicts::causes`].
@@ -64,10 +64,10 @@ impl FieldManager {
         }
     }
 
-    /// `new` with the managed fields that it has after a create (`live` is `None`), an update or a
-    /// patch other than apply by the manager `name`.
+    /// Returns `new` with the managed fields that it has after a create (`live` is `None`), an
+    /// update or a patch other than apply by the manager `name`.
     ///
-    /// Never fails: an object whose owners cannot be worked out is stored without any.
+    /// It never fails: an object whose owners cannot be determined is stored without any.
     #[must_use]
     pub fn update(
         &self,
@@ -148,7 +148,7 @@ impl FieldManager {
     }
 }
 
-/// Namespace, name and type of an object, as Go prints them.
+/// Returns namespace, name and type of an object, as Go prints them.
 fn describe(object: &Value) -> String {
     let metadata = |field| {
         let text = object
@@ -164,7 +164,7 @@ fn describe(object: &Value) -> String {
     )
 }
 
-/// Group, version and kind of an object, as Go prints them.
+/// Returns group, version and kind of an object, as Go prints them.
 fn type_of(object: &Value) -> String {
     let api_version = text(object, "apiVersion");
     match api_version.split('/').collect::<Vec<_>>()[..] {

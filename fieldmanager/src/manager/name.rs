@@ -2,15 +2,15 @@
 
 use crate::go;
 
-/// How long a name may be, in bytes.
+/// Most bytes of a name.
 pub const MAX_NAME_LENGTH: usize = 128;
 
-/// How many bytes of a name are repeated for the characters in it, unless it is longer itself: all are
-/// told of a name that is not too long.
+/// Most bytes of a name that are repeated for the characters in it, unless it is longer itself: all
+/// are reported of a name that is not too long.
 const REPEATED: usize = MAX_NAME_LENGTH * MAX_NAME_LENGTH;
 
-/// What is wrong with the parameter `fieldManager`; the text is what follows the name of the field
-/// in the kube-apiserver's message.
+/// The fault of the parameter `fieldManager`; the text is the part after the name of the field in
+/// the kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Apply needs a name.
@@ -30,13 +30,13 @@ pub enum NameError {
         name: String,
         /// The character.
         character: char,
-        /// Where it is, in bytes.
+        /// The position of the character, in bytes.
         position: usize,
     },
 }
 
-/// Returns what is wrong with a name that a client gave; empty means that it gave none, which only
-/// apply does not allow. Of a name that is far too long not every character is told.
+/// Returns the faults of a name that a client has set; empty means that it has set none, which only
+/// apply does not allow. Not every character of a name that is far too long is reported.
 #[must_use]
 pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
     let missing = (is_apply && name.is_empty()).then_some(NameError::Missing);
@@ -57,7 +57,7 @@ pub fn check_name(name: &str, is_apply: bool) -> Vec<NameError> {
         .collect()
 }
 
-/// Returns the name of a client that gave none: its user agent up to the first slash, without
+/// Returns the name of a client that has set none: its user agent up to the first slash, without
 /// characters that are not printable, and not longer than a name may be.
 #[must_use]
 pub fn name_of_user_agent(user_agent: &str) -> String {

@@ -31,7 +31,8 @@ static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
         .collect()
 });
 
-/// Takes the fields that identify an object, or that the server sets, from what `manager` owns.
+/// Takes the fields that identify an object, or that the server sets, from the fields that
+/// `manager` owns.
 pub(super) fn strip(managers: &mut Managers, manager: &Manager) {
     if let Some(owned) = managers.get_mut(manager) {
         owned.set = owned.set.difference(&STRIPPED);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::value::{self, FieldValue};
 
-/// How a child is found in what contains it. The order is that of serialised sets: fields, keys,
+/// The way to find a child in its container. The order is that of serialised sets: fields, keys,
 /// values, indices.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
@@ -14,7 +14,7 @@ pub enum PathElement {
     Key(Vec<(String, FieldValue)>),
     /// An item of a set, by its value.
     Value(FieldValue),
-    /// An item of a list, by its place.
+    /// An item of a list, by its index.
     Index(i64),
 }
 

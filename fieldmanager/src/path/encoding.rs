@@ -6,7 +6,7 @@ use super::PathElement;
 use crate::go::{Flavour, json};
 use crate::value::to_floats;
 
-/// Why a key of `fieldsV1` is no path element.
+/// The reason why a key of `fieldsV1` is no path element.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathElementError {
     /// There is no room for a type and a colon.
@@ -15,12 +15,12 @@ pub enum PathElementError {
     /// The type is not followed by a colon.
     #[error("missing colon: {0}")]
     MissingColon(String),
-    /// What follows the colon cannot be read.
+    /// The text after the colon cannot be read.
     #[error("invalid {kind} in path element {element:?}")]
     Invalid {
         /// `value`, `key` or `index`.
         kind: &'static str,
-        /// The key as it was given.
+        /// The given key.
         element: String,
     },
 }
@@ -46,11 +46,11 @@ impl PathElement {
         }
     }
 
-    /// Reads a key of `fieldsV1`; `None` for a type of path element that is not known, which is
-    /// passed over. Numbers become floats, as there.
+    /// Reads a key of `fieldsV1`; returns `None` for a type of path element that is not known,
+    /// which is passed over. Numbers become floats, as there.
     ///
     /// # Errors
-    /// When the key has no type, or does not hold what its type asks for.
+    /// If the key has no type, or does not hold what its type asks for.
     pub fn decode(text: &str) -> Result<Option<Self>, PathElementError> {
         let &[kind, colon, ..] = text.as_bytes() else {
             return Err(PathElementError::TooShort);
@@ -77,7 +77,7 @@ impl PathElement {
     }
 }
 
-/// Returns the first JSON value of a text; what follows it is not looked at.
+/// Returns the first JSON value of a text; the text after it is not looked at.
 fn first_value(text: &str) -> Option<Value> {
     let value = Deserializer::from_str(text).into_iter::<Value>().next()?;
     Some(to_floats(&value.ok()?))

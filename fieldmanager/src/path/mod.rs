@@ -1,4 +1,4 @@
-//! Paths to fields: what one manager owns is a set of these.
+//! Paths to fields: the fields of one manager are a set of these.
 
 mod element;
 mod encoding;

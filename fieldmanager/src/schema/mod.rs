@@ -1,4 +1,4 @@
-//! The typed view of objects: which lists and maps are owned as a whole, and which by item.
+//! The typed view of objects: the lists and maps that are owned as a whole, and those by item.
 
 mod meta;
 mod parse;
@@ -17,19 +17,19 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads a structural `openAPIV3Schema`. `apiVersion`, `kind` and `metadata` are always those of
-    /// an object, whatever the schema says of them.
+    /// Reads a structural `openAPIV3Schema`. `apiVersion`, `kind` and `metadata` are always those
+    /// of an object, whatever the schema says of them.
     ///
     /// # Errors
-    /// When a type or an extension is unknown, a list has no `items`, or an associative list no keys.
+    /// If a type or an extension is unknown, a list has no `items`, or an associative list no keys.
     pub fn from_openapi(schema: &Value) -> Result<Self, SchemaError> {
         Ok(Self {
             root: parse::root(schema)?,
         })
     }
 
-    /// Returns the schema of objects about which nothing is known: maps are owned by entry, lists as a
-    /// whole.
+    /// Returns the schema of objects about which nothing is known: maps are owned by entry, lists
+    /// as a whole.
     #[must_use]
     pub fn deduced() -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Schema {
 /// The type of a value.
 #[derive(Clone, Debug)]
 pub(crate) enum TypeRef {
-    /// The schema does not know of this field.
+    /// The schema does not know this field.
     Undeclared,
     /// Anything, owned as a whole.
     Untyped,
@@ -78,11 +78,11 @@ pub(crate) struct List {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListRelation {
-    /// Owned as a whole.
+    /// The list or map is owned as a whole.
     Atomic,
-    /// Items are owned one by one, known by their values.
+    /// Items are owned one by one, identified by their values.
     Set,
-    /// Items are owned one by one, known by these fields.
+    /// Items are owned one by one, identified by these fields.
     Map(Vec<String>),
 }
 
@@ -148,14 +148,14 @@ impl TypeRef {
 }
 
 impl MapType {
-    /// Returns the type of what stands under `key`.
+    /// Returns the type of the value under `key`.
     pub fn type_of(&self, key: &str) -> &TypeRef {
         self.fields
             .get(key)
             .map_or(&self.additional, |field| &field.of)
     }
 
-    /// Returns whether nothing at all is said about the entries.
+    /// Returns whether nothing at all is specified about the entries.
     pub fn is_free(&self) -> bool {
         self.fields.is_empty() && self.additional.is_untyped()
     }
@@ -169,7 +169,7 @@ pub(crate) enum Shape<'a> {
     Map(&'a MapType),
 }
 
-/// Which kinds of an [`Atom`] a value can be.
+/// The kinds of an [`Atom`] that a value can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Candidates {
     Scalar,
@@ -180,7 +180,7 @@ pub(crate) enum Candidates {
 }
 
 impl Atom {
-    /// Narrows down by a value.
+    /// Returns the kinds that remain for a value.
     pub fn candidates(&self, value: Option<&Value>) -> Candidates {
         match value {
             Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) if self.scalar.is_some() => {
@@ -206,11 +206,12 @@ impl Atom {
         }
     }
 
-    /// Returns the only kind that is allowed, if there is only one.
+    /// Returns whether both have the same kinds, or only one kind is allowed.
     pub fn same(&self, left: Candidates, right: Candidates) -> bool {
         left == right || self.is_single()
     }
 
+    /// Returns whether at most one kind is allowed.
     fn is_single(&self) -> bool {
         let kinds = [
             self.scalar.is_some(),

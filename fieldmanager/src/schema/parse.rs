@@ -7,24 +7,24 @@ use serde_json::Value;
 
 use super::{Atom, Field, List, ListRelation, MapType, Scalar, TypeRef, meta};
 
-/// Why a schema cannot be used.
+/// The reason why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct SchemaError {
     /// Path below the `openAPIV3Schema`; empty for the schema itself.
     pub path: String,
-    /// What is wrong there.
+    /// The fault there.
     pub reason: String,
 }
 
-/// A part of a schema and where it stands.
+/// A part of a schema and its place.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Value,
     path: &'a str,
-    /// Whether unknown fields are kept here or anywhere above.
+    /// True when unknown fields are kept here or anywhere above.
     preserve: bool,
-    /// Whether this is an object with `apiVersion`, `kind` and `metadata`.
+    /// True when this is an object with `apiVersion`, `kind` and `metadata`.
     embedded: bool,
 }
 

@@ -59,7 +59,7 @@ fn refused(#[case] properties: Value, #[case] error: &str) {
     assert_eq!(schema(properties).unwrap_err(), error);
 }
 
-/// Which keys beside its properties an object takes.
+/// The keys beside its properties that an object may have.
 #[rstest]
 #[case(json!({"type": "object"}), "deduced")]
 #[case(json!({"type": "object", "properties": {"a": {"type": "string"}}}), "undeclared")]

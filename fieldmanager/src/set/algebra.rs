@@ -6,7 +6,7 @@ use super::FieldSet;
 use crate::path::PathElement;
 
 impl FieldSet {
-    /// Returns what is in either set.
+    /// Returns the members of either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut children = self.children.clone();
@@ -24,7 +24,7 @@ impl FieldSet {
         }
     }
 
-    /// Returns what is in both sets.
+    /// Returns the members of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self {
@@ -36,8 +36,8 @@ impl FieldSet {
         }
     }
 
-    /// Returns what is in this set and not in the other. A parent stays without its children, a child
-    /// without its parent.
+    /// Returns the members of this set that are not in the other. A parent stays without its
+    /// children, a child without its parent.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         Self {
@@ -51,7 +51,8 @@ impl FieldSet {
         }
     }
 
-    /// Returns what is in this set, and neither in the other nor below a member of the other.
+    /// Returns the members of this set that are neither in the other nor below a member of the
+    /// other.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         Self {

@@ -6,13 +6,13 @@ use super::FieldSet;
 use crate::go::{Flavour, json};
 use crate::path::{PathElement, PathElementError};
 
-/// Why a value is no `fieldsV1`.
+/// The reason why a value is no `fieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsError {
     /// A key is no path element.
     #[error("parsing key as path element: {0}")]
     Element(#[from] PathElementError),
-    /// There is something else than an object.
+    /// A value is something else than an object.
     #[error("fields must be objects, got {0}")]
     NotAnObject(Value),
 }
@@ -21,19 +21,19 @@ impl FieldSet {
     /// Reads `fieldsV1`. Types of path elements that are not known are passed over.
     ///
     /// # Errors
-    /// When a key is no path element or a value is no object.
+    /// If a key is no path element or a value is no object.
     pub fn from_fields_v1(fields: &Value) -> Result<Self, FieldsError> {
         Ok(read(fields)?.0)
     }
 
-    /// `fieldsV1`. As with the kube-apiserver's custom resources, keys are sorted as texts.
+    /// Returns `fieldsV1`. As with the kube-apiserver's custom resources, keys are sorted as texts.
     #[must_use]
     pub fn to_fields_v1(&self) -> Value {
         Value::Object(self.write(false))
     }
 
-    /// `fieldsV1` as a text with its keys in the order of the set, which is what the kube-apiserver
-    /// stores for built-in types.
+    /// Returns `fieldsV1` as a text with its keys in the order of the set, as the kube-apiserver
+    /// stores it for built-in types.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut out = String::new();

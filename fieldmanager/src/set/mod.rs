@@ -13,12 +13,12 @@ pub use fields_v1::FieldsError;
 
 /// A set of paths, kept as a tree.
 ///
-/// That a path is a member says nothing about its parents and children: `.spec` and `.spec.a` are
+/// A path that is a member says nothing about its parents and children: `.spec` and `.spec.a` are
 /// two members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
     members: BTreeSet<PathElement>,
-    /// Never holds an empty set.
+    /// The sets below elements; never an empty one.
     children: BTreeMap<PathElement, FieldSet>,
 }
 
@@ -70,7 +70,7 @@ impl FieldSet {
         self.members.len() + self.children.values().map(Self::len).sum::<usize>()
     }
 
-    /// Returns what lies below `element`, without it; `None` if nothing does.
+    /// Returns the set below `element`, without it; `None` if there is none.
     #[must_use]
     pub fn below(&self, element: &PathElement) -> Option<&Self> {
         self.children.get(element)
@@ -116,7 +116,7 @@ impl FromIterator<Path> for FieldSet {
     }
 }
 
-/// One path a line.
+/// Writes one path a line.
 impl fmt::Display for FieldSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<String> = self.paths().iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@ use crate::path::PathElement;
 use crate::schema::TypeRef;
 
 impl FieldSet {
-    /// Returns the set with all named fields on the way to its members. Of `.a.b.c`, `.a` is added
+    /// Returns the set with all named fields on the way to its members. For `.a.b.c`, `.a` is added
     /// where it is a property, and `.a.b` is not where it is an entry of a map.
     #[must_use]
     pub(crate) fn with_named_fields(&self, of: &TypeRef) -> Self {

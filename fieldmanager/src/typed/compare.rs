@@ -1,4 +1,4 @@
-//! What differs between two values.
+//! The difference of two values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::value::equal;
 /// The difference of two values; no field is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// In the newer value only.
+    /// Fields in the newer value only.
     pub added: FieldSet,
-    /// In both, with different values.
+    /// Fields in both, with different values.
     pub modified: FieldSet,
-    /// In the older value only.
+    /// Fields in the older value only.
     pub removed: FieldSet,
 }
 
@@ -30,7 +30,7 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Returns the difference but for these fields and all below them.
+    /// Returns the difference without these fields and all below them.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {
         if fields.is_empty() {
@@ -96,7 +96,7 @@ impl Walk {
         findings
     }
 
-    /// Compares as one kind of type; tells whether the value was compared as a whole.
+    /// Compares as one kind of type; returns whether the value was compared as a whole.
     fn visit_as(
         &mut self,
         atom: &Atom,

@@ -1,13 +1,13 @@
-//! What is wrong with a value.
+//! The faults of a value.
 
 use std::fmt;
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationError {
-    /// Where; empty for the root.
+    /// The path of the fault; empty for the root.
     pub path: String,
-    /// What is wrong there.
+    /// The fault.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl Findings {
         });
     }
 
-    /// Takes over what a child found; `element` is asked only where there is something.
+    /// Takes over the findings of a child; `element` is called only where there are any.
     pub fn add_below<E: fmt::Display>(&mut self, element: impl FnOnce() -> E, below: Self) {
         if below.0.is_empty() {
             return;
@@ -80,5 +80,5 @@ impl Findings {
     }
 }
 
-/// What is found where a type allows nothing.
+/// The finding where a type allows nothing.
 pub(super) const INVALID_ATOM: &str = "schema error: invalid atom: inlined";

@@ -37,7 +37,8 @@ impl Walk {
         }
     }
 
-    /// An item that is there several times is owned as one, without what is in it.
+    /// Visits a list. An item that is there several times is owned as one, without the fields in
+    /// it.
     fn visit_list(&mut self, list: &List, items: &[Value]) {
         let mut seen = BTreeSet::new();
         let mut repeated = BTreeSet::new();

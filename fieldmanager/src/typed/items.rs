@@ -6,7 +6,7 @@ use crate::go;
 use crate::path::PathElement;
 use crate::schema::{List, ListRelation, TypeRef};
 
-/// Returns the path element of an item, or why it has none.
+/// Returns the path element of an item, or the reason why it has none.
 pub(super) fn path_element(list: &List, item: &Value) -> Result<PathElement, String> {
     match &list.relation {
         ListRelation::Atomic => Err("invalid indexing of non-associative list".to_owned()),

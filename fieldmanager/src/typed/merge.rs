@@ -1,4 +1,4 @@
-//! Merging what is applied into what is there.
+//! Merging applied values into live ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) fn merge(live: &Value, config: &Value, of: &TypeRef) -> Result<Value,
     findings.into_result(merged.unwrap_or(Value::Null))
 }
 
-/// What is there and what is applied; one may be absent.
+/// The live value and the applied value; one may be absent.
 #[derive(Clone, Copy)]
 struct Sides<'a> {
     live: Option<&'a Value>,
@@ -28,7 +28,7 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// Returns what is applied, else what is there.
+    /// Returns the applied value, else the live one.
     fn newest(self) -> Option<Value> {
         self.config.or(self.live).cloned()
     }
@@ -129,7 +129,8 @@ struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Of an item that is there several times nothing is merged: null stands for it.
+    /// Returns the index of a list. An item that is there several times is not merged: null stands
+    /// for it.
     fn of(list: &List, items: &'a [Value], repeats: bool, findings: &mut Findings) -> Self {
         let mut index = Self {
             items: Vec::with_capacity(items.len()),
@@ -160,13 +161,13 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Items of both lists in one order: that of what is applied for what it holds, with the items
-/// that only the live list has as near as can be to where they were.
+/// Items of both lists in one order: that of the applied list for the items in it, with the items
+/// that only the live list has as near as possible to their former places.
 struct ListMerge<'a> {
     list: &'a List,
     live: &'a Index<'a>,
     config: &'a Index<'a>,
-    /// Items of both lists that are still to come, in the order of what is applied.
+    /// Items of both lists that are still to come, in the order of the applied list.
     shared: std::vec::IntoIter<&'a PathElement>,
     next_shared: Option<&'a PathElement>,
     done: BTreeSet<&'a PathElement>,
@@ -248,7 +249,7 @@ impl<'a> ListMerge<'a> {
         });
     }
 
-    /// What is found in items has been found before, by the check of both values.
+    /// Takes an item. The faults in items have been found before, by the check of both values.
     fn take(&mut self, sides: Sides<'_>) {
         let mut found = Findings::default();
         self.merged

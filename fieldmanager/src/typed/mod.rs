@@ -20,10 +20,10 @@ use crate::set::FieldSet;
 pub use compare::Comparison;
 pub use error::{ValidationError, ValidationErrors};
 
-/// Whether associative lists may hold an item twice.
+/// The rule whether associative lists may hold an item twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
-    /// They may, as objects have them that were written without apply.
+    /// They may, as in objects that were written without apply.
     Allowed,
     /// They may not.
     Refused,
@@ -40,7 +40,7 @@ impl<'a> Typed<'a> {
     /// Checks a value.
     ///
     /// # Errors
-    /// Says where the value does not conform to the schema.
+    /// The places where the value does not conform to the schema.
     pub fn new(
         value: Cow<'a, Value>,
         schema: &Schema,
@@ -68,42 +68,43 @@ impl<'a> Typed<'a> {
     /// Returns every field and item that is mentioned.
     ///
     /// # Errors
-    /// When a field is not in the schema.
+    /// If a field is not in the schema.
     pub fn to_field_set(&self) -> Result<FieldSet, ValidationErrors> {
         fields::to_field_set(&self.value, &self.of)
     }
 
-    /// Returns what was added, modified and removed on the way to `newer`, which has the same schema.
+    /// Returns the fields that were added, modified and removed on the way to `newer`, which has
+    /// the same schema.
     ///
     /// # Errors
-    /// When one of the two does not conform to the schema.
+    /// If one of the two does not conform to the schema.
     pub fn compare(&self, newer: &Typed<'_>) -> Result<Comparison, ValidationErrors> {
         compare::compare(&self.value, &newer.value, &self.of)
     }
 
-    /// This value with all that `config` says; nothing is removed. Items of lists are ordered as in
-    /// `config` where it has them.
+    /// Returns this value with all fields of `config`; nothing is removed. Items of lists are
+    /// ordered as in `config` where it has them.
     ///
     /// # Errors
-    /// When the two do not conform to the schema.
+    /// If the two do not conform to the schema.
     pub fn merge(&self, config: &Typed<'_>) -> Result<Typed<'static>, ValidationErrors> {
         let merged = merge::merge(&self.value, &config.value, &self.of)?;
         Ok(self.with(merged))
     }
 
-    /// This value without these fields and items.
+    /// Returns this value without these fields and items.
     #[must_use]
     pub fn remove_items(&self, items: &FieldSet) -> Typed<'static> {
         self.with(remove::remove(&self.value, items, &self.of))
     }
 
-    /// Of this value only these fields and items, and what is below them.
+    /// Returns only these fields and items of this value, and all below them.
     #[must_use]
     pub fn extract_items(&self, items: &FieldSet) -> Typed<'static> {
         self.with(remove::extract(&self.value, items, &self.of))
     }
 
-    /// As [`Typed::extract_items`], with the key fields of every item on the way.
+    /// Returns the value of [`Typed::extract_items`], with the key fields of every item on the way.
     #[must_use]
     pub fn extract_items_with_keys(&self, items: &FieldSet) -> Typed<'static> {
         let mut with_keys = items.clone();
@@ -117,11 +118,11 @@ impl<'a> Typed<'a> {
         self.extract_items(&with_keys)
     }
 
-    /// Brings a set that was recorded under an older schema in line with this one: a field that has
-    /// become atomic is owned as a whole. `None` if nothing changes.
+    /// Returns a set that was recorded under an older schema in line with this one: a field that
+    /// has become atomic is owned as a whole. `None` if nothing changes.
     ///
     /// # Errors
-    /// When a type allows nothing.
+    /// If a type allows nothing.
     pub fn reconcile(&self, set: &FieldSet) -> Result<Option<FieldSet>, ValidationErrors> {
         reconcile::reconcile(set, &self.of)
     }

@@ -23,12 +23,13 @@ pub(super) fn reconcile(
 #[derive(Default)]
 struct Walk {
     path: Vec<PathElement>,
-    /// What has become atomic since.
+    /// The fields that have become atomic since.
     atomic: FieldSet,
 }
 
 impl Walk {
-    /// `below` are the fields owned below the path; `is_whole` tells that it is owned as a whole.
+    /// Visits a value. `below` are the fields owned below the path; `is_whole` tells that it is
+    /// owned as a whole.
     fn visit(&mut self, below: Option<&FieldSet>, is_whole: bool, of: &TypeRef) -> Findings {
         let atom = of.resolve();
         let mut findings = Findings::default();

@@ -12,7 +12,7 @@ pub(super) fn remove(value: &Value, items: &FieldSet, of: &TypeRef) -> Value {
     walk(value, items, of, Mode::Remove)
 }
 
-/// Only these items of the value.
+/// Returns only these items of the value.
 pub(super) fn extract(value: &Value, items: &FieldSet, of: &TypeRef) -> Value {
     walk(value, items, of, Mode::Extract)
 }

@@ -1,4 +1,4 @@
-//! Whether a value conforms to its type.
+//! The check that a value conforms to its type.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ fn walk_map(map: &MapType, entries: &Map<String, Value>, duplicates: Duplicates)
     findings
 }
 
-/// Whether a scalar has its type. What is absent or null has every type.
+/// Checks that a scalar has its type. An absent value and null have every type.
 pub(super) fn scalar_of(scalar: Scalar, value: Option<&Value>) -> Result<(), String> {
     let value = match value {
         None | Some(Value::Null) => return Ok(()),
@@ -114,7 +114,7 @@ pub(super) fn scalar_of(scalar: Scalar, value: Option<&Value>) -> Result<(), Str
     }
 }
 
-/// `%T` of the Go value.
+/// Returns `%T` of the Go value.
 fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -4,12 +4,12 @@ use super::{Manager, Managers, Object, UpdateError, VersionedSet, Versions};
 use crate::value::equal;
 
 impl Versions {
-    /// Returns what the object is after `config` was applied, or `None` if it stays as it is, and its
+    /// Returns the object after `config` was applied, or `None` if it stays as it is, and its
     /// owners.
     ///
-    /// `manager` owns what it applied and nothing else; what it owned before and does not apply any
-    /// more is removed unless somebody else owns it. Without `force`, a field that somebody else
-    /// owns and that gets another value is a conflict.
+    /// `manager` owns the fields that it applied and no others; fields that it owned before and
+    /// does not apply any more are removed unless somebody else owns them. Without `force`, a field
+    /// that somebody else owns and that gets another value is a conflict.
     pub(crate) fn apply(
         &self,
         live: &Object<'_>,

@@ -10,9 +10,9 @@ use crate::set::FieldSet;
 /// A field that is owned by somebody else, with another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who owns it.
+    /// The owner of the field.
     pub manager: Manager,
-    /// Which field.
+    /// The path of the field.
     pub path: Path,
 }
 
@@ -24,7 +24,7 @@ pub struct Conflicts(pub Vec<Conflict>);
 /// One of the causes in the details of the `Status`; its reason is [`Cause::REASON`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// For people.
+    /// The message for people.
     pub message: String,
     /// The path of the field.
     pub field: String,

@@ -1,4 +1,4 @@
-//! Who owns what after a write: the core of server-side apply.
+//! The owners of fields after a write: the core of server-side apply.
 
 mod apply;
 mod conflict;
@@ -20,7 +20,7 @@ pub use conflict::{Cause, Conflict, Conflicts};
 /// One version of a kind.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Its types.
+    /// The types of the version.
     pub schema: Schema,
     /// Fields that a write through this endpoint does not change, with all below them, so that it
     /// does not own them: `.status` where there is a status subresource.
@@ -32,7 +32,7 @@ pub struct Version {
 #[derive(Clone, Debug, Default)]
 pub struct Versions(BTreeMap<String, Version>);
 
-/// Why ownership cannot be worked out.
+/// The reason why ownership cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
     /// Fields are owned by others with other values.
@@ -47,9 +47,9 @@ pub enum UpdateError {
     /// A step failed.
     #[error("{step}: {source}")]
     Step {
-        /// What was tried.
+        /// The step that was tried.
         step: String,
-        /// Why it failed.
+        /// The cause.
         source: Box<UpdateError>,
     },
 }
@@ -86,7 +86,7 @@ impl FromIterator<(String, Version)> for Versions {
 }
 
 impl Versions {
-    /// Returns a kind of one version.
+    /// Returns the versions of a kind that has only one.
     #[must_use]
     pub fn single(api_version: &str, schema: Schema) -> Self {
         let version = Version {
@@ -132,7 +132,8 @@ impl Versions {
             .ok_or_else(|| UpdateError::UnknownVersion(api_version.to_owned()))
     }
 
-    /// Returns the difference of two objects in a version, but for what cannot be changed in it.
+    /// Returns the difference of two objects in a version, without the fields that cannot be
+    /// changed in it.
     fn compare(
         &self,
         old: &Object<'_>,
@@ -152,12 +153,12 @@ impl Versions {
         Ok(comparison.without(&self.get(api_version)?.reset_fields))
     }
 
-    /// Returns what a manager may own of a set in a version.
+    /// Returns the part of a set that a manager may own in a version.
     fn owned(&self, set: &FieldSet, api_version: &str) -> Result<FieldSet, UpdateError> {
         Ok(set.recursive_difference(&self.get(api_version)?.reset_fields))
     }
 
-    /// Brings what managers own in line with the schemas of today.
+    /// Brings the fields of managers in line with the present schemas.
     fn reconcile(&self, live: &Object<'_>, managers: &Managers) -> Result<Managers, UpdateError> {
         let mut reconciled = managers.clone();
         for owned in reconciled.values_mut() {

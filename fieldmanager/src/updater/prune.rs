@@ -1,4 +1,4 @@
-//! Removing what a manager has ceased to apply.
+//! Removing fields that a manager no longer applies.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl Versions {
         Ok(self.convert(&pruned, &version)?.into_owned())
     }
 
-    /// Adds back what anybody owns, the manager itself with what it applies now included.
+    /// Adds back fields that anybody owns, also those that the manager itself applies now.
     fn add_back_owned(
         &self,
         merged: &Object<'_>,
@@ -76,8 +76,8 @@ impl Versions {
         Ok(pruned)
     }
 
-    /// Adds back what was removed only because it stood below something that was: the manager did
-    /// not own it.
+    /// Adds back fields that were removed only because they were below a removed one: the manager
+    /// did not own them.
     fn add_back_dangling(
         &self,
         merged: &Object<'_>,

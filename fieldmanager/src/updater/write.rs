@@ -1,4 +1,4 @@
-//! Writes other than apply, and what every write takes from other managers.
+//! Writes other than apply, and the fields that every write takes from other managers.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::set::FieldSet;
 use crate::typed::Comparison;
 
 impl Versions {
-    /// Owners after `new` took the place of `live` by a create, an update or a patch: what was added
-    /// or modified belongs to `manager` alone, what was removed to nobody.
+    /// Returns the owners after `new` took the place of `live` by a create, an update or a patch:
+    /// added and modified fields belong to `manager` alone, removed ones to nobody.
     pub(crate) fn update(
         &self,
         live: &Object<'_>,
@@ -37,8 +37,8 @@ impl Versions {
         Ok(managers)
     }
 
-    /// Takes from all managers but `manager` what `new` changes. Without `force`, that others own a
-    /// field that changes is a conflict.
+    /// Takes from all managers but `manager` the fields that `new` changes. Without `force`, a
+    /// change of a field that others own is a conflict.
     pub(super) fn take(
         &self,
         live: &Object<'_>,

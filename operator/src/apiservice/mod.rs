@@ -1,8 +1,9 @@
-//! APIServices: who answers for a version of a group, and the one write that changes it.
+//! APIServices: the server that answers for a version of a group, and the one write that changes
+//! it.
 //!
 //! The kube-apiserver keeps a Local APIService for every served version of a CRD and labels it
-//! `automanaged`. While the label is there any other edit is reverted within milliseconds; once
-//! it is gone the object is left alone for ever. So the label and the Service change in one patch,
+//! `automanaged`. While the label is there, any other edit is reverted within milliseconds; once it
+//! is gone, the object is left alone for ever. So the label and the Service change in one patch,
 //! and the way back is a DELETE: an edit in place leaves a ghost in aggregated discovery.
 
 use std::collections::BTreeMap;
@@ -27,16 +28,16 @@ pub struct ServiceRef {
     pub port: u16,
 }
 
-/// Annotation: when our server was put in charge (RFC 3339).
+/// Annotation: the time at which our server was put in charge (RFC 3339).
 pub const SWITCHED_AT: &str = "reports-server.io/switched-at";
-/// Annotation: when the copies in etcd were deleted (RFC 3339).
+/// Annotation: the time at which the copies in etcd were deleted (RFC 3339).
 pub const PRUNED_AT: &str = "reports-server.io/pruned-at";
 /// Annotation: size of the objects in etcd at the switch, as JSON, in bytes.
 pub const ETCD_BYTES: &str = "reports-server.io/etcd-bytes";
 /// Annotation: the server that the group was taken over from, as `namespace/name` of its Service.
 pub const TAKEN_FROM: &str = "reports-server.io/taken-from";
-/// Annotation: how the APIService led to that server, as JSON; there until nothing of it is needed
-/// any more.
+/// Annotation: the part of the APIService that led to that server, as JSON; there until nothing of
+/// it is needed any more.
 pub const TAKEN_SPEC: &str = "reports-server.io/taken-spec";
 
 /// `spec.groupPriorityMinimum` of a CRD's APIService; kept so that discovery keeps its order.
@@ -44,7 +45,7 @@ const GROUP_PRIORITY: i32 = 1000;
 /// `spec.versionPriority` of a CRD's APIService.
 const VERSION_PRIORITY: i32 = 100;
 
-/// Who answers for a version, judged by its APIService.
+/// The holder of a version, judged by its APIService.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// There is no APIService.
@@ -59,7 +60,7 @@ pub enum Holder {
     Foreign(String),
 }
 
-/// Judges an APIService; `service` is ours.
+/// Returns the holder that an APIService names; `service` is ours.
 #[must_use]
 pub fn holder(api_service: Option<&APIService>, service: &ServiceRef) -> Holder {
     let Some(api_service) = api_service else {
@@ -129,7 +130,7 @@ pub fn takeover_patch(
     patch(operations)
 }
 
-/// `namespace/name` of the Service that an APIService points to, if it points to one.
+/// Returns `namespace/name` of the Service that an APIService points to, if it points to one.
 fn foreign_service(api_service: &APIService) -> Option<String> {
     let target = api_service.spec.as_ref()?.service.as_ref()?;
     let namespace = target.namespace.as_deref().unwrap_or_default();
@@ -231,7 +232,7 @@ pub fn registration(
     }
 }
 
-/// Name of the APIService of a version.
+/// Returns the name of the APIService of a version.
 #[must_use]
 pub fn name(group: &str, version: &str) -> String {
     format!("{version}.{group}")
@@ -281,8 +282,8 @@ fn escape(segment: &str) -> String {
     segment.replace('~', "~0").replace('/', "~1")
 }
 
-/// Operations as built here always have the shape of a patch; one that had not would leave an
-/// empty patch, which changes nothing.
+/// Returns the patch of these operations. As built here, they always have the shape of a patch; one
+/// that had not would leave an empty patch, which changes nothing.
 fn patch(operations: Vec<Value>) -> Patch {
     serde_json::from_value(Value::Array(operations)).unwrap_or_default()
 }

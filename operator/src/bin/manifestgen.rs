@@ -1,4 +1,4 @@
-//! Prints generated manifests; `hack/gen` writes them to `manifests/`.
+//! `manifestgen`: prints generated manifests; `hack/gen` writes them to `manifests/`.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! When the certificates of a database are replaced.
+//! The replacement of the certificates of a database.
 //!
 //! Both ends read the bundle of trusted CAs from a mounted Secret. So a leaf of a new CA is issued
 //! once the bundle with that CA must have arrived there, and the old CA stays trusted until both
@@ -10,8 +10,8 @@ use super::plan::{
     CaInfo, DatabaseLeaf, DatabaseNames, LeafInfo, Observed, Policy, Rotation, Why, minus, plus,
 };
 
-/// Returns the next move, where that of the serving certificate is `serving`: to wait, or to drop the
-/// previous CAs.
+/// Returns the next move, where that of the serving certificate is `serving`: to wait, or to drop
+/// the previous CAs.
 pub(super) fn plan(
     now: Timestamp,
     observed: &Observed,
@@ -49,9 +49,9 @@ pub(super) fn plan(
 enum Verdict {
     Replace(Why),
     Keep {
-        /// When to look again.
+        /// The time of the next look.
         until: Timestamp,
-        /// Until when a CA other than the present one is needed for it.
+        /// The time until which a CA other than the present one is needed for it.
         previous: Option<Timestamp>,
     },
 }

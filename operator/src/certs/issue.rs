@@ -1,4 +1,4 @@
-//! Issues certificates: the one place that makes keys.
+//! The issue of certificates: the one place that makes keys.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rcgen::{
 use super::material::Pair;
 use super::plan::{minus, plus};
 
-/// How long before its issue a certificate begins to be valid, for clocks that run behind.
+/// The time before its issue from which on a certificate is valid, for clocks that run behind.
 pub const BACKDATE: Duration = Duration::from_mins(5);
 
 /// Issues a self-signed CA. Its common name carries the time of issue, so that a verifier which
@@ -99,12 +99,13 @@ fn params(common_name: &str, now: Timestamp, not_after: Timestamp) -> Certificat
     params
 }
 
-/// Certificates know whole seconds.
+/// Returns the time since the epoch in whole seconds, which is what certificates know.
 fn since_epoch(time: Timestamp) -> Duration {
     Duration::from_secs(u64::try_from(time.as_second()).unwrap_or(0))
 }
 
-/// A common name has at most 64 characters (RFC 5280, `ub-common-name`).
+/// Returns the first 64 characters of a name: a common name has no more (RFC 5280,
+/// `ub-common-name`).
 fn bounded(name: &str) -> String {
     name.chars().take(64).collect()
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys as they lie in the Secrets, and what the plan has to know about them.
+//! Certificates and keys as they lie in the Secrets, and the facts about them that the plan needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub const TLS_CRT: &str = "tls.crt";
 pub const TLS_KEY: &str = "tls.key";
 /// Key of the bundle beside the server's certificate.
 pub const CA_CRT: &str = "ca.crt";
-/// Key of the CAs on their way out in the CA's Secret.
+/// Key of the CAs on their way out, in the CA's Secret.
 pub const PREVIOUS_CRT: &str = "previous-ca.crt";
 
 /// A certificate and its private key, both PEM.
@@ -38,7 +38,7 @@ pub struct Pair {
     pub key: String,
 }
 
-/// The key never reaches a log.
+/// Hides the key, which never reaches a log.
 impl std::fmt::Debug for Pair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pair")
@@ -58,7 +58,7 @@ pub struct Material {
     pub leaf: Option<Pair>,
     /// The certificate of the database, where the operator runs one.
     pub database_server: Option<Pair>,
-    /// The certificate by which servers are let into it.
+    /// The certificate by which servers are let into that database.
     pub database_client: Option<Pair>,
 }
 
@@ -102,7 +102,7 @@ impl Material {
         }
     }
 
-    /// Returns what the `APIService`s trust: the signing CA, then those on their way out.
+    /// Returns the bundle for the `APIService`s: the signing CA, then those on their way out.
     #[must_use]
     pub fn bundle(&self) -> String {
         let signing = self.ca.iter().map(|pair| pair.cert.as_str());
@@ -111,8 +111,8 @@ impl Material {
             .collect()
     }
 
-    /// Returns what the plan has to know. `published` is the bundle of each `APIService` that points to
-    /// the server.
+    /// Returns the facts that the plan needs. `published` is the bundle of each `APIService` that
+    /// points to the server.
     #[must_use]
     pub fn observe(&self, published: &[Vec<u8>]) -> Observed {
         let bundle = self.bundle();
@@ -147,7 +147,7 @@ impl Material {
         }
     }
 
-    /// Data of the CA's Secret.
+    /// Returns the data of the CA's Secret.
     #[must_use]
     pub fn ca_data(&self) -> BTreeMap<String, ByteString> {
         let mut data = self.ca.as_ref().map(data).unwrap_or_default();
@@ -157,19 +157,19 @@ impl Material {
         data
     }
 
-    /// Data of the server's Secret.
+    /// Returns the data of the server's Secret.
     #[must_use]
     pub fn serving_data(&self) -> BTreeMap<String, ByteString> {
         self.with_bundle(self.leaf.as_ref())
     }
 
-    /// Data of the Secret with the database's certificate.
+    /// Returns the data of the Secret with the database's certificate.
     #[must_use]
     pub fn database_server_data(&self) -> BTreeMap<String, ByteString> {
         self.with_bundle(self.database_server.as_ref())
     }
 
-    /// Data of the Secret with the certificate by which servers are let in.
+    /// Returns the data of the Secret with the certificate by which servers are let in.
     #[must_use]
     pub fn database_client_data(&self) -> BTreeMap<String, ByteString> {
         self.with_bundle(self.database_client.as_ref())
@@ -181,7 +181,7 @@ impl Material {
         data
     }
 
-    /// Fingerprints of the trusted CAs, the signing one first.
+    /// Returns the fingerprints of the trusted CAs, the signing one first.
     #[must_use]
     pub fn ca_fingerprints(&self) -> Vec<Fingerprint> {
         split(&self.bundle())
@@ -190,7 +190,7 @@ impl Material {
             .collect()
     }
 
-    /// Returns when the server's certificate expires.
+    /// Returns the time at which the server's certificate expires.
     #[must_use]
     pub fn leaf_not_after(&self) -> Option<Timestamp> {
         self.leaf
@@ -255,7 +255,8 @@ fn matches(pair: &Pair) -> bool {
         .is_ok_and(|key| CertifiedKey::new(vec![cert], key).keys_match().is_ok())
 }
 
-/// Returns a certificate's beginning and end. Ours begin [`super::issue::BACKDATE`] before their issue.
+/// Returns a certificate's beginning and end. Ours begin [`super::issue::BACKDATE`] before their
+/// issue.
 fn validity(cert: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
     let begin = Timestamp::from_second(cert.validity().not_before.timestamp()).ok()?;
     let end = Timestamp::from_second(cert.validity().not_after.timestamp()).ok()?;
@@ -336,8 +337,8 @@ fn unix(at: Timestamp) -> Option<UnixTime> {
     )))
 }
 
-/// Returns whether a TLS client that trusts `ca` accepts `leaf` at the time of its issue: the
-/// signature, not the present validity, is in question here.
+/// Returns whether a TLS client that trusts `ca` accepts `leaf` at the time of its issue. The
+/// signature is in question here, not the present validity.
 fn verifies(leaf: &CertificateDer<'_>, ca: &str, name: &str, at: Timestamp) -> bool {
     let check = || {
         let mut roots = RootCertStore::empty();

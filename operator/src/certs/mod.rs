@@ -19,7 +19,7 @@ pub use plan::{
     plan,
 };
 
-/// Why certificates could not be issued.
+/// The reason why certificates could not be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The CA could not be made.
@@ -35,14 +35,14 @@ pub enum Error {
     Unstable,
 }
 
-/// What [`reconcile`] leads to.
+/// The outcome of [`reconcile`].
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the Secrets should hold now.
+    /// The wanted content of the Secrets.
     pub material: Material,
     /// The moves that were made, for events.
     pub moves: Vec<Rotation>,
-    /// When to look again.
+    /// The time of the next look.
     pub next: Timestamp,
 }
 

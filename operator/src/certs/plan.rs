@@ -1,4 +1,4 @@
-//! Which certificate has to be replaced next: a pure function of the time and of what there is.
+//! The plan of the next certificate to replace: a pure function of the time and of what there is.
 //!
 //! A certificate authority is replaced in three moves, so that at no moment anybody meets a
 //! certificate that it cannot verify:
@@ -23,31 +23,31 @@ const MAX_OVERLAP: Duration = Duration::from_hours(1);
 /// SHA-256 of a certificate's DER, hex.
 pub type Fingerprint = String;
 
-/// What the plan has to know about a CA.
+/// The facts about a CA that the plan needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaInfo {
     /// Identity of the certificate.
     pub fingerprint: Fingerprint,
-    /// When it was issued.
+    /// The time of its issue.
     pub issued: Timestamp,
-    /// When it expires.
+    /// The time of its expiry.
     pub not_after: Timestamp,
 }
 
-/// What the plan has to know about the server's certificate.
+/// The facts about the server's certificate that the plan needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafInfo {
-    /// The CA, of those at hand, whose signature it bears.
+    /// The CA, of those at hand, that signed it.
     pub issuer: Option<Fingerprint>,
-    /// When it was issued.
+    /// The time of its issue.
     pub issued: Timestamp,
-    /// When it expires.
+    /// The time of its expiry.
     pub not_after: Timestamp,
     /// The DNS names it is for; of a client's, the role.
     pub dns_names: Vec<String>,
 }
 
-/// What there is.
+/// The certificates that there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The CA that signs; absent when it is missing or its key does not fit.
@@ -60,19 +60,19 @@ pub struct Observed {
     pub database_server: Option<LeafInfo>,
     /// The certificate by which servers are let in.
     pub database_client: Option<LeafInfo>,
-    /// Whether every `APIService` that points to the server carries exactly the bundle of `ca` and
-    /// `previous`.
+    /// True when every `APIService` that points to the server carries exactly the bundle of `ca`
+    /// and `previous`.
     pub published: bool,
 }
 
-/// What is wanted.
+/// The wanted certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Lifetime of a CA; at least twice `cert_validity`.
     pub ca_validity: Duration,
     /// Lifetime of a leaf.
     pub cert_validity: Duration,
-    /// How long before its end a leaf is replaced; below `cert_validity`.
+    /// The time before its end at which a leaf is replaced; below `cert_validity`.
     pub renew_before: Duration,
     /// The DNS names the leaf must be for.
     pub dns_names: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Policy {
     pub database: Option<DatabaseNames>,
 }
 
-/// Whom the certificates of a database are for.
+/// The holders of a database's certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseNames {
     /// DNS names of the database.
@@ -99,7 +99,7 @@ pub enum DatabaseLeaf {
 }
 
 impl DatabaseNames {
-    /// Returns what the certificate must be for.
+    /// Returns the names that the certificate must be for.
     #[must_use]
     pub fn of(&self, leaf: DatabaseLeaf) -> Vec<String> {
         match leaf {
@@ -130,14 +130,14 @@ pub enum Rotation {
     IssueDatabase(DatabaseLeaf, Why),
     /// Stop trusting all CAs but the present one.
     DropPrevious,
-    /// Nothing now; look again then, or when something changes.
+    /// Nothing now; look again at this time, or when something changes.
     Wait(Timestamp),
 }
 
-/// Why a certificate is issued; the text stands in the event.
+/// The reason why a certificate is issued; the text stands in the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// There is none that could be used.
+    /// There is no usable one.
     Missing,
     /// The present one expires soon or has expired.
     Expiring,
@@ -148,7 +148,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// For people.
+    /// Returns the reason in words for people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -160,7 +160,8 @@ impl Why {
     }
 }
 
-/// Returns the next move. Call it again after carrying the move out, until it says [`Rotation::Wait`].
+/// Returns the next move. Call it again after carrying the move out, until it returns
+/// [`Rotation::Wait`].
 #[must_use]
 pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
     let serving = plan_serving(now, observed, policy);
@@ -217,7 +218,8 @@ fn plan_serving(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotatio
     Rotation::Wait(leaf_due.min(drop_at))
 }
 
-/// The leaf is not of the present CA: either a rotation is under way, or nobody can verify it.
+/// Returns the move for a leaf that is not of the present CA: either a rotation is under way, or
+/// nobody can verify it.
 fn replace_foreign_leaf(
     now: Timestamp,
     observed: &Observed,
@@ -237,7 +239,7 @@ fn replace_foreign_leaf(
     })
 }
 
-/// `time + duration`, at most the end of time.
+/// Returns `time + duration`, at most the end of time.
 #[must_use]
 pub(super) fn plus(time: Timestamp, duration: Duration) -> Timestamp {
     SignedDuration::try_from(duration)
@@ -246,7 +248,7 @@ pub(super) fn plus(time: Timestamp, duration: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
-/// `time - duration`, at least the beginning of time.
+/// Returns `time - duration`, at least the beginning of time.
 #[must_use]
 pub(super) fn minus(time: Timestamp, duration: Duration) -> Timestamp {
     SignedDuration::try_from(duration)

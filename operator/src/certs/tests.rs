@@ -224,13 +224,15 @@ struct World {
     now: Timestamp,
     policy: Policy,
     observed: Observed,
-    /// Bundles the kube-apiservers will use, from when on.
+    /// Bundles that the kube-apiservers will use, each with the time from which on they do.
     bundles: Vec<(Timestamp, Vec<Fingerprint>)>,
-    /// Leafs the server will use, from when on.
+    /// Leafs that the server will use, each with the time from which on it does.
     leafs: Vec<(Timestamp, LeafInfo)>,
-    /// Bundles that both ends of the database's connections will use, from when on.
+    /// Bundles that both ends of the database's connections will use, each with the time from which
+    /// on they do.
     mounted: Vec<(Timestamp, Vec<Fingerprint>)>,
-    /// Certificates that the database and its clients will show, from when on.
+    /// Certificates that the database and its clients will show, each with the time from which on
+    /// they do.
     database: [Vec<(Timestamp, LeafInfo)>; 2],
     issued: u32,
 }
@@ -241,7 +243,7 @@ impl World {
         cas.map(|ca| ca.fingerprint.clone()).collect()
     }
 
-    /// One reconcile; `delay` is how long what it writes takes to arrive.
+    /// Carries out one reconcile; `delay` is the time until its writes arrive.
     fn reconcile(&mut self, publish: bool, delay: Duration) -> Timestamp {
         self.observed.published = self.bundles.last().is_none_or(|(_, b)| *b == self.bundle());
         let mut steps = 0;
@@ -343,7 +345,7 @@ impl World {
     }
 }
 
-/// Returns what has arrived last.
+/// Returns the newest part that has arrived.
 fn in_use<T>(written: &[(Timestamp, T)], now: Timestamp) -> &T {
     let found = written.iter().rev().find(|(at, _)| *at <= now);
     &found.unwrap().1
@@ -351,7 +353,7 @@ fn in_use<T>(written: &[(Timestamp, T)], now: Timestamp) -> &T {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Sleep until the plan asks to be called, or the given time if that is less.
+    /// The plan is called at the time that it asks for, or after the given time if that is less.
     Sleep(Duration),
     /// The next reconcile cannot write APIServices.
     Fail,
@@ -370,8 +372,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: what the server shows is what the kube-apiservers
-    /// trust, and it has not expired.
+    /// For any events in any order, the kube-apiservers trust the certificate that the server
+    /// shows, and it has not expired.
     #[test]
     fn the_served_leaf_is_always_trusted(
         acts in acts(),

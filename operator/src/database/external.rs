@@ -1,4 +1,4 @@
-//! A PostgreSQL that somebody else runs: what is read from whose Secret.
+//! A PostgreSQL that somebody else runs, with the Secrets that are read for it.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use database::parameters::key;
 
 use super::place::{Connection, Source};
 
-/// Returns how the database is reached. It depends on the specification alone, so that nothing that is
-/// written into the Secrets changes the pods.
+/// Returns the connection to the database. It depends on the specification alone, so that nothing
+/// that is written into the Secrets changes the pods.
 #[must_use]
 pub fn connection(spec: &ExternalSpec) -> Connection {
     let ExternalSpec {
@@ -51,8 +51,8 @@ pub fn connection(spec: &ExternalSpec) -> Connection {
     }
 }
 
-/// Keys of the connection's Secret. Those that the specification names have to be there; of the
-/// usual ones, those that are there are taken.
+/// Returns the keys of the connection's Secret. Those that the specification names have to be
+/// there; of the usual ones, those that are there are taken.
 fn named(secret: &str, keys: Option<&ExternalKeys>, rest: &[&'static str]) -> Vec<Source> {
     let keys = keys.cloned().unwrap_or_default();
     let single = [

@@ -13,36 +13,35 @@ use super::place::{Connection, Source};
 
 use crate::said::said;
 
-/// What keeps a database from being used.
+/// The reason why a database cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Reason of the condition.
     pub reason: &'static str,
-    /// What is wrong and what to do.
+    /// The error and its remedy.
     pub message: String,
 }
 
 impl Problem {
-    /// With this reason and message.
+    /// Returns a problem with this reason and message.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { reason, message }
     }
 }
 
-/// An object that a connection is made of could not be read. That it is missing is an answer.
+/// An object of a connection could not be read. A missing object is not an error.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {kind} {namespace}/{name}: {}", said(.source))]
 pub struct Error {
     kind: &'static str,
     namespace: String,
     name: String,
-    /// What the kube-apiserver said.
+    /// The error of the kube-apiserver.
     pub source: kube::Error,
 }
 
-/// Keys and values of the objects that a connection is made of, by name; `None` for those that are
-/// missing.
+/// Keys and values of the objects of a connection, by name; `None` for those that are missing.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     /// Secrets.
@@ -54,7 +53,7 @@ pub struct Objects {
 /// Keys and values of an object.
 pub type Values = BTreeMap<String, Vec<u8>>;
 
-/// Reads what a connection is made of.
+/// Reads the objects of a connection.
 ///
 /// # Errors
 /// If something cannot be read.
@@ -95,7 +94,7 @@ pub async fn objects(
     Ok(objects)
 }
 
-/// Keys and values of a Secret.
+/// Returns the keys and values of a Secret.
 #[must_use]
 pub fn secret_values(secret: &Secret) -> Values {
     let data = secret.data.iter().flatten();

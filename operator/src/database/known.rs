@@ -1,4 +1,4 @@
-//! What is known about a PostgreSQL database, for conditions, status and metrics.
+//! The facts about a PostgreSQL database, for conditions, status and metrics.
 
 use crds::v1alpha1::reasons;
 use database::Parameters;
@@ -9,10 +9,10 @@ use super::files::Problem;
 /// Most bytes of `status.database.host` and `status.database.primary`.
 const MAX_NAME: usize = 253;
 
-/// Whether a database can be used.
+/// The state of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody has looked yet.
+    /// It has not been examined yet.
     Unknown,
     /// It can hold reports.
     Usable,
@@ -20,14 +20,14 @@ pub enum State {
     Unusable(Problem),
 }
 
-/// What is known.
+/// The facts about a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Whether it can be used.
+    /// The state of the database.
     pub state: State,
     /// The hosts that the servers connect to.
     pub host: Option<String>,
-    /// The instance that takes writes: by name where somebody names them, else host and port.
+    /// The instance that takes writes: by name where the name is known, else host and port.
     pub primary: Option<String>,
     /// Version of PostgreSQL.
     pub version: Option<String>,
@@ -51,8 +51,8 @@ impl Known {
         }
     }
 
-    /// From what an examination found. Somebody who runs the database may know of a `problem` or
-    /// name the `primary`; both come before what was found.
+    /// Returns the facts from the result of an examination. Whoever runs the database may know of a
+    /// `problem` or name the `primary`; both come before the result.
     #[must_use]
     pub fn found(
         parameters: &Parameters,
@@ -81,7 +81,7 @@ impl Known {
         }
     }
 
-    /// Returns whether it can be used; `None` while nobody knows.
+    /// Returns whether it can be used; `None` while this is not known.
     #[must_use]
     pub fn usable(&self) -> Option<bool> {
         match self.state {
@@ -91,7 +91,7 @@ impl Known {
         }
     }
 
-    /// Reason of the condition.
+    /// Returns the reason of the condition.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match &self.state {
@@ -102,7 +102,7 @@ impl Known {
     }
 }
 
-/// Many hosts make a long line.
+/// Shortens a text that is too long for the status; many hosts make a long line.
 fn shortened(text: String) -> String {
     if text.len() <= MAX_NAME {
         return text;

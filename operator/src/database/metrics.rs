@@ -66,7 +66,7 @@ impl Metrics {
         metrics
     }
 
-    /// Counts an examination and what it found.
+    /// Counts an examination and its result.
     pub fn examined(&self, name: &str, found: &'static str) {
         self.examinations.get_or_create(&problem(name, found)).inc();
     }
@@ -115,7 +115,7 @@ fn problem(name: &str, reason: &'static str) -> ReasonLabels {
     }
 }
 
-/// Every reason that [`Known::reason`] can give for a database that cannot be used.
+/// Every reason that [`Known::reason`] can return for a database that cannot be used.
 pub const PROBLEMS: [&str; 18] = [
     reasons::DATABASE_UNAVAILABLE,
     reasons::SECRET_MISSING,

@@ -1,5 +1,5 @@
-//! The databases that servers store their reports in: where one is, and those that the operator
-//! runs itself.
+//! The databases in which servers store their reports: the place of each, and those that the
+//! operator runs itself.
 
 pub mod check;
 pub mod cloudnativepg;

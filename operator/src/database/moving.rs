@@ -1,8 +1,9 @@
 //! The move of an embedded database to PostgreSQL, as far as it is decided without a client.
 //!
-//! The server moves itself; the operator tells it where to by a Secret that its pod mounts, and
-//! looks in the control API how far it has got. Nothing is remembered: the Secret, the Deployment
-//! and the server's answer say where things are, so the operator may die at any point.
+//! The server moves the reports itself. The operator names the destination by a Secret that the
+//! server's pod mounts, and reads the progress from the control API. Nothing is remembered: the
+//! Secret, the Deployment and the server's answer show the present state, so the operator may die
+//! at any point.
 
 use std::collections::BTreeMap;
 
@@ -16,60 +17,61 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::files::Values;
 use super::place::{Postgres, Source, Storage};
 
-/// Where the embedded server finds where to move to.
+/// The directory in which the embedded server finds the destination.
 pub const DIRECTORY: &str = "/etc/reports-server/move";
-/// How it is told of [`DIRECTORY`].
+/// The flag by which the server is told of [`DIRECTORY`].
 pub const FLAG: &str = "--move-database-dir=";
 
-/// Where a move is, while the server still has the reports in its pod.
+/// The state of a move, while the server still has the reports in its pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moving {
     /// The template that the server's pod keeps until the reports have moved; the one of the
     /// specification where it is absent.
     pub template: Option<PodTemplateSpec>,
-    /// Where they are.
+    /// The place of the reports.
     pub storage: Storage,
-    /// What the Secret says; no Secret where it is absent.
+    /// The content of the Secret; no Secret where it is absent.
     pub secret: Option<Values>,
-    /// What the server says of the move.
+    /// The state of the move as the server reports it.
     pub told: Option<DatabaseMove>,
-    /// What keeps it from beginning.
+    /// The reason why the move does not begin yet.
     pub waits_for: Option<String>,
 }
 
-/// What the operator sees.
+/// The facts that the operator sees.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Whether the server's Deployment has the reports in its pod; `None` where there is none.
+    /// True when the server's Deployment has the reports in its pod; `None` where there is none.
     pub embedded: Option<bool>,
-    /// Whether there is none, and the reports are on the volume that its pod had.
+    /// True when there is no Deployment, and the reports are on the volume that its pod had.
     pub left: bool,
-    /// Whether only pods of the newest template are left, and ready.
+    /// True when only pods of the newest template are left, and they are ready.
     pub rolled_out: bool,
     /// The Secret of the move.
     pub secret: Option<Values>,
-    /// What the server says; `None` where it does not answer.
+    /// The state that the server reports; `None` where it does not answer.
     pub server: Option<control::DatabaseStatus>,
 }
 
-/// What follows.
+/// The step that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is nothing to move: go on as the specification says.
     None,
-    /// The server has the reports still: tell it where to, once that can be used.
+    /// The server still has the reports: name the destination, once it can be used.
     Tell,
-    /// Have the server give up what it was told.
+    /// Have the server give up the move.
     GiveUp,
     /// Go on as the specification says, but leave the Secret: pods that need it are there.
     Moved,
     /// Go on as the specification says; the Secret is of no use any more.
     Forget,
-    /// Something else is asked for than what the server has done.
+    /// The specification asks for something else than what the server has done.
     Refuse(String),
 }
 
-/// Decides. `wanted` is the target that the specification names; `None` for an embedded database.
+/// Decides the step. `wanted` is the target that the specification names; `None` for an embedded
+/// database.
 #[must_use]
 pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
     let told = seen.secret.as_ref().and_then(target_of);
@@ -109,8 +111,8 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
 }
 
 /// Returns whether the reports were on the claim of an embedded server when the status was written,
-/// which is what it says until they have moved. A claim alone says nothing: it stays when they
-/// have, and when a `ReportsServer` of the same name was deleted.
+/// which it says until they have moved. A claim alone does not tell: it stays when they have moved,
+/// and when a `ReportsServer` of the same name was deleted.
 #[must_use]
 pub fn is_on_claim(status: &ReportsServerStatus) -> bool {
     let database = status.database.as_ref();
@@ -128,7 +130,7 @@ fn has_moved(seen: &Seen) -> bool {
     })
 }
 
-/// Returns whether the server has heard that it is to give up, and does nothing any more.
+/// Returns whether the server has read the order to give up, and does nothing any more.
 fn has_given_up(seen: &Seen) -> bool {
     let told = seen
         .server
@@ -145,8 +147,8 @@ fn target_of(secret: &Values) -> Option<String> {
     Some(String::from_utf8_lossy(target).into_owned())
 }
 
-/// Returns what a database is called in the Secret, in the status and in messages: the same for as
-/// long as it is the same one.
+/// Returns the name of a database in the Secret, in the status and in messages. It is the same for
+/// as long as the database is.
 #[must_use]
 pub fn target(postgres: &Postgres) -> String {
     let sources = postgres.connection.sources.iter().map(Source::name);
@@ -165,7 +167,7 @@ pub fn target(postgres: &Postgres) -> String {
     format!("{mode}{place}")
 }
 
-/// Returns what the Secret says: the connection's parameters and what goes with them.
+/// Returns the content of the Secret: the connection's parameters and the server's settings for it.
 #[must_use]
 pub fn secret(postgres: &Postgres, mut files: Values) -> Values {
     let own = [
@@ -194,8 +196,8 @@ pub fn given_up(mut secret: Values) -> Values {
     secret
 }
 
-/// Returns where the pod of a Deployment has its embedded database: on its claim, where nothing else is
-/// known.
+/// Returns the place in which the pod of a Deployment has its embedded database: its claim, where
+/// nothing else is known.
 #[must_use]
 pub fn storage(deployment: Option<&Deployment>, volume: &str) -> Storage {
     let pod = deployment
@@ -215,7 +217,7 @@ pub fn storage(deployment: Option<&Deployment>, volume: &str) -> Storage {
     }
 }
 
-/// Returns the volume to be mounted at [`DIRECTORY`]: empty until there is somewhere to move to.
+/// Returns the volume for the mount at [`DIRECTORY`]: empty until there is a destination.
 #[must_use]
 pub fn volume(name: &str, secret: String) -> Volume {
     Volume {
@@ -230,7 +232,7 @@ pub fn volume(name: &str, secret: String) -> Volume {
     }
 }
 
-/// Returns what is said of a move that is under way.
+/// Returns the phase of a move that is under way, and a sentence about it.
 #[must_use]
 pub fn describe(moving: &Moving) -> (MovePhase, String) {
     let Some(told) = &moving.told else {
@@ -254,7 +256,7 @@ pub fn describe(moving: &Moving) -> (MovePhase, String) {
     (told.phase, format!("to {}: {sentence}", told.target))
 }
 
-/// Keys of a Secret as the kube-apiserver takes them.
+/// Returns the keys of a Secret as the kube-apiserver takes them.
 #[must_use]
 pub fn data(secret: &Values) -> BTreeMap<String, k8s_openapi::ByteString> {
     let data = secret.iter();

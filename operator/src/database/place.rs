@@ -1,4 +1,5 @@
-//! Where a database is: the one thing that the server's pods need to know of it, whoever runs it.
+//! The place of a database: the one thing that the server's pods need to know of it, whoever runs
+//! it.
 //!
 //! The server reads its connection's parameters from a directory, a file each
 //! ([`database::parameters::key`] names them), and reads them again for every new connection. That
@@ -19,10 +20,10 @@ use super::managed::{self, Managed};
 use crate::certs::{CA_CRT, TLS_CRT, TLS_KEY};
 use crate::names::Names;
 
-/// Where the server finds the parameters.
+/// The directory in which the server finds the parameters.
 pub const DIRECTORY: &str = "/etc/reports-server/database";
 
-/// Where the reports are stored.
+/// The database in which the reports are stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Database {
     /// SQLite in the server's own pod.
@@ -31,7 +32,7 @@ pub enum Database {
     Postgres(Box<Postgres>),
 }
 
-/// Where the embedded database lies.
+/// The place of the embedded database.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Storage {
     /// On a `PersistentVolumeClaim`.
@@ -43,7 +44,7 @@ pub enum Storage {
     },
     /// On the node's disk, gone with the pod.
     EmptyDir {
-        /// Most it may take.
+        /// Largest size that it may take.
         size: Quantity,
     },
 }
@@ -51,7 +52,7 @@ pub enum Storage {
 /// A PostgreSQL database, as the servers see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Postgres {
-    /// Who runs it.
+    /// The mode, which says who runs it.
     pub mode: DatabaseMode,
     /// Key of this cluster's reports in it.
     pub cluster_identity: String,
@@ -59,19 +60,19 @@ pub struct Postgres {
     pub cluster_name: Option<String>,
     /// Most connections of one server pod.
     pub max_connections: u32,
-    /// How it is reached.
+    /// The connection to it.
     pub connection: Connection,
-    /// What the operator runs of it itself.
+    /// The database that the operator runs itself, where it does.
     pub managed: Option<Managed>,
 }
 
-/// How a database is reached: files of [`DIRECTORY`].
+/// The connection to a database: files of [`DIRECTORY`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// What is not secret and in no object of somebody else: file name to content. It becomes a
-    /// `ConfigMap` of ours, which comes before [`Self::sources`].
+    /// Parameters that are not secret and in no object of somebody else: file name to content. They
+    /// become a `ConfigMap` of ours, which comes before [`Self::sources`].
     pub parameters: BTreeMap<&'static str, String>,
-    /// Secrets and `ConfigMap`s with the rest.
+    /// Secrets and `ConfigMap`s with the other parameters.
     pub sources: Vec<Source>,
 }
 
@@ -79,19 +80,19 @@ pub struct Connection {
 /// pod from starting, and the kubelet's event names it, unless it is optional.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Of a Secret in the target namespace.
+    /// Keys of a Secret in the target namespace.
     Secret {
-        /// Its name.
+        /// Name of the Secret.
         name: String,
         /// Key and file name.
         items: Vec<(String, &'static str)>,
-        /// Whether any of the keys may be missing: for those of which some take the place of
+        /// True when any of the keys may be missing: for keys of which some take the place of
         /// others.
         optional: bool,
     },
-    /// Of a `ConfigMap` in the target namespace.
+    /// Keys of a `ConfigMap` in the target namespace.
     ConfigMap {
-        /// Its name.
+        /// Name of the `ConfigMap`.
         name: String,
         /// Key and file name.
         items: Vec<(String, &'static str)>,
@@ -99,7 +100,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Name of the object.
+    /// Returns the name of the object.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -107,7 +108,7 @@ impl Source {
         }
     }
 
-    /// Key and file name.
+    /// Returns the pairs of key and file name.
     #[must_use]
     pub fn items(&self) -> &[(String, &'static str)] {
         match self {
@@ -128,7 +129,8 @@ impl Database {
 }
 
 impl Connection {
-    /// To the database that the operator runs in `namespace`: servers are let in by a certificate.
+    /// Returns the connection to the database that the operator runs in `namespace`. Servers are
+    /// let in by a certificate.
     #[must_use]
     pub fn managed(names: &Names, namespace: &str) -> Self {
         let parameters = [
@@ -153,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Returns the volume to be mounted at [`DIRECTORY`]. `own` is the `ConfigMap` with
+    /// Returns the volume for the mount at [`DIRECTORY`]. `own` is the `ConfigMap` with
     /// [`Self::parameters`].
     #[must_use]
     pub fn volume(&self, name: &str, own: &str) -> Volume {

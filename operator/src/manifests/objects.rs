@@ -111,7 +111,7 @@ pub(super) fn aggregated(name: &str, label: &str) -> Document {
     }))
 }
 
-/// Binds `subject` to a role: for the cluster, or in `namespace`.
+/// Returns the binding of `subject` to a role: for the cluster, or in `namespace`.
 pub(super) fn binding(
     role_kind: &str,
     role: &str,
@@ -226,7 +226,8 @@ fn probe(path: &str) -> Probe {
     }
 }
 
-/// A mirror holds a page of reports at a time; the rest is the cache of APIServices.
+/// Returns the operator's resources. A mirror holds a page of reports at a time; the rest is the
+/// cache of APIServices.
 fn resources() -> ResourceRequirements {
     let quantities = |pairs: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
         pairs

@@ -14,7 +14,7 @@ const WIDTH: usize = 96;
 pub(super) struct Document {
     /// The object without its rules.
     pub object: Value,
-    /// Its rules, if it is a role of ours.
+    /// Rules of the object, if it is a role of ours.
     pub rules: Vec<Reasoned>,
 }
 
@@ -44,7 +44,8 @@ impl Document {
     }
 }
 
-/// apiVersion, kind and metadata first, as everybody writes them; no empty status.
+/// Returns the object with apiVersion, kind and metadata first, as everybody writes them, and
+/// without status.
 fn ordered(object: &Value) -> Value {
     let Value::Object(fields) = object else {
         return object.clone();

@@ -7,16 +7,16 @@ use crate::names::{AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR};
 /// A rule and the reason for it, which is printed beside it.
 #[derive(Clone, Debug)]
 pub struct Reasoned {
-    /// Why the operator needs this.
+    /// The reason why the operator needs this.
     pub reason: &'static str,
     /// The rule.
     pub rule: PolicyRule,
 }
 
 const READ: &[&str] = &["get", "list", "watch"];
-/// Server-side apply of an object that may not exist yet takes `create` and `patch`.
+/// Verbs of a server-side apply of an object that may not exist yet.
 const APPLY: &[&str] = &["create", "patch"];
-/// Own objects: apply, watch, remove what is no longer needed.
+/// Verbs on own objects: apply, watch, and remove what is no longer needed.
 const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
 fn rule(reason: &'static str, group: &str, resources: &[&str], verbs: &[&str]) -> Reasoned {
@@ -43,7 +43,7 @@ fn named(reasoned: Reasoned, names: &[&str]) -> Reasoned {
     }
 }
 
-/// Rights in the whole cluster.
+/// Returns the rights in the whole cluster.
 #[must_use]
 pub fn cluster() -> Vec<Reasoned> {
     let mut rules = own_resources();
@@ -82,7 +82,7 @@ fn own_resources() -> Vec<Reasoned> {
     ]
 }
 
-/// Returns what a server needs of the cluster, and that it can be given it.
+/// Returns the rights that a server needs in the cluster, and those to grant them.
 fn handed_out() -> Vec<Reasoned> {
     vec![
         rule(
@@ -121,7 +121,7 @@ fn handed_out() -> Vec<Reasoned> {
     ]
 }
 
-/// Returns what a migration does besides reading and writing reports.
+/// Returns the rights that a migration needs besides reading and writing reports.
 fn switch() -> Vec<Reasoned> {
     vec![
         rule(
@@ -174,7 +174,7 @@ fn switch() -> Vec<Reasoned> {
     ]
 }
 
-/// Rights in a target namespace, bound there only.
+/// Returns the rights in a target namespace, bound there only.
 #[must_use]
 pub fn operand() -> Vec<Reasoned> {
     vec![
@@ -252,7 +252,7 @@ pub fn operand() -> Vec<Reasoned> {
     ]
 }
 
-/// Rights in the operator's own namespace.
+/// Returns the rights in the operator's own namespace.
 #[must_use]
 pub fn own_namespace() -> Vec<Reasoned> {
     vec![
@@ -281,7 +281,7 @@ pub fn own_namespace() -> Vec<Reasoned> {
     ]
 }
 
-/// Rights in the namespace `default`.
+/// Returns the rights in the namespace `default`.
 #[must_use]
 pub fn default_namespace() -> Vec<Reasoned> {
     vec![rule(
@@ -292,7 +292,7 @@ pub fn default_namespace() -> Vec<Reasoned> {
     )]
 }
 
-/// Rights on the reports of the built-in groups.
+/// Returns the rights on the reports of the built-in groups.
 #[must_use]
 pub fn reports() -> Vec<Reasoned> {
     let all: &[&str] = &[
@@ -333,7 +333,7 @@ pub fn reports() -> Vec<Reasoned> {
     ]
 }
 
-/// Rights of people who may look.
+/// Returns the rights of people who may look.
 #[must_use]
 pub fn view() -> Vec<Reasoned> {
     vec![

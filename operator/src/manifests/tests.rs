@@ -1,4 +1,4 @@
-//! The rendered text, read back: what a cluster would get.
+//! The rendered text, read back as a cluster would get it.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -111,7 +111,7 @@ fn secrets_are_reached_only_where_the_operand_role_is_bound() {
     }
 }
 
-/// The kube-apiserver lets only a right that is held be handed out.
+/// A right can be granted only by a holder: the kube-apiserver checks that.
 #[test]
 fn the_operator_has_every_right_that_it_hands_out() {
     let held: Vec<PolicyRule> = super::rules::cluster()
@@ -131,7 +131,7 @@ fn the_operator_has_every_right_that_it_hands_out() {
     }
 }
 
-/// What the preflight of a migration asks for is what the installation grants.
+/// The installation grants every right that the preflight of a migration asks for.
 #[test]
 fn the_operator_has_every_right_that_a_migration_asks_for() {
     let own = |rules: Vec<super::rules::Reasoned>, namespace: Option<&'static str>| {

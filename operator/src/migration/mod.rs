@@ -1,7 +1,7 @@
 //! Moving an API group from its CRDs to our server and back, step by step (`docs/migration.md`).
 //!
 //! Every task is a loop: observe the cluster and the server, decide ([`plan`], pure), carry one
-//! step out. What was reached is read off the cluster and the server, never remembered, so the
+//! step out. The progress is read from the cluster and the server, never remembered, so the
 //! operator may be killed between any two steps and the next one goes on.
 
 mod cluster;

@@ -14,7 +14,7 @@ pub struct Backup {
     path: PathBuf,
 }
 
-/// How a backup is brought back.
+/// The way in which a backup is brought back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timeline {
     /// As a snapshot of a volume: the server cannot tell that it has been here before.
@@ -27,7 +27,7 @@ impl Postgres {
     /// Takes a base backup of the running server.
     ///
     /// # Errors
-    /// When it fails.
+    /// If it fails.
     pub async fn backup(&self) -> Result<Backup> {
         let path = self
             .root()
@@ -36,11 +36,10 @@ impl Postgres {
         Ok(Backup { path })
     }
 
-    /// Stops the server at once and starts it with the state of `backup`. What was written since is
-    /// gone.
+    /// Stops the server at once and starts it with the state of `backup`. Later writes are gone.
     ///
     /// # Errors
-    /// When it does not start again.
+    /// If it does not start again.
     pub async fn restore(&self, backup: &Backup, timeline: Timeline) -> Result<()> {
         self.stop(Shutdown::Immediate).await?;
         let data = self.data();
@@ -53,7 +52,7 @@ impl Postgres {
         self.wait_writable().await
     }
 
-    /// Archive recovery from an archive that has nothing: to the end of the backup's own log.
+    /// Configures an archive recovery from an empty archive: to the end of the backup's own log.
     fn recover_as_archive(&self, data: &Path) -> Result<()> {
         use std::io::Write as _;
         let file = data.join("recovery.signal");
@@ -78,7 +77,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Copies the running server's data; with what a standby needs to follow it.
+    /// Copies the running server's data; for a `standby` with the files that it needs to follow the
+    /// server.
     pub(super) async fn base_backup(&self, to: &Path, standby: bool) -> Result<()> {
         let mut command = self.account.command(self.binaries.path("pg_basebackup"));
         command

@@ -10,10 +10,11 @@ use super::Postgres;
 const LIBRARY: &str = "faketime/libfaketime.so.1";
 
 impl Postgres {
-    /// Sets the clock to `seconds` from the real time, within a second. All its processes see it.
+    /// Sets the clock to `seconds` from the real time, within a second. All processes of the server
+    /// see it.
     ///
     /// # Errors
-    /// When it has no clock of its own.
+    /// If it has no clock of its own.
     pub fn step_clock(&self, seconds: i64) -> Result<()> {
         ensure!(
             self.options.own_clock,
@@ -23,7 +24,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// `program`, whose time is the real one until the clock is set.
+    /// Returns a command for `program`, whose time is the real one until the clock is set.
     pub(super) fn command_with_clock(&self, program: &Path) -> Result<Command> {
         if !self.clock().exists() {
             self.step_clock(0)?;
@@ -50,7 +51,7 @@ impl Postgres {
     }
 }
 
-/// Libraries lie in a folder named after the architecture.
+/// Returns the path of the library. Libraries are in a folder named after the architecture.
 fn library() -> Result<PathBuf> {
     std::fs::read_dir(Path::new("/usr/lib"))?
         .filter_map(|entry| Some(entry.ok()?.path().join(LIBRARY)))

@@ -14,7 +14,7 @@ const SERVER_CERTIFICATE: &str = "server.crt";
 const SERVER_KEY: &str = "server.key";
 const CLIENT_AUTHORITY: &str = "clients.crt";
 
-/// Shared memory in files of the data directory leaves nothing behind after a kill.
+/// The settings. Shared memory in files of the data directory leaves nothing behind after a kill.
 const SETTINGS: &str = "
 listen_addresses = '127.0.0.1'
 dynamic_shared_memory_type = mmap
@@ -67,12 +67,12 @@ pub fn write_server_pair(data: &Path, pair: &Pair, account: Account) -> Result<(
     file(&data.join(SERVER_KEY), &pair.key, account)
 }
 
-/// Writes the authorities whose clients are let in.
+/// Writes the authorities whose clients are accepted.
 pub fn write_client_authority(data: &Path, pem: &str, account: Account) -> Result<()> {
     file(&data.join(CLIENT_AUTHORITY), pem, account)
 }
 
-/// A file of the account's alone, replaced at once.
+/// Writes a file of the account's alone, replaced at once.
 fn file(path: &Path, content: &str, account: Account) -> Result<()> {
     let staged = path.with_extension("new");
     let written = || -> Result<()> {

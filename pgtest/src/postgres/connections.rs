@@ -10,14 +10,14 @@ use super::Postgres;
 use crate::template::{DATABASE, USER};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// More than any test's `max_connections`.
+/// A number above any test's `max_connections`.
 const MANY: usize = 1000;
 
 /// Connections that take the room of others. Dropping them makes room again.
 pub struct HeldConnections(Vec<Client>);
 
 impl HeldConnections {
-    /// Returns how many there are.
+    /// Returns the number of connections.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
@@ -28,7 +28,7 @@ impl Postgres {
     /// Returns a connection of the superuser to the application's database, by the Unix socket.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// If the server does not accept it.
     pub async fn superuser(&self) -> Result<Client> {
         Ok(open(&self.local("postgres")).await?)
     }
@@ -36,7 +36,7 @@ impl Postgres {
     /// Returns a connection of [`USER`], by the Unix socket.
     ///
     /// # Errors
-    /// When the server does not take it.
+    /// If the server does not accept it.
     pub async fn client(&self) -> Result<Client> {
         let mut config = self.local(USER);
         config.password(self.password());
@@ -46,7 +46,7 @@ impl Postgres {
     /// Runs statements as the superuser in the application's database.
     ///
     /// # Errors
-    /// When one fails, or the server cannot be reached.
+    /// If one fails, or the server cannot be reached.
     pub async fn sql(&self, statements: &str) -> Result<()> {
         let client = self.superuser().await?;
         client
@@ -55,10 +55,10 @@ impl Postgres {
             .with_context(|| format!("cannot run {statements:?}"))
     }
 
-    /// Gives [`USER`] another password. Connections that are open stay.
+    /// Sets another password of [`USER`]. Connections that are open stay.
     ///
     /// # Errors
-    /// When the server cannot be reached.
+    /// If the server cannot be reached.
     pub async fn set_password(&self, password: &str) -> Result<()> {
         self.sql(&format!("ALTER ROLE {USER} PASSWORD '{password}'"))
             .await?;
@@ -70,7 +70,7 @@ impl Postgres {
     /// that needs a [`Postgres::restart`].
     ///
     /// # Errors
-    /// When there is no such setting, or the server cannot be reached.
+    /// If there is no such setting, or the server cannot be reached.
     pub async fn set(&self, setting: &str, value: &str) -> Result<()> {
         let client = self.superuser().await?;
         let change = format!("ALTER SYSTEM SET {setting} = '{value}'");
@@ -79,10 +79,10 @@ impl Postgres {
         Ok(())
     }
 
-    /// Ends all connections of [`USER`] and returns how many there were.
+    /// Ends all connections of [`USER`] and returns their number.
     ///
     /// # Errors
-    /// When the server cannot be reached.
+    /// If the server cannot be reached.
     pub async fn terminate_connections(&self) -> Result<usize> {
         let client = self.superuser().await?;
         let ended = client
@@ -94,10 +94,10 @@ impl Postgres {
         Ok(ended.len())
     }
 
-    /// Takes all connections that [`USER`] can still have.
+    /// Opens all connections that [`USER`] can still have.
     ///
     /// # Errors
-    /// When the server cannot be reached, or has no limit that is near.
+    /// If the server cannot be reached, or has no limit that is near.
     pub async fn exhaust_connections(&self) -> Result<HeldConnections> {
         let mut held = Vec::new();
         let mut config = self.local(USER);

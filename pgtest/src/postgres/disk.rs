@@ -11,7 +11,7 @@ use super::{Disk, Postgres};
 use crate::account::Account;
 
 const CHUNK: usize = 64 * 1024;
-/// Of the file system.
+/// Size of a page of the file system, in bytes.
 const PAGE: usize = 4096;
 
 /// Mounts a file system of this size, owned by the account, at `path`.
@@ -35,7 +35,7 @@ impl Postgres {
     /// Fills its limited disk to the last page.
     ///
     /// # Errors
-    /// When its disk has no limit.
+    /// If its disk has no limit.
     pub fn fill_disk(&self) -> Result<()> {
         ensure!(
             matches!(self.options.disk, Disk::Limited { .. }),
@@ -58,10 +58,10 @@ impl Postgres {
         Ok(())
     }
 
-    /// Frees what [`Postgres::fill_disk`] took.
+    /// Frees the space that [`Postgres::fill_disk`] took.
     ///
     /// # Errors
-    /// When it was not filled.
+    /// If it was not filled.
     pub fn free_disk(&self) -> Result<()> {
         std::fs::remove_file(self.filler()).context("the disk was not filled")
     }

@@ -1,4 +1,4 @@
-//! What can happen to a server.
+//! The faults of a server.
 
 use std::time::Instant;
 
@@ -9,11 +9,11 @@ use super::{Postgres, config};
 use crate::tls::{Authority, Pair};
 use crate::workdir::{processes, signal};
 
-/// How a server is told to stop.
+/// The way in which a server is told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Ends all sessions, writes everything down. What Kubernetes' SIGTERM becomes in the official
-    /// image.
+    /// Ends all sessions, writes everything to disk. The official image does so on Kubernetes'
+    /// SIGTERM.
     Fast,
     /// Ends at once; the next start recovers from the log.
     Immediate,
@@ -23,7 +23,7 @@ impl Postgres {
     /// Stops it and waits for its end.
     ///
     /// # Errors
-    /// When it does not end within a minute.
+    /// If it does not end within a minute.
     pub async fn stop(&self, how: Shutdown) -> Result<()> {
         let pid = self.server.pid().context("it does not run")?;
         let name = match how {
@@ -46,7 +46,7 @@ impl Postgres {
     /// Kills all its processes with SIGKILL, as a node that dies.
     ///
     /// # Errors
-    /// When they do not end within a minute.
+    /// If they do not end within a minute.
     pub async fn kill(&self) -> Result<()> {
         let pid = self.server.pid().context("it does not run")?;
         // The first of them would start others in their place.
@@ -68,7 +68,7 @@ impl Postgres {
     /// Stops the clock for all its processes (SIGSTOP): connections stay open, and nobody answers.
     ///
     /// # Errors
-    /// When its processes cannot be found.
+    /// If its processes cannot be found.
     pub fn pause(&self) -> Result<()> {
         let pid = self.server.pid().context("it does not run")?;
         signal("STOP", &[pid])?;
@@ -78,7 +78,7 @@ impl Postgres {
     /// Ends a [`Postgres::pause`].
     ///
     /// # Errors
-    /// When its processes cannot be found.
+    /// If its processes cannot be found.
     pub fn resume(&self) -> Result<()> {
         signal("CONT", &processes(&self.data())?)
     }
@@ -87,25 +87,25 @@ impl Postgres {
     /// transaction, unless they have set it themselves.
     ///
     /// # Errors
-    /// When the server cannot be reached.
+    /// If the server cannot be reached.
     pub async fn set_read_only(&self, read_only: bool) -> Result<()> {
         let value = if read_only { "on" } else { "off" };
         self.set("default_transaction_read_only", value).await
     }
 
-    /// Gives the server another certificate, which new connections see.
+    /// Installs another certificate of the server, which new connections see.
     ///
     /// # Errors
-    /// When it cannot be written, or the server cannot be reached.
+    /// If it cannot be written, or the server cannot be reached.
     pub async fn set_certificate(&self, pair: &Pair) -> Result<()> {
         config::write_server_pair(&self.data(), pair, self.account)?;
         self.reload().await
     }
 
-    /// Lets in the clients of these authorities, and no others.
+    /// Accepts the clients of these authorities, and no others.
     ///
     /// # Errors
-    /// When it cannot be written, or the server cannot be reached.
+    /// If it cannot be written, or the server cannot be reached.
     pub async fn set_client_authorities(&self, authorities: &[&Authority]) -> Result<()> {
         let pems: String = authorities
             .iter()
@@ -122,7 +122,7 @@ impl Postgres {
     /// Makes a standby take over, and waits until it can be written.
     ///
     /// # Errors
-    /// When it is no standby, or does not take over within a minute.
+    /// If it is no standby, or does not take over within a minute.
     pub async fn promote(&self) -> Result<()> {
         self.sql("SELECT pg_promote(true, 60)").await
     }

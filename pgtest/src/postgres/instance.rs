@@ -1,4 +1,4 @@
-//! A server, and where it is.
+//! A server, and its place.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::workdir::Workdir;
 
 /// A PostgreSQL server with a role [`USER`] and a database [`DATABASE`]. Gone when dropped.
 ///
-/// Its methods do what an administrator or a disaster would do to it; clients see it at
+/// The methods do what an administrator or a disaster would do to it; clients see it at
 /// [`Postgres::params`]. The port and the socket stay the same for as long as it lives.
 pub struct Postgres {
     // Before the directory, which ends what is left of it.
@@ -62,13 +62,15 @@ impl Postgres {
         lock(&self.password).clone()
     }
 
-    /// Returns who signed the server's certificate and signs those of clients; `None` without TLS.
+    /// Returns the authority that signed the server's certificate and signs those of clients;
+    /// `None` without TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&Authority> {
         self.authority.as_ref()
     }
 
-    /// Returns how [`USER`] connects over TCP, with the strictest TLS that the server offers.
+    /// Returns the parameters by which [`USER`] connects over TCP, with the strictest TLS that the
+    /// server offers.
     #[must_use]
     pub fn params(&self) -> Params {
         let params = Params::new()
@@ -94,11 +96,11 @@ impl Postgres {
         }
     }
 
-    /// Writes [`Postgres::params`] into a directory that lives as long as the server and returns its
-    /// path.
+    /// Writes [`Postgres::params`] into a directory that lives as long as the server and returns
+    /// its path.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn params_dir(&self) -> Result<PathBuf> {
         let directory = self.directory.path().join("params");
         self.params().write(&directory)?;
@@ -120,7 +122,7 @@ impl Postgres {
     }
 }
 
-/// Tests that panicked leave nothing half done in these locks.
+/// Locks a mutex, also a poisoned one: tests that panicked leave nothing half done in these locks.
 pub(super) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()

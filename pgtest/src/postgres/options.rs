@@ -1,26 +1,26 @@
-//! What kind of server.
+//! Options of a server.
 
 use std::path::PathBuf;
 
-/// What a server is like.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     /// Settings of postgresql.conf, which win over the defaults of this crate.
     pub settings: Vec<(String, String)>,
-    /// Whether and how TCP connections are encrypted.
+    /// The encryption of TCP connections.
     pub tls: Tls,
-    /// Whether a commit is on disk before it is answered. Tests of anything but durability start
+    /// True when a commit is on disk before it is answered. Tests of anything but durability start
     /// and run faster without.
     pub durable: bool,
-    /// What the data lies on.
+    /// The disk of the data.
     pub disk: Disk,
-    /// Whether its clock can be set: see [`super::Postgres::step_clock`].
+    /// True when its clock can be set: see [`super::Postgres::step_clock`].
     pub own_clock: bool,
     /// A library that its processes load first.
     pub preload: Option<Preload>,
 }
 
-/// A library that stands before the system's.
+/// A library that is loaded before the system's.
 #[derive(Debug, Clone)]
 pub struct Preload {
     /// The library; the server's account has to be able to read it.
@@ -30,7 +30,7 @@ pub struct Preload {
 }
 
 impl Default for PostgresOptions {
-    /// Durable, without TLS, on the ordinary disk.
+    /// Returns options that are durable, without TLS, on the ordinary disk.
     fn default() -> Self {
         Self {
             settings: Vec::new(),
@@ -44,7 +44,7 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Returns a server that forgets everything in a power cut, and is quick.
+    /// Returns options of a server that forgets everything in a power cut, and is quick.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -53,35 +53,35 @@ impl PostgresOptions {
         }
     }
 
-    /// With a setting of postgresql.conf.
+    /// Returns the options with a setting of postgresql.conf.
     #[must_use]
     pub fn with(mut self, setting: &str, value: impl std::fmt::Display) -> Self {
         self.settings.push((setting.to_owned(), value.to_string()));
         self
     }
 
-    /// With TLS.
+    /// Returns the options with TLS.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = tls;
         self
     }
 
-    /// With a clock of its own.
+    /// Returns the options with a clock of its own.
     #[must_use]
     pub fn with_own_clock(mut self) -> Self {
         self.own_clock = true;
         self
     }
 
-    /// With a library before the system's.
+    /// Returns the options with a library before the system's.
     #[must_use]
     pub fn with_preload(mut self, preload: Preload) -> Self {
         self.preload = Some(preload);
         self
     }
 
-    /// On a disk.
+    /// Returns the options on a disk.
     #[must_use]
     pub fn on(mut self, disk: Disk) -> Self {
         self.disk = disk;
@@ -92,17 +92,17 @@ impl PostgresOptions {
 /// TLS of TCP connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
-    /// None.
+    /// No TLS.
     Off,
-    /// For those who ask.
+    /// TLS for clients that ask for it.
     Offered,
-    /// For everybody (`hostssl` only), with passwords.
+    /// TLS for everybody (`hostssl` only), with passwords.
     Required,
-    /// For everybody, with a client certificate in the role's name instead of a password.
+    /// TLS for everybody, with a client certificate in the role's name instead of a password.
     ClientCertificate,
 }
 
-/// What the data directory lies on.
+/// The disk of the data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disk {
     /// The disk of the temporary directory.
@@ -110,7 +110,7 @@ pub enum Disk {
     /// A file system of its own that can be filled up. It is in memory, and needs root. A server
     /// needs 40 MB for itself and 16 MB for each file of its write-ahead log.
     Limited {
-        /// Its size.
+        /// The size of the file system.
         megabytes: u32,
     },
 }

@@ -13,7 +13,7 @@ use super::Postgres;
 use super::instance::lock;
 use crate::workdir;
 
-/// Enough for a recovery on a machine that does other things too.
+/// Time that is enough for a recovery on a machine that does other things too.
 const TO_START: Duration = Duration::from_mins(1);
 pub(super) const TO_END: Duration = Duration::from_mins(1);
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -24,7 +24,7 @@ const TAIL_BYTES: usize = 4096;
 pub struct Server(Mutex<Option<Child>>);
 
 impl Server {
-    /// Starts it; not yet ready.
+    /// Starts it, but does not wait until it is ready.
     pub fn launch(&self, mut command: Command, log: &Path) -> Result<()> {
         let mut child = lock(&self.0);
         ensure!(
@@ -71,7 +71,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Takes leave at once; the directory's watcher ends those that do not hear it.
+    /// Ends it at once; the directory's watcher ends the processes that do not react.
     fn drop(&mut self) {
         let Some(mut child) = lock(&self.0).take() else {
             return;
@@ -91,7 +91,7 @@ impl Drop for Server {
 }
 
 impl Postgres {
-    /// Waits until it takes connections.
+    /// Waits until it accepts connections.
     pub(super) async fn wait_ready(&self) -> Result<()> {
         let deadline = Instant::now() + TO_START;
         loop {
@@ -112,7 +112,7 @@ impl Postgres {
     /// Waits until the server has ended by itself, as it does when it cannot recover from a crash.
     ///
     /// # Errors
-    /// When it still runs after a minute.
+    /// If it still runs after a minute.
     pub async fn wait_end(&self) -> Result<()> {
         self.server.end().await
     }

@@ -11,14 +11,14 @@ use crate::template::{self, USER};
 use crate::tls::Authority;
 use crate::workdir::Workdir;
 
-/// How often another port is tried when somebody else was quicker.
+/// Number of ports that are tried when somebody else was quicker.
 const PORTS: usize = 5;
 
 impl Postgres {
-    /// Starts a new server and waits until it takes connections.
+    /// Starts a new server and waits until it accepts connections.
     ///
     /// # Errors
-    /// When PostgreSQL is not installed or does not start: the error holds the end of its log.
+    /// If PostgreSQL is not installed or does not start: the error holds the end of its log.
     pub async fn start(options: PostgresOptions) -> Result<Self> {
         let mut new = Self::prepare(options)?;
         template::copy_to(&new.data(), &new.binaries, new.account).await?;
@@ -94,7 +94,7 @@ impl Postgres {
     /// Starts it again after a stop or a kill, on the same port.
     ///
     /// # Errors
-    /// When it does not start within a minute: the error holds the end of its log.
+    /// If it does not start within a minute: the error holds the end of its log.
     pub async fn start_again(&self) -> Result<()> {
         let program = self.binaries.path("postgres");
         let mut command = if self.options.own_clock {

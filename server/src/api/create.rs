@@ -12,7 +12,7 @@ use crate::http::negotiation::Offer;
 /// Answers a create.
 ///
 /// # Errors
-/// Whatever the kube-apiserver refuses; see the modules that each step calls.
+/// The refusals of the kube-apiserver; see the modules that each step calls.
 pub async fn create(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
     let view = View::new(scope, scope.ctx.accept(Offer::Objects)?, false)?;
     let encoding = scope.body_encoding()?;

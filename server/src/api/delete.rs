@@ -16,7 +16,7 @@ use crate::registry::Deleted;
 /// Answers a delete.
 ///
 /// # Errors
-/// 404, 409 for preconditions, and what the options and the store refuse.
+/// 404, 409 for preconditions, and the refusals of the options and the store.
 pub async fn delete(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
     let name = scope.object_name()?;
     let accepted = scope.ctx.accept(Offer::Objects)?;

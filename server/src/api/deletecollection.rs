@@ -13,7 +13,7 @@ use crate::http::negotiation::Offer;
 /// Answers a deletecollection with the list of what was found.
 ///
 /// # Errors
-/// What the options refuse, and the first failure of a deletion; earlier deletions stay then.
+/// The refusals of the options, and the first failure of a deletion; earlier deletions stay then.
 pub async fn deletecollection(
     api: &Api,
     scope: &Scope,

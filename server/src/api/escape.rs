@@ -13,8 +13,8 @@ fn suspicious(byte: u8) -> bool {
     (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xE2)
 }
 
-/// Returns where the next of them is. A list is a hundred megabytes with hardly any, so whole
-/// strides are looked at without a branch, which the compiler makes vector instructions of.
+/// Returns the position of the next of them. A list is a hundred megabytes with hardly any, so
+/// whole strides are searched without a branch, which the compiler turns into vector instructions.
 fn next(text: &[u8]) -> Option<usize> {
     let (strides, _) = text.as_chunks::<STRIDE>();
     let clean = |stride: &[u8; STRIDE]| !stride.iter().fold(false, |any, b| any | suspicious(*b));

@@ -1,16 +1,16 @@
-//! Why a read fails, as the Status that the client gets.
+//! The Status that the client gets for a read that fails.
 
 use apimachinery::error::ApiError;
 use storage::cache::SnapshotError;
 use storage::store::ReadError;
 
-/// Returns a version that was not reached in time.
+/// Returns the error for a version that was not reached in time.
 #[must_use]
 pub fn too_large(error: ReadError) -> ApiError {
     ApiError::too_large_resource_version(error.requested, error.current)
 }
 
-/// Returns a state of the past that is not to be had.
+/// Returns the error for a past state that is not available.
 #[must_use]
 pub fn snapshot(error: SnapshotError, requested: u64) -> ApiError {
     match error {

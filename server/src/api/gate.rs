@@ -1,4 +1,5 @@
-//! Whether a request is served here now: the gate of its resource, and where its APIService leads.
+//! Admission of requests: by the gate of the resource, and by the place to which its APIService
+//! leads.
 
 use apimachinery::error::ApiError;
 use crds::control::GateState;
@@ -7,8 +8,8 @@ use super::scope::Scope;
 use crate::cluster::Attachments;
 use crate::registry::gate::{Passage, RETRY_AFTER, pass, passage};
 
-/// Waits until the request is served here, as long as its patience lasts: the gate lets it pass and
-/// the kube-aggregator sends it here.
+/// Waits until the request is served here, at most until its patience ends: the gate lets it pass
+/// and the kube-aggregator sends it here.
 ///
 /// # Errors
 /// As [`pass`], and 429 where the kube-aggregator sends it elsewhere for too long.
@@ -17,9 +18,10 @@ pub async fn admit(attachments: &Attachments, scope: &Scope) -> Result<(), ApiEr
     attached(attachments, scope).await
 }
 
-/// Returns whether the resource is being given back, so that its log is all there is and goes no
-/// further. A watch that resumes is served from it whoever waits: its client would go to the CRD
-/// with a version from before the last bookmark otherwise, and be told there that this is too old.
+/// Returns whether the resource is being given back, so that its log is complete and ends. A watch
+/// that resumes is served from the log even while other requests wait. Otherwise its client would
+/// go to the CRD with a version from before the last bookmark, and be told there that this is too
+/// old.
 #[must_use]
 pub fn serves_the_past(scope: &Scope) -> bool {
     let gate = scope.resource.gate();

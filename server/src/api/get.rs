@@ -13,7 +13,7 @@ use crate::http::negotiation::Offer;
 /// Answers a get.
 ///
 /// # Errors
-/// 404, and what the version asks for and cannot have.
+/// 404, and the refusals of the requested version.
 pub async fn get(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     let accepted = scope.ctx.accept(Offer::Objects)?;
     let view = View::new(scope, accepted, false)?;

@@ -14,7 +14,7 @@ use super::view::{ListMeta, View};
 use super::{Api, failure};
 use crate::http::negotiation::Offer;
 
-/// The message of a 410 for a page whose version is gone, with a token that goes on anyway.
+/// Message of a 410 for a page whose version is gone, with a token that goes on anyway.
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent \
     list result. You can start a new list without the continue parameter, or use the continue \
     token in this response to retrieve the remainder of the results. Continuing with the provided \

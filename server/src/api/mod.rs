@@ -1,5 +1,5 @@
-//! What a request for a resource does: one file a verb, which reads options,
-//! calls the registry or the cache, and encodes what it gets.
+//! Requests for resources: one file a verb, which reads options, calls the registry or the cache,
+//! and encodes what it gets.
 
 mod control;
 mod create;

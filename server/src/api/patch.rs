@@ -21,7 +21,7 @@ const ALLOWED: [BodyType; 3] = [
 /// Answers a patch.
 ///
 /// # Errors
-/// 415 for other kinds of patches, and whatever the kube-apiserver refuses.
+/// 415 for other kinds of patches, and the refusals of the kube-apiserver.
 pub async fn patch(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
     let type_ = body_type(&scope.ctx.headers, &ALLOWED)?;
     let kind = match type_ {

@@ -1,4 +1,4 @@
-//! At which version a list is read: the matrix of `resourceVersion`, `resourceVersionMatch`,
+//! The version at which a list is read: the matrix of `resourceVersion`, `resourceVersionMatch`,
 //! `limit` and `continue` (<https://kubernetes.io/docs/reference/using-api/api-concepts>). Pure.
 
 use apimachinery::error::ApiError;
@@ -12,7 +12,7 @@ use super::token::Continue;
 pub enum Version {
     /// The newest committed state.
     Newest,
-    /// Whatever is at hand.
+    /// Any state that is available.
     Any,
     /// A state at least as new as this.
     NotOlderThan(u64),
@@ -20,19 +20,19 @@ pub enum Version {
     Exactly(u64),
 }
 
-/// How a list is read.
+/// The version and the part in which a list is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The version.
     pub version: Version,
     /// Most objects; 0 for all.
     pub limit: usize,
-    /// Where to begin, if not at the first object.
+    /// The place where the list begins, if not at the first object.
     pub from: Option<Continue>,
 }
 
-/// Reads the options of a list. `one` says that it can hold one object alone: a kube-apiserver reads
-/// that by its key, where a limit does not make a version an exact one.
+/// Reads the options of a list. `one` says that it can hold one object alone: a kube-apiserver
+/// reads that by its key, where a limit does not make a version an exact one.
 ///
 /// # Errors
 /// 400 for a version or token that cannot be read, or both together.

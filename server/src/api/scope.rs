@@ -1,4 +1,4 @@
-//! What a request is about, resolved: the resource, its version, its place in the store.
+//! The resolved subject of a request: the resource, its version, its place in the store.
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ pub struct Scope {
     pub definition: Arc<ResourceDefinition>,
     /// The requested version of it.
     pub version: VersionDefinition,
-    /// Keeps account of who owns which field, in this version.
+    /// The manager of field ownership in this version.
     pub field_manager: Arc<FieldManager>,
-    /// Its objects.
+    /// The objects of the resource.
     pub resource: Arc<Resource>,
-    /// Until when the request may wait for a held gate.
+    /// The time until which the request may wait for a held gate.
     pub patience: Instant,
-    /// What the client is to be warned of.
+    /// The warnings for the client.
     pub warnings: Warnings,
 }
 
-/// Verbs that name one object, or that make one, and so need a namespace where objects have one.
+/// Verbs that name or make one object, and so need a namespace where objects have one.
 const IN_NAMESPACE: &[&str] = &[
     "get",
     "create",
@@ -112,7 +112,7 @@ impl Scope {
         )))
     }
 
-    /// 404 about an object.
+    /// Returns a 404 about an object.
     #[must_use]
     pub fn not_found(&self, name: &str) -> ApiError {
         ApiError::not_found(&self.definition.group, &self.definition.plural, name)

@@ -1,4 +1,4 @@
-//! Which objects a list, watch or deletecollection means.
+//! The objects that a list, watch or deletecollection selects.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Page {
     pub objects: Vec<Arc<StoredObject>>,
     /// Key of the last object, below the namespace of the list, when more may follow.
     pub last: Option<String>,
-    /// How many objects follow, where nothing is selected.
+    /// Number of objects that follow, where nothing is selected.
     pub remaining: Option<usize>,
 }
 
@@ -39,8 +39,8 @@ pub fn is_of_one(namespace: Option<&str>, namespaced: bool, options: &ListOption
         && (!namespaced || namespace.or(fields.namespace()).is_some())
 }
 
-/// Returns the objects of `snapshot` in `namespace`, or in all, that `options` select: at most `limit`
-/// (0 for all), from `from` on.
+/// Returns the objects of `snapshot` in `namespace`, or in all, that `options` select: at most
+/// `limit` (0 for all), from `from` on.
 #[must_use]
 pub fn page(
     snapshot: &Snapshot,
@@ -79,7 +79,7 @@ fn below<'a>(namespace: Option<&str>, key: &'a ObjectKey) -> &'a str {
     }
 }
 
-/// Returns the objects to look at, in order: all that come in question, found on the shortest way.
+/// Returns the objects to look at, in order: all candidates, by the shortest way to find them.
 fn candidates<'a>(
     snapshot: &'a Snapshot,
     namespace: Option<&'a str>,
@@ -133,7 +133,8 @@ fn indexed<'a>(
         })
 }
 
-/// Returns where a token points, and whether an object right there belongs to the page.
+/// Returns the place to which a token points, and whether an object right there belongs to the
+/// page.
 fn start(namespace: Option<&str>, from: &Continue) -> (ObjectKey, bool) {
     let (position, at) = from.position();
     let key = match (namespace, position.split_once('/')) {

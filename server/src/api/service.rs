@@ -1,4 +1,4 @@
-//! What every verb works with.
+//! The parts that every verb works with.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::scope::Scope;
 use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
 use crate::registry::store_error;
 
-/// Answers requests for resources.
+/// The handler of requests for resources.
 #[derive(Clone)]
 pub struct Api {
     pub(super) store: Store,
@@ -23,7 +23,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Returns an API over a store, serving what `definitions` say.
+    /// Returns an API over a store, serving the resources of `definitions`.
     #[must_use]
     pub fn new(
         store: Store,
@@ -39,7 +39,7 @@ impl Api {
         }
     }
 
-    /// Returns the same, which refuses the writes of some users whatever their rights.
+    /// Returns the same API, which refuses the writes of some users whatever their rights.
     #[must_use]
     pub fn refusing(mut self, writers: Receiver<BTreeSet<String>>) -> Self {
         self.refused_writers = writers;
@@ -65,14 +65,14 @@ impl Api {
         ))
     }
 
-    /// Returns the same, whose requests wait while the kube-aggregator does not send them here.
+    /// Returns the same API, whose requests wait while the kube-aggregator does not send them here.
     #[must_use]
     pub fn attached(mut self, attachments: Arc<Attachments>) -> Self {
         self.attachments = attachments;
         self
     }
 
-    /// Makes sure that what is read from now on is not older than any write that was answered.
+    /// Makes sure that later reads are not older than any write that was answered.
     pub(super) async fn caught_up(&self) -> Result<(), ApiError> {
         self.store
             .consistent()

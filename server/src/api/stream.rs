@@ -16,7 +16,7 @@ use crate::http::response;
 /// Bytes after which a piece is handed on.
 const CHUNK: usize = 256 * 1024;
 
-/// What is still to be written.
+/// The part of a list that is still to be written.
 struct Rest {
     view: View,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
@@ -25,7 +25,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Returns the next piece, appended to `out`; true when it was the last.
+    /// Appends the next piece to `out`; returns true when it was the last.
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, ApiError> {
         while out.len() < CHUNK {
             let Some(object) = self.objects.next() else {
@@ -45,8 +45,8 @@ impl Rest {
 /// Returns an answer with a list in compact JSON. A small one is sent whole, with its length.
 ///
 /// # Errors
-/// When an object of the first piece cannot be read. Later the stream breaks off, which a client
-/// sees as a failed request.
+/// If an object of the first piece cannot be read. Later the stream breaks off, which a client sees
+/// as a failed request.
 pub fn respond(
     view: View,
     objects: Vec<Arc<StoredObject>>,

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// Where a page begins.
+/// The place where a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continue {
     /// Version of the whole list; `None` goes on in the newest data.
@@ -31,7 +31,7 @@ struct Wire {
 }
 
 impl Continue {
-    /// Returns the page that follows the object with this key.
+    /// Returns the token of the page that follows the object with this key.
     #[must_use]
     pub fn after(rv: Option<u64>, key: &str) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Continue {
     /// Reads a token.
     ///
     /// # Errors
-    /// When it is not one that this or the kube-apiserver made.
+    /// If it is not one that this or the kube-apiserver made.
     pub fn decode(token: &str) -> Result<Self, TokenError> {
         let bytes = URL_SAFE_NO_PAD
             .decode(token)

@@ -12,7 +12,7 @@ use crate::http::negotiation::Offer;
 /// Answers an update.
 ///
 /// # Errors
-/// Whatever the kube-apiserver refuses; see the modules that each step calls.
+/// The refusals of the kube-apiserver; see the modules that each step calls.
 pub async fn update(api: &Api, scope: &Scope, bytes: &[u8]) -> Result<Response, ApiError> {
     let name = scope.object_name()?;
     let view = View::new(scope, scope.ctx.accept(Offer::Objects)?, false)?;

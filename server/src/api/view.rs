@@ -1,6 +1,6 @@
-//! How objects are written: in the requested version and form.
+//! The text of objects in answers: in the requested version and form.
 //!
-//! The text of a stored object is copied into the answer as it is, but for `apiVersion`; only
+//! The text of a stored object is copied into the answer as it is, except for `apiVersion`; only
 //! Tables, YAML, indented JSON and versions with a schema of their own need it parsed.
 
 use std::sync::Arc;
@@ -29,13 +29,13 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// The form of an answer to one request.
 #[derive(Debug)]
 pub struct View {
-    /// What was agreed on.
+    /// The form that was agreed on.
     pub accepted: Accepted,
     api_version: String,
     kind: String,
     list_kind: String,
-    /// The schema of the requested version where it is not that of the stored one: what it does
-    /// not know is left out.
+    /// The schema of the requested version where it differs from that of the stored one: fields
+    /// that it does not know are left out.
     prune: Option<Arc<Structural>>,
     table: Option<TableView>,
 }
@@ -54,7 +54,7 @@ pub struct ListMeta {
     pub rv: u64,
     /// Token of the next page; empty on the last.
     pub continue_token: String,
-    /// How many objects follow, where that is known.
+    /// Number of objects that follow, where that is known.
     pub remaining: Option<usize>,
 }
 
@@ -101,8 +101,8 @@ impl View {
         self.accepted.media_type == MediaType::Protobuf
     }
 
-    /// Returns what tells the encoding of an event in this view from others: empty when encodings
-    /// differ from one watch to the next, as ages in Tables do.
+    /// Returns a name that tells the encoding of an event in this view from others: empty when
+    /// encodings differ from one watch to the next, as ages in Tables do.
     #[must_use]
     pub fn frame_name(&self) -> Option<String> {
         match self.accepted.transform {
@@ -120,7 +120,7 @@ impl View {
     /// Returns the object as a JSON value in the requested version.
     ///
     /// # Errors
-    /// When the stored text cannot be read.
+    /// If the stored text cannot be read.
     pub fn value(&self, object: &StoredObject) -> Result<Value, ApiError> {
         let mut value = object.value().map_err(ApiError::internal)?;
         value["apiVersion"] = Value::from(self.api_version.as_str());
@@ -138,7 +138,7 @@ impl View {
     /// to describe its columns.
     ///
     /// # Errors
-    /// When the stored text cannot be read.
+    /// If the stored text cannot be read.
     pub fn append(
         &self,
         out: &mut Vec<u8>,
@@ -185,11 +185,11 @@ impl View {
         }
     }
 
-    /// Returns a stored object in this form, as a value. Of an object of which only metadata is
-    /// asked for, nothing else is read.
+    /// Returns a stored object in this form, as a value. If only metadata is asked for, nothing
+    /// else of the object is read.
     ///
     /// # Errors
-    /// When the stored text cannot be read.
+    /// If the stored text cannot be read.
     pub fn form(&self, object: &StoredObject, headers: bool) -> Result<Value, ApiError> {
         let object = match self.accepted.transform {
             Transform::PartialObjectMetadata(_) => {
@@ -201,7 +201,7 @@ impl View {
         Ok(self.transform(object, headers))
     }
 
-    /// Returns a bookmark at `rv`; the one that ends the initial events says so.
+    /// Returns a bookmark at `rv`. The bookmark that ends the initial events says so.
     #[must_use]
     pub fn bookmark(&self, rv: u64, initial_events_end: bool, headers: bool) -> Value {
         let mut metadata = json!({ "resourceVersion": rv.to_string() });
@@ -228,7 +228,7 @@ impl View {
     /// Returns an answer with one stored object.
     ///
     /// # Errors
-    /// When the stored text cannot be read.
+    /// If the stored text cannot be read.
     pub fn respond(
         &self,
         code: StatusCode,
@@ -243,10 +243,10 @@ impl View {
         Ok(response::bytes(code, self.accepted.content_type(), body))
     }
 
-    /// Returns an answer with what a write has made.
+    /// Returns an answer with the outcome of a write.
     ///
     /// # Errors
-    /// When it cannot be read or encoded.
+    /// If it cannot be read or encoded.
     pub fn respond_outcome(&self, outcome: Outcome) -> Result<axum::response::Response, ApiError> {
         let code = if outcome.created {
             StatusCode::CREATED
@@ -259,7 +259,7 @@ impl View {
     /// Returns an answer with an object after a write.
     ///
     /// # Errors
-    /// When it cannot be read or encoded.
+    /// If it cannot be read or encoded.
     pub fn respond_form(
         &self,
         code: StatusCode,
@@ -277,7 +277,7 @@ impl View {
     /// Returns an answer with a list.
     ///
     /// # Errors
-    /// When a stored text cannot be read before the first bytes are sent.
+    /// If a stored text cannot be read before the first bytes are sent.
     pub fn respond_list(
         self,
         objects: Vec<Arc<StoredObject>>,
@@ -332,7 +332,7 @@ impl View {
     /// Appends an object as an item of a list: an object, or the row of a Table.
     ///
     /// # Errors
-    /// When the stored text cannot be read.
+    /// If the stored text cannot be read.
     pub fn append_item(&self, out: &mut Vec<u8>, object: &StoredObject) -> Result<(), ApiError> {
         match &self.table {
             None => self.append(out, object, false),
@@ -343,7 +343,7 @@ impl View {
         }
     }
 
-    /// Returns what stands before and behind the items of a list.
+    /// Returns the text before and behind the items of a list.
     #[must_use]
     pub fn list_frame(&self, meta: &ListMeta) -> (Vec<u8>, Vec<u8>) {
         let metadata = self.list_metadata(meta);

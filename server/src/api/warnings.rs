@@ -35,8 +35,8 @@ pub fn add(response: &mut Response, seen: Vec<String>) {
     }
 }
 
-/// `299 - "text"`, quoted as RFC 7234 wants it; none for a text with control characters, which the
-/// kube-apiserver leaves out.
+/// Returns the header `299 - "text"`, quoted as RFC 7234 wants it; none for a text with control
+/// characters, which the kube-apiserver leaves out.
 fn header(text: &str) -> Option<HeaderValue> {
     if text.chars().any(char::is_control) {
         return None;

@@ -1,4 +1,4 @@
-//! What is asked of the authorizer.
+//! The questions to the authorizer.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use super::user::UserInfo;
 /// One question to the authorizer: may this user do this?
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// Who asks.
+    /// The user who asks.
     pub user: Arc<UserInfo>,
     /// Verb of the API, or the HTTP method in lower case for a path.
     pub verb: String,
-    /// What the verb is applied to.
+    /// The target of the verb.
     pub target: Target,
 }
 
-/// What a verb is applied to.
+/// The target of a verb.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// An object or a collection.

@@ -1,4 +1,4 @@
-//! Who a request is from: front proxy, then bearer token, then nobody.
+//! The sender of a request: by front proxy, then by bearer token, then nobody.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,8 +13,8 @@ use super::review::ReviewError;
 use super::token::{TokenAuthenticator, bearer};
 use super::user::{AUTHENTICATED, UserInfo};
 
-/// How long the outcome of checking a connection's certificate is reused: checking signatures for
-/// each of hundreds of requests a second would cost more than the rest of their authentication.
+/// Time for which the outcome of checking a connection's certificate is reused: checking signatures
+/// for each of hundreds of requests a second would cost more than the rest of their authentication.
 const VERDICT_TTL: Duration = Duration::from_secs(10);
 
 /// Certificates that a client showed in the handshake, leaf first; empty for most clients.
@@ -24,12 +24,12 @@ pub struct PeerCertificates {
     verdict: Arc<ArcSwapOption<Verdict>>,
 }
 
-/// What was found about a connection's certificate.
+/// The outcome of checking a connection's certificate.
 #[derive(Debug)]
 struct Verdict {
-    /// Under which configuration.
+    /// The configuration of the check.
     config: Arc<FrontProxyConfig>,
-    /// When, since 1970.
+    /// The time of the check, since 1970.
     at: Duration,
     outcome: Result<(), PeerError>,
 }
@@ -48,7 +48,7 @@ impl PeerCertificates {
         self.chain.is_empty()
     }
 
-    /// Whether they are a front proxy's, under `config` at the time `now`.
+    /// Checks that the certificates are a front proxy's, under `config` at the time `now`.
     fn verify(&self, config: &Arc<FrontProxyConfig>, now: Duration) -> Result<(), PeerError> {
         if let Some(verdict) = self.verdict.load().as_deref()
             && Arc::ptr_eq(&verdict.config, config)
@@ -69,7 +69,7 @@ impl PeerCertificates {
     }
 }
 
-/// How an identity was proven.
+/// The proof of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// The kube-apiserver says so, and has authorized the request itself.
@@ -83,9 +83,9 @@ pub enum Proof {
 /// A user and the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authentication {
-    /// Who asks.
+    /// The user who asks.
     pub user: Arc<UserInfo>,
-    /// How that is known.
+    /// The proof of the identity.
     pub proof: Proof,
 }
 
@@ -103,14 +103,14 @@ pub enum AuthenticationError {
     Unavailable(#[from] ReviewError),
 }
 
-/// Establishes who requests are from.
+/// Establishes the senders of requests.
 pub struct Authenticator {
     front_proxy: Arc<ArcSwap<FrontProxyConfig>>,
     tokens: TokenAuthenticator,
 }
 
 impl Authenticator {
-    /// `front_proxy` may be exchanged at any time.
+    /// Returns an authenticator. `front_proxy` may be exchanged at any time.
     #[must_use]
     pub fn new(front_proxy: Arc<ArcSwap<FrontProxyConfig>>, tokens: TokenAuthenticator) -> Self {
         Self {
@@ -119,10 +119,10 @@ impl Authenticator {
         }
     }
 
-    /// Establishes who a request is from, and takes the credentials out of its headers.
+    /// Establishes the sender of a request, and takes the credentials out of its headers.
     ///
     /// # Errors
-    /// When credentials are given which are not valid, or cannot be checked.
+    /// If credentials are given that are not valid, or that cannot be checked.
     pub async fn authenticate(
         &self,
         peer: &PeerCertificates,
@@ -172,7 +172,8 @@ fn from_front_proxy(
         .map_err(|error| error.to_string())
 }
 
-/// Everyone with a proven identity belongs to `system:authenticated`.
+/// Returns the authentication of a user. Everyone with a proven identity belongs to
+/// `system:authenticated`.
 fn authenticated(mut user: UserInfo, proof: Proof) -> Authentication {
     let unmarked = user.username != super::user::ANONYMOUS
         && !user.in_group(AUTHENTICATED)

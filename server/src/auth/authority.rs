@@ -1,4 +1,4 @@
-//! Authorization of a request, and of what else it turns out to need.
+//! Authorization of a request, and of everything else that it turns out to need.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use apimachinery::error::ApiError;
 
 use super::{Attributes, Authorizer, Decision, Proof, authorize_forwarded};
 
-/// Decides about one request, by the way in which its sender has proven who it is.
+/// Decides about one request, by the way in which its sender has proven its identity.
 #[derive(Clone)]
 pub struct Authority {
     authorizer: Arc<dyn Authorizer>,
@@ -21,7 +21,7 @@ impl Authority {
         Self { authorizer, proof }
     }
 
-    /// Lets pass what the authorizer allows.
+    /// Passes if the authorizer allows it.
     ///
     /// # Errors
     /// 403 with the authorizer's reason; 500 when it could not be asked.

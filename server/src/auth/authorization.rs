@@ -19,7 +19,7 @@ use super::review::{ReviewError, with_retries};
 use super::user::MASTERS;
 use crate::telemetry::ReviewMetrics;
 
-/// How long a decision is reused, allowed or not.
+/// Time for which a decision is reused, allowed or not.
 const DECISION_TTL: Duration = Duration::from_secs(10);
 /// Most decisions kept.
 const MAX_DECISIONS: u64 = 8192;
@@ -41,16 +41,16 @@ pub trait Authorizer: Send + Sync + 'static {
     /// Decides about exactly these attributes.
     ///
     /// # Errors
-    /// When no decision could be had; the caller must then refuse with 500.
+    /// If no decision was possible; the caller must then refuse with 500.
     async fn authorize(&self, attributes: &Attributes) -> Result<Decision, ReviewError>;
 }
 
 /// Decides about a request that the kube-apiserver has authorized already and passed on with a
 /// proven identity.
 ///
-/// The kube-apiserver has asked the exact question; here the wider ones (all namespaces, all names)
-/// are asked first, for one cached permission then covers all requests of a controller. Whoever is
-/// only allowed single namespaces or names gets there by the narrower questions.
+/// The kube-apiserver has asked the exact question. Here the wider ones (all namespaces, all names)
+/// are asked first, because one cached permission then covers all requests of a controller. A user
+/// who is only allowed single namespaces or names is allowed by the narrower questions.
 ///
 /// # Errors
 /// As [`Authorizer::authorize`].

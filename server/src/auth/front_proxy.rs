@@ -1,9 +1,9 @@
 //! Authentication by the kube-apiserver's front proxy.
 //!
 //! The kube-apiserver proves itself with a client certificate and names the user in headers. The
-//! CA, the names and the headers stand in the `ConfigMap`
-//! `kube-system/extension-apiserver-authentication`. Without a proven certificate the headers are
-//! worth nothing: anyone can send them.
+//! CA, the names and the headers are in the `ConfigMap`
+//! `kube-system/extension-apiserver-authentication`. Without a proven certificate the headers prove
+//! nothing: anyone can send them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::user::UserInfo;
 
-/// Who may speak for others, and how.
+/// The clients that may speak for others, and the headers by which they do.
 #[derive(Clone, Debug, Default)]
 pub struct FrontProxyConfig {
     /// False until the `ConfigMap` has been read for the first time.
@@ -39,7 +39,7 @@ pub enum FrontProxyConfigError {
     NotAList {
         /// Key of the `ConfigMap`.
         key: &'static str,
-        /// What the parser said.
+        /// The error of the parser.
         source: serde_json::Error,
     },
     /// A header name that HTTP does not know.
@@ -55,7 +55,7 @@ pub enum FrontProxyConfigError {
     Ca(String),
 }
 
-/// Why a client certificate does not make a front proxy.
+/// The reason why a client certificate does not make a front proxy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
     /// Not signed by the front proxy's CA, expired or not meant for clients.
@@ -80,7 +80,7 @@ impl FrontProxyConfig {
     /// Reads the data of the `ConfigMap`. Without a CA nobody is a front proxy.
     ///
     /// # Errors
-    /// When a key cannot be read; the configuration in force should then be kept.
+    /// If a key cannot be read; the configuration in force should then be kept.
     pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, FrontProxyConfigError> {
         let anchors = match data.get(CA_KEY).filter(|pem| !pem.trim().is_empty()) {
             Some(pem) => anchors(pem)?,
@@ -116,7 +116,7 @@ impl FrontProxyConfig {
     /// handshake has already proven that the peer holds the leaf's key.
     ///
     /// # Errors
-    /// When the certificate is not that of a front proxy.
+    /// If the certificate is not that of a front proxy.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: Duration) -> Result<(), PeerError> {
         let Some((leaf, intermediates)) = chain.split_first() else {
             return Err(PeerError::Untrusted("no certificate".to_owned()));
@@ -148,7 +148,7 @@ impl FrontProxyConfig {
     /// [`Self::verify`].
     ///
     /// # Errors
-    /// When a header is not text.
+    /// If a header is not text.
     pub fn user(&self, headers: &HeaderMap) -> Result<Option<UserInfo>, PeerError> {
         let Some(username) = first(headers, &self.username_headers)? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! The sender of a request, and whether it may do what it asks for.
 
 mod attributes;
 mod authentication;

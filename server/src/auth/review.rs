@@ -1,4 +1,4 @@
-//! How questions are put to the kube-apiserver.
+//! Questions to the kube-apiserver, with retries.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 5;
 pub struct ReviewError {
     /// `TokenReview` or `SubjectAccessReview`.
     pub what: &'static str,
-    /// What happened, at the last attempt.
+    /// The error of the last attempt.
     pub why: String,
 }
 

@@ -17,15 +17,15 @@ use super::review::{ReviewError, with_retries};
 use super::user::UserInfo;
 use crate::telemetry::ReviewMetrics;
 
-/// How long the result of a review is reused, good or bad.
+/// Time for which the result of a review is reused, good or bad.
 const RESULT_TTL: Duration = Duration::from_secs(10);
 /// Most results kept.
 const MAX_RESULTS: u64 = 4096;
 
-/// Asks the kube-apiserver whose a bearer token is.
+/// Asks the kube-apiserver for the owner of a bearer token.
 pub struct TokenAuthenticator {
     api: Api<TokenReview>,
-    /// By the SHA-256 of the token, so that no token stays in memory.
+    /// Results by the SHA-256 of the token, so that no token stays in memory.
     results: Cache<[u8; 32], Option<Arc<UserInfo>>>,
     metrics: ReviewMetrics,
 }
@@ -48,7 +48,7 @@ impl TokenAuthenticator {
     /// Returns the owner of a token; `None` when the token is not valid.
     ///
     /// # Errors
-    /// When the kube-apiserver could not be asked.
+    /// If the kube-apiserver could not be asked.
     pub async fn authenticate(&self, token: &str) -> Result<Option<Arc<UserInfo>>, ReviewError> {
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         self.results

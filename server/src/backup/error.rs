@@ -1,9 +1,9 @@
-//! What can go wrong with a backup in a bucket.
+//! The errors of a backup in a bucket.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a backup was not carried.
+/// The reason why a backup was not carried.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value of the command line or the environment.
@@ -11,13 +11,13 @@ pub enum Error {
     Invalid {
         /// Option or variable.
         what: &'static str,
-        /// What is wrong, and the remedy.
+        /// The fault, and the remedy.
         why: String,
     },
     /// A file.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -25,9 +25,9 @@ pub enum Error {
     /// The bucket cannot be reached.
     #[error("cannot {doing} at {host}: {why}")]
     Unreachable {
-        /// What was about to be done.
+        /// The action that failed.
         doing: &'static str,
-        /// Who was asked.
+        /// The host that was asked.
         host: String,
         /// The cause.
         why: String,
@@ -35,7 +35,7 @@ pub enum Error {
     /// The bucket refuses.
     #[error("cannot {doing}: the bucket answers {status} {why}")]
     Refused {
-        /// What was about to be done.
+        /// The action that failed.
         doing: &'static str,
         /// Status of the answer.
         status: u16,
@@ -45,9 +45,9 @@ pub enum Error {
     /// An answer that makes no sense.
     #[error("cannot {doing}: {why}")]
     Answer {
-        /// What was about to be done.
+        /// The action that failed.
         doing: &'static str,
-        /// What is wrong with it.
+        /// The fault of the answer.
         why: String,
     },
     /// No backup of that name.
@@ -55,13 +55,13 @@ pub enum Error {
     Missing {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The backups that exist.
         present: Vec<String>,
     },
 }
 
 impl Error {
-    /// Returns whether another try may end better.
+    /// Returns whether another try may succeed.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -72,13 +72,13 @@ impl Error {
 }
 
 /// Returns the text of the first element of this name. Services differ in names of roots and
-/// namespaces, and what is asked for here never has to be unescaped.
+/// namespaces, and the elements that are read here never have to be unescaped.
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once("</").map(|(value, _)| value)
 }
 
-/// Code and message of an error document of S3, or its beginning where it is none.
+/// Returns code and message of an error document of S3, or its beginning where it is none.
 pub(super) fn of_document(text: &str) -> String {
     match (element(text, "Code"), element(text, "Message")) {
         (Some(code), Some(message)) => format!("{code}: {message}"),

@@ -1,6 +1,6 @@
-//! Backups in an S3 bucket. The official image of PostgreSQL cannot speak S3, so the pods that dump
-//! and restore a managed database leave and find a file, and this program, beside it, carries the
-//! file to the bucket and back.
+//! Backups in an S3 bucket. The official image of PostgreSQL does not support S3, so the pods that
+//! dump and restore a managed database write and read a file, and this program, beside it, carries
+//! the file to the bucket and back.
 
 mod bucket;
 mod error;
@@ -27,7 +27,7 @@ const SUFFIX: &str = ".dump";
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// What is logged: a level, or directives.
+    /// Level of the log, or directives.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     pub log_level: String,
 }
@@ -38,7 +38,7 @@ enum Command {
     Put {
         #[command(flatten)]
         backup: Backup,
-        /// How long backups are kept, in minutes; the one that is stored is always kept.
+        /// Time for which backups are kept, in minutes; the one that is stored is always kept.
         #[arg(long)]
         retention_minutes: u64,
     },
@@ -67,10 +67,10 @@ impl Backup {
     }
 }
 
-/// Does what the command line asks for.
+/// Runs the command of the command line.
 ///
 /// # Errors
-/// When the bucket or the file cannot be used.
+/// If the bucket or the file cannot be used.
 pub async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         Command::Put {

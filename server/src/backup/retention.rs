@@ -1,4 +1,4 @@
-//! Which backups have been kept long enough.
+//! The backups that have been kept long enough.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::Stored;
 
-/// Names of the backups that are older than `retention`. `newest` stays, however short that is, and
-/// so does one whose age is not known.
+/// Returns the names of the backups that are older than `retention`. `newest` stays, however short
+/// that is, and so does one whose age is not known.
 pub(super) fn expired<'a>(
     stored: &'a [Stored],
     newest: &str,

@@ -1,4 +1,4 @@
-//! Whom a bucket's certificate is checked against.
+//! The CAs by which a bucket's certificate is checked.
 
 use std::path::Path;
 use std::sync::Arc;

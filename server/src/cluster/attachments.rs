@@ -1,8 +1,8 @@
-//! Which of our API versions the kube-aggregator sends here: read off the APIServices.
+//! The API versions that the kube-aggregator sends here: read from the APIServices.
 //!
 //! Somebody may delete or change an APIService while we serve. Then the CRD answers at some
-//! kube-apiservers and we do at others, until the operator has put it back. Whatever is written here
-//! in between may be written there as well, so requests wait meanwhile.
+//! kube-apiservers and we do at others, until the operator has put it back. An object that is
+//! written here in between may be written there as well, so requests wait meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use tokio::time::{Instant, timeout_at};
 /// Namespace and name of a Service; none for an API that the kube-apiserver serves itself.
 type Service = Option<(String, String)>;
 
-/// What the APIServices say. Where they are not known, everything counts as attached.
+/// The content of the APIServices. While they are not known, everything counts as attached.
 #[derive(Debug, Default)]
 struct Known {
-    /// By name, `<version>.<group>`.
+    /// The Services by the name of the APIService, `<version>.<group>`.
     services: HashMap<String, Service>,
-    /// The same while a list is being read.
+    /// The services of a list that is being read.
     listed: Option<HashMap<String, Service>>,
     complete: bool,
 }
@@ -51,7 +51,7 @@ impl Known {
     }
 
     /// Returns whether requests for a version are sent elsewhere. Ours is the Service that the
-    /// control API is registered with; without it nobody can tell.
+    /// control API is registered with; without it the answer is not known.
     fn is_detached(&self, group: &str, version: &str) -> bool {
         let control = format!("{}.{}", crds::control::VERSION, crds::control::GROUP);
         let Some(ours @ Some(_)) = self.services.get(&control) else {
@@ -73,7 +73,7 @@ fn describe(object: APIService) -> (String, Service) {
     (object.metadata.name.unwrap_or_default(), service)
 }
 
-/// See the module.
+/// The API versions that are attached. See the module.
 #[derive(Debug, Default)]
 pub struct Attachments(watch::Sender<Known>);
 
@@ -105,8 +105,8 @@ impl Attachments {
         !self.0.borrow().is_detached(group, version)
     }
 
-    /// Waits until requests for a version are sent here, as far as that is known; false when it has
-    /// not come to that by `patience`.
+    /// Waits until requests for a version are sent here, as far as that is known; returns false
+    /// when this does not happen by `patience`.
     pub async fn attached(&self, group: &str, version: &str, patience: Instant) -> bool {
         let mut known = self.0.subscribe();
         let attached = known.wait_for(|known| !known.is_detached(group, version));

@@ -14,10 +14,10 @@ use crate::auth::FrontProxyConfig;
 
 /// Namespace of the `ConfigMap` that every aggregated API server reads.
 pub const AUTH_NAMESPACE: &str = "kube-system";
-/// Its name.
+/// Name of the `ConfigMap`.
 pub const AUTH_CONFIG_MAP: &str = "extension-apiserver-authentication";
 
-/// How often it is reported that the configuration is missing.
+/// Interval of reports that the configuration is missing.
 const COMPLAINT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Keeps `config` up to date for as long as it is polled; `loaded` turns true with the first

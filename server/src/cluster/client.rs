@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// The kube-apiserver's address or credentials cannot be had.
+/// The kube-apiserver's address or credentials are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The file of `--kubeconfig` is of no use.
+    /// The file of `--kubeconfig` cannot be used.
     #[error("cannot use the kubeconfig {path}: {source}")]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of reading it.
         source: kube::config::KubeconfigError,
     },
     /// No service account is mounted.
     #[error("cannot use the pod's service account (give --kubeconfig outside of a cluster): {0}")]
     InCluster(#[from] kube::config::InClusterError),
-    /// TLS or the credentials' form.
+    /// An error of TLS or of the form of the credentials.
     #[error("cannot make a client: {0}")]
     Client(#[from] kube::Error),
 }
@@ -27,7 +27,7 @@ pub enum ClientError {
 /// Returns a client with the credentials of a kubeconfig, else those of the pod.
 ///
 /// # Errors
-/// When they cannot be read. Nothing is asked of the kube-apiserver yet.
+/// If they cannot be read. Nothing is asked of the kube-apiserver yet.
 pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
     let config = match kubeconfig {
         None => Config::incluster()?,

@@ -17,14 +17,14 @@ pub(super) type Meta = PartialObjectMeta<CustomResourceDefinition>;
 /// uid and generation: a CRD's spec is the same while both are.
 type Revision = (String, i64);
 
-/// What has been fetched.
+/// The CRDs that have been fetched.
 pub struct CrdWatch {
     api: Api<CustomResourceDefinition>,
     fetched: BTreeMap<String, Revision>,
     definitions: BTreeMap<String, Arc<ResourceDefinition>>,
 }
 
-/// What has to be done so that the fetched CRDs are those of the cluster. Pure.
+/// The steps after which the fetched CRDs are those of the cluster. Pure.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     fetch: Vec<(String, Revision)>,
@@ -56,7 +56,7 @@ fn plan(
 }
 
 impl CrdWatch {
-    /// Nothing fetched yet.
+    /// Returns a watch that has fetched nothing yet.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self {
@@ -66,16 +66,17 @@ impl CrdWatch {
         }
     }
 
-    /// Usable definitions by name.
+    /// Returns the usable definitions by name.
     #[must_use]
     pub fn definitions(&self) -> &BTreeMap<String, Arc<ResourceDefinition>> {
         &self.definitions
     }
 
-    /// Fetches what has changed. What could be fetched is kept also when something else fails.
+    /// Fetches the CRDs that have changed. Those that could be fetched are kept also when something
+    /// else fails.
     ///
     /// # Errors
-    /// When a CRD could not be fetched; call again later.
+    /// If a CRD could not be fetched; call again later.
     pub(super) async fn sync(
         &mut self,
         seen: &[Arc<Meta>],

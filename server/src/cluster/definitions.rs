@@ -1,4 +1,4 @@
-//! Which definition of a resource is in force. No I/O.
+//! The definition of a resource that is in force. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use apimachinery::openapi::OpenApi;
 use async_trait::async_trait;
 use crds::control::SchemaSource;
 
-/// Where objects and definitions are kept.
+/// The place where objects and definitions are kept.
 #[async_trait]
 pub trait DefinitionStore: Send + Sync + 'static {
     /// Makes room for the objects of a resource; called before it is served.
     ///
     /// # Errors
-    /// When there is none, be it that the store is down or that it holds another kind under that
-    /// name. It will be tried again.
+    /// If there is no room: the store is down, or holds another kind under that name. It will be
+    /// tried again.
     async fn prepare(&self, definition: &ResourceDefinition) -> anyhow::Result<()>;
 
-    /// Keeps the definitions of a group across restarts, in place of those kept before.
+    /// Keeps the definitions of a group across restarts, in place of earlier ones.
     ///
     /// # Errors
-    /// When they could not be stored; it will be tried again.
+    /// If they could not be stored; it will be tried again.
     async fn save(
         &self,
         group: &str,
@@ -35,11 +35,11 @@ pub trait DefinitionStore: Send + Sync + 'static {
 pub struct Effective {
     /// The definition.
     pub definition: Arc<ResourceDefinition>,
-    /// Where it comes from.
+    /// The source of the definition.
     pub source: SchemaSource,
 }
 
-/// By group, then plural name.
+/// Definitions by group, then plural name.
 type Resources = BTreeMap<String, BTreeMap<String, Effective>>;
 
 /// Everything that is served at one time, with its documents.
@@ -53,10 +53,10 @@ pub struct Served {
 }
 
 impl Served {
-    /// Makes the documents for a set of definitions.
+    /// Returns the documents for a set of definitions.
     ///
     /// # Errors
-    /// When a document cannot be encoded.
+    /// If a document cannot be encoded.
     pub fn new(definitions: Vec<Effective>) -> Result<Self, serde_json::Error> {
         let mut resources = Resources::new();
         for effective in definitions {
@@ -102,22 +102,22 @@ impl Served {
     }
 }
 
-/// Where definitions can come from.
+/// The sources of definitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// API groups to serve.
     pub groups: &'a BTreeSet<String>,
-    /// From the cluster's CRDs, by name.
+    /// Definitions from the cluster's CRDs, by name.
     pub crds: &'a BTreeMap<String, Arc<ResourceDefinition>>,
-    /// Those last in force, by name.
+    /// Definitions that were last in force, by name.
     pub last: &'a BTreeMap<String, Arc<ResourceDefinition>>,
-    /// Compiled in, by name.
+    /// Definitions that are compiled in, by name.
     pub catalog: &'a BTreeMap<String, Arc<ResourceDefinition>>,
 }
 
-/// Returns the definitions in force: for each resource of the groups the CRD's, else the last one. A
-/// resource whose CRD is gone or has become unusable goes on with the last. A group of which nothing
-/// is known otherwise is taken from the catalog.
+/// Returns the definitions in force: for each resource of the groups the CRD's, else the last one.
+/// A resource whose CRD is gone or has become unusable goes on with the last. A group without any
+/// other definition is taken from the catalog.
 #[must_use]
 pub fn effective(sources: &Sources<'_>) -> Vec<Effective> {
     let mut chosen: BTreeMap<&str, Effective> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Which API groups are served, and who may not write to them: a `ConfigMap` that the operator
-//! writes, watched.
+//! The API groups that are served, and the users who may not write to them: a `ConfigMap` that the
+//! operator writes, watched.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub const GROUPS_KEY: &str = "groups";
 /// Key of the `ConfigMap` that holds the refused writers, separated by commas.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
 
-/// Names a `ConfigMap`: `NAMESPACE/NAME`.
+/// The name of a `ConfigMap`: `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigMapRef {
     /// Namespace.
@@ -75,17 +75,17 @@ pub fn parse_users(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What the `ConfigMap` says, as it is followed.
+/// The content of the `ConfigMap`, for those who follow it.
 pub struct Followers {
     /// The groups to serve.
     pub groups: watch::Sender<Option<BTreeSet<String>>>,
-    /// Users whose writes are refused whatever their rights: the servers that groups were taken over
-    /// from, some of which delete reports when they start.
+    /// Users whose writes are refused whatever their rights: the servers that groups were taken
+    /// over from, some of which delete reports when they start.
     pub refused_writers: watch::Sender<BTreeSet<String>>,
 }
 
 /// Keeps groups and refused writers up to date for as long as it is polled. While the `ConfigMap`
-/// is missing the groups known last stay in force, so that a mistake in it does not end the
+/// is missing the last known groups stay in force, so that a mistake in it does not end the
 /// service.
 pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Followers) {
     let Followers {

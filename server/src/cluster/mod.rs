@@ -1,5 +1,6 @@
-//! What the server learns from the cluster: schemas, namespaces, the groups to serve and the front
-//! proxy's CA. Everything is watched; an answer that the watches have not brought yet is asked for.
+//! The state that the server learns from the cluster: schemas, namespaces, the groups to serve and
+//! the front proxy's CA. Everything is watched; an answer that the watches have not brought yet is
+//! asked for.
 
 mod attachments;
 mod auth_config;

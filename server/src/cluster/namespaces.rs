@@ -1,4 +1,4 @@
-//! Whether a namespace can take objects.
+//! The namespaces that can take objects.
 //!
 //! The kube-apiserver's `NamespaceLifecycle` admission does not run for aggregated APIs, so the
 //! server has to know the namespaces itself.
@@ -15,7 +15,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use moka::future::Cache;
 
-/// How long an answer that the watch has not brought is reused: long enough to spare the
+/// Time for which an answer that the watch has not brought is reused: long enough to spare the
 /// kube-apiserver a burst, short enough that a namespace made again is seen.
 const LOOKUP_TTL: Duration = Duration::from_secs(1);
 /// Most such answers kept.
@@ -40,7 +40,7 @@ pub enum NamespacePhase {
 pub struct NamespaceError {
     /// The namespace.
     pub name: String,
-    /// What happened.
+    /// The cause.
     pub why: String,
 }
 
@@ -50,7 +50,7 @@ pub trait NamespaceLookup: Send + Sync + 'static {
     /// Returns the state of a namespace.
     ///
     /// # Errors
-    /// When it is not known and cannot be asked for.
+    /// If the state is not known and cannot be asked for.
     async fn phase(&self, name: &str) -> Result<NamespacePhase, NamespaceError>;
 }
 
@@ -111,7 +111,7 @@ impl Namespaces {
     }
 }
 
-/// A namespace is Terminating from the moment of its deletion on.
+/// Returns the phase of a namespace. It is Terminating from the moment of its deletion on.
 fn phase_of(namespace: &Meta) -> NamespacePhase {
     if namespace.metadata.deletion_timestamp.is_some() {
         NamespacePhase::Terminating
@@ -122,8 +122,8 @@ fn phase_of(namespace: &Meta) -> NamespacePhase {
 
 #[async_trait]
 impl NamespaceLookup for Namespaces {
-    /// Only `Active` is taken from the watch: what looks missing or terminating may have been made
-    /// just now, and is asked for.
+    /// Returns the state of a namespace. Only `Active` is taken from the watch: a namespace that
+    /// looks missing or terminating may have been made just now, and is asked for.
     async fn phase(&self, name: &str) -> Result<NamespacePhase, NamespaceError> {
         let seen = self
             .seen

@@ -11,10 +11,10 @@ use super::definitions::DefinitionStore;
 
 /// Returns the definitions that were in force when the server last ran, of all API groups.
 ///
-/// One that cannot be read is passed over with a warning: it comes again from the cluster.
+/// A definition that cannot be read is passed over with a warning: it comes again from the cluster.
 ///
 /// # Errors
-/// When the database cannot be read.
+/// If the database cannot be read.
 pub async fn stored_definitions(store: &Store) -> Result<Vec<ResourceDefinition>, StoreError> {
     let mut all = Vec::new();
     for (group, text) in store.load_definitions().await? {

@@ -16,26 +16,27 @@ use tokio::time::Instant;
 use super::crds::{CrdWatch, Meta};
 use super::definitions::{DefinitionStore, Effective, Served, Sources, effective};
 
-/// How long the catalog waits for the cluster's own CRDs.
+/// Time for which the catalog waits for the cluster's own CRDs.
 const CATALOG_PATIENCE: Duration = Duration::from_secs(10);
 /// Pause before something that failed is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 
 type ByName = BTreeMap<String, Arc<ResourceDefinition>>;
 
-/// What is served now. Reading it costs nothing and depends on nothing.
+/// The definitions that are served now. Reading them costs nothing and depends on nothing.
 pub struct EffectiveDefinitions {
     served: ArcSwap<Served>,
     generation: watch::Sender<u64>,
-    /// True once the cluster has been asked, so that what is served is not only remembered.
+    /// True once the cluster has been asked, so that the served definitions are not only remembered
+    /// ones.
     synced: watch::Sender<bool>,
 }
 
 impl EffectiveDefinitions {
-    /// Serves the given definitions and never changes: for tests and static configurations.
+    /// Returns definitions that never change: for tests and static configurations.
     ///
     /// # Errors
-    /// When a document cannot be encoded.
+    /// If a document cannot be encoded.
     pub fn fixed(definitions: Vec<Effective>) -> Result<Arc<Self>, serde_json::Error> {
         Ok(Arc::new(Self {
             served: ArcSwap::from_pointee(Served::new(definitions)?),
@@ -44,13 +45,13 @@ impl EffectiveDefinitions {
         }))
     }
 
-    /// Returns what is served now.
+    /// Returns the definitions that are served now.
     #[must_use]
     pub fn load(&self) -> Arc<Served> {
         self.served.load_full()
     }
 
-    /// Notified after each change of what is served.
+    /// Returns a receiver that is notified after each change of the definitions.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
@@ -68,12 +69,12 @@ impl EffectiveDefinitions {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Starts from what was in force last, and follows the cluster for as long as the returned
-    /// future is polled. `groups` holds `None` until the groups are known: those of `last` are
-    /// served until then.
+    /// Starts from the definitions that were last in force, and follows the cluster for as long as
+    /// the returned future is polled. `groups` holds `None` until the groups are known: those of
+    /// `last` are served until then.
     ///
     /// # Errors
-    /// When a document cannot be encoded.
+    /// If a document cannot be encoded.
     pub fn follow(
         client: Client,
         groups: watch::Receiver<Option<BTreeSet<String>>>,
@@ -169,7 +170,8 @@ impl Follower {
         }
     }
 
-    /// Brings what is served up to date; false when something has to be tried again.
+    /// Brings the served definitions up to date; returns false when something has to be tried
+    /// again.
     async fn step(&mut self, seen: &Store<Meta>, listed: bool) -> bool {
         let known = self.groups.borrow_and_update().clone();
         let groups = groups_or_those_of(known.as_ref(), &self.last);
@@ -200,7 +202,7 @@ impl Follower {
         settled
     }
 
-    /// What a CRD says is what was in force last.
+    /// Keeps the definitions of the CRDs as those that were last in force.
     fn remember(&mut self) {
         for (name, definition) in self.crds.definitions() {
             let known = self
@@ -214,7 +216,7 @@ impl Follower {
         }
     }
 
-    /// Those definitions whose objects have a place; the others are left out until they do.
+    /// Returns those definitions whose objects have a place; the others are left out until they do.
     async fn prepared(&mut self, wanted: Vec<Effective>, settled: &mut bool) -> Vec<Effective> {
         let mut ready = Vec::with_capacity(wanted.len());
         for effective in wanted {
@@ -278,7 +280,7 @@ impl Follower {
     }
 }
 
-/// Returns whether two definitions are the same in everything that counts.
+/// Returns whether two definitions are the same in all that matters.
 fn same(a: &Arc<ResourceDefinition>, b: &Arc<ResourceDefinition>) -> bool {
     Arc::ptr_eq(a, b)
         || matches!((serde_json::to_value(a), serde_json::to_value(b)), (Ok(a), Ok(b)) if a == b)

@@ -1,9 +1,9 @@
 //! The age of connections.
 //!
 //! A kube-apiserver sends everything over one HTTP/2 connection and keeps it for as long as it
-//! lasts, so a server that is started beside others would have nothing to do. Some time after it has
-//! come, connections that are older are left by their clients: requests and watches on them go on
-//! until they end, new ones go to a new connection, and that to whichever replica the Service picks.
+//! lasts, so a server that is started beside others would have nothing to do. Some time after it
+//! has come, clients leave the connections that are older: requests and watches on them go on until
+//! they end, new ones go to a new connection, and that to the replica that the Service picks.
 //! Otherwise connections are kept, as each that is left can cost a request (golang/go#62450).
 
 use std::future::pending;
@@ -20,12 +20,12 @@ use super::traffic::Traffic;
 /// together are not opened again together.
 const JITTER: f64 = 0.2;
 
-/// How old connections get.
+/// The age at which connections are left.
 #[derive(Clone, Debug)]
 pub struct ConnectionAge {
-    /// Their age after another server has come.
+    /// The age after another server has come.
     max: Duration,
-    /// How many have come; none where none can.
+    /// The number of servers that have come; `None` where none can.
     arrivals: Option<watch::Receiver<u64>>,
 }
 
@@ -59,18 +59,18 @@ impl ConnectionAge {
     }
 }
 
-/// Whether a connection is old; shared by those who answer on it.
+/// The mark of an old connection; shared by those who answer on it.
 #[derive(Debug, Default)]
 pub(super) struct Old(AtomicBool);
 
 impl Old {
-    /// From now on it is.
+    /// Marks the connection as old.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Tells the client with an answer that none will follow on this connection. Only so is an
-    /// HTTP/1.1 connection ended safely: closed while idle, it could meet a request on its way.
+    /// Tells the client with an answer that none will follow on this connection. This is the only
+    /// safe end of an HTTP/1.1 connection: closed while idle, it could meet a request on its way.
     /// HTTP/2 has `GOAWAY` for it and forbids the header.
     pub(super) fn announce(&self, version: Version, headers: &mut HeaderMap) {
         if version < Version::HTTP_2 && self.0.load(Ordering::Relaxed) {

@@ -29,7 +29,7 @@ pub struct Budgeted {
 }
 
 impl BodyBudget {
-    /// Returns a budget of so many bytes, at least one body of full size.
+    /// Returns a budget of this many bytes, at least one body of full size.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(Semaphore::new(

@@ -1,4 +1,4 @@
-//! What a request brings along on its way down, and the place where the API takes over.
+//! The context of a request on its way down, and the place where the API takes over.
 
 use std::sync::Arc;
 
@@ -18,26 +18,26 @@ use crate::auth::{Attributes, Authority, UserInfo};
 /// An authenticated and authorized request for a resource.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
-    /// What the request is about.
+    /// The information about the request.
     pub info: RequestInfo,
     /// HTTP method; `HEAD` is answered like `GET`, the server drops the body.
     pub method: Method,
     /// Headers, without those that carried the identity.
     pub headers: HeaderMap,
-    /// Who asks.
+    /// The user who asks.
     pub user: Arc<UserInfo>,
-    /// Decides whether they may.
+    /// Decides whether the user may do it.
     pub authority: Authority,
     /// Identifies the request in the logs: the kube-apiserver's `Audit-ID`, else made here.
     pub request_id: Arc<str>,
-    /// When the request is given up with 504; `None` for a watch.
+    /// The time at which the request is given up with 504; `None` for a watch.
     pub deadline: Option<Instant>,
     /// Cancelled when the server shuts down: a watch then ends its stream cleanly.
     pub shutdown: CancellationToken,
 }
 
 impl RequestContext {
-    /// Agrees on the form of the answer.
+    /// Returns the agreed form of the answer.
     ///
     /// # Errors
     /// 406.
@@ -54,7 +54,7 @@ impl RequestContext {
             .unwrap_or_default()
     }
 
-    /// Makes sure that the sender may use another verb too on what the request is about.
+    /// Makes sure that the sender may use another verb too on the object of the request.
     ///
     /// # Errors
     /// 403, and 500 when nobody could be asked.
@@ -67,9 +67,9 @@ impl RequestContext {
     }
 }
 
-/// What answers requests for resources: everything below `/apis/<group>/<version>/`.
+/// The handler of requests for resources: everything below `/apis/<group>/<version>/`.
 ///
-/// Called after authentication, authorization and the limits, with the whole body (at most
+/// It is called after authentication, authorization and the limits, with the whole body (at most
 /// [`super::MAX_BODY_BYTES`]). The future is dropped when the client goes away or the deadline
 /// passes, so a write that must not be half done belongs into a task of its own.
 #[async_trait]

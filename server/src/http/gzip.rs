@@ -16,9 +16,9 @@ use http_body::{Body as HttpBody, Frame};
 
 use super::negotiation::joined;
 
-/// Smaller bodies go out as they are.
+/// Size below which bodies are sent as they are.
 const THRESHOLD: u64 = 128 * 1024;
-/// Most input compressed at one go, so that other requests on the thread are not held up.
+/// Most input that is compressed in one step, so that other requests on the thread are not held up.
 const STEP: usize = 64 * 1024;
 
 /// Returns whether the client takes gzip.
@@ -55,7 +55,7 @@ struct Gzip {
     inner: Body,
     /// Input that has been received and not compressed yet.
     pending: Bytes,
-    /// `None` after the end.
+    /// The encoder; `None` after the end.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -69,7 +69,7 @@ impl Gzip {
         }
     }
 
-    /// Compresses a step of the pending input; what comes out of it, if anything.
+    /// Compresses a step of the pending input; returns the output of it, if any.
     fn step(&mut self) -> std::io::Result<Option<Bytes>> {
         let Some(encoder) = &mut self.encoder else {
             return Ok(None);

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::response::text;
 
-/// A condition of health: its name, and whether it holds.
+/// A condition of health: its name, and a function that says whether it holds.
 pub struct Check {
     name: &'static str,
     holds: Box<dyn Fn() -> bool + Send + Sync>,
@@ -29,7 +29,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// The server lives while it answers, and is ready while all `ready` hold.
+    /// Returns the conditions of health. The server lives while it answers, and is ready while all
+    /// `ready` hold.
     #[must_use]
     pub fn new(ready: Vec<Check>) -> Self {
         Self { ready }

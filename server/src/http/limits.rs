@@ -1,5 +1,5 @@
-//! How much is worked on at one time. What is beyond is refused with 429, not queued: the client's
-//! own back-off is the queue.
+//! The bounds of concurrent work. A request beyond them is refused with 429, not queued: the
+//! client's own back-off is the queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub struct LimitConfig {
 }
 
 impl Default for LimitConfig {
-    /// Returns a kube-apiserver lets 600 requests through at one time by default; these bounds take
-    /// three of them, also while a gate holds all requests back.
+    /// Returns bounds that take the requests of three kube-apiservers, also while a gate holds all
+    /// requests back. A kube-apiserver lets 600 requests through at one time by default.
     fn default() -> Self {
         Self {
             connections: 4096,
@@ -42,7 +42,7 @@ impl Default for LimitConfig {
     }
 }
 
-/// The bounds, and what is in use of them.
+/// The bounds, and their current use.
 pub struct Limits {
     /// See [`LimitConfig::connections`].
     pub connections: usize,
@@ -62,7 +62,7 @@ pub struct Permit {
 }
 
 impl Limits {
-    /// Nothing in use yet.
+    /// Returns limits of which nothing is in use yet.
     #[must_use]
     pub fn new(config: &LimitConfig, metrics: RequestMetrics) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Limits {
     /// Lets a request in; `None` for a watch, which needs no permit.
     ///
     /// # Errors
-    /// 429 when too much is being worked on.
+    /// 429 when too many requests are being worked on.
     pub fn admit(&self, info: &RequestInfo) -> Result<Option<Permit>, ApiError> {
         if info.is_long_running() {
             return Ok(None);

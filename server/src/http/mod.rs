@@ -1,4 +1,5 @@
-//! HTTP: connections and their bounds, in which form a request is answered, and whom it goes to.
+//! HTTP: connections and their bounds, the form in which a request is answered, and the handler it
+//! goes to.
 
 pub mod negotiation;
 pub mod response;

@@ -1,4 +1,4 @@
-//! The way of a request: health, authentication, authorization, limits, then discovery or the API.
+//! The path of a request: health, authentication, authorization, limits, then discovery or the API.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -36,19 +36,19 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// Longest `Audit-ID` that is taken over.
 const MAX_AUDIT_ID: usize = 64;
 
-/// Everything that requests need.
+/// The parts that requests need.
 pub struct Pipeline {
-    /// Who asks.
+    /// Establishes the sender.
     pub authenticator: Authenticator,
-    /// Whether they may.
+    /// Decides whether the sender may do it.
     pub authorizer: Arc<dyn Authorizer>,
-    /// What there is.
+    /// The served resources.
     pub definitions: Arc<EffectiveDefinitions>,
-    /// Who answers for resources.
+    /// The handler of requests for resources.
     pub api: Arc<dyn ApiHandler>,
     /// Conditions of health.
     pub health: Health,
-    /// How much at one time.
+    /// Bounds of concurrent work.
     pub limits: Limits,
     /// Counters.
     pub metrics: Arc<Metrics>,
@@ -202,7 +202,8 @@ fn request_id(headers: &HeaderMap) -> Arc<str> {
     }
 }
 
-/// Returns what the kube-apiserver's authorization answers has one header more than other refusals.
+/// Returns the answer of a refusal. A refusal by authorization has one header more than others, as
+/// those of the kube-apiserver do.
 fn refused(error: ApiError, headers: &HeaderMap, info: &RequestInfo) -> Response {
     let mut response = response::error(error, accept_error(headers, &info.query));
     if response.status() == StatusCode::FORBIDDEN {
@@ -225,8 +226,9 @@ fn unauthenticated(error: AuthenticationError) -> ApiError {
     }
 }
 
-/// Impersonation is the kube-apiserver's business: it leaves none in what it passes on. A direct
-/// client that asks for it must not be answered as if it had not.
+/// Refuses impersonation by a direct client. Impersonation is the kube-apiserver's business: it
+/// leaves none in the requests that it passes on. A direct client that asks for it must not be
+/// answered as if it had not.
 fn refuse_impersonation(headers: &HeaderMap, proof: Proof) -> Result<(), ApiError> {
     let asked = headers
         .keys()

@@ -1,4 +1,4 @@
-//! What is written down about a request: one line in the log, one count in the metrics.
+//! The record of a request: one line in the log, one count in the metrics.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::telemetry::{RequestLabels, RequestMetrics};
 /// A request that takes longer is logged at info.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What is remembered of a request until it is answered.
+/// The facts of a request that are kept until it is answered.
 pub(super) struct Seen {
     labels: RequestLabels,
     method_path: String,
     user_agent: String,
     started: Instant,
     is_watch: bool,
-    /// Health checks log what fails themselves, and are made every few seconds.
+    /// True for health checks, which log their failures themselves and are made every few seconds.
     is_health: bool,
 }
 
@@ -75,7 +75,7 @@ impl Seen {
     }
 }
 
-/// Labels from a bounded set: a path that a client makes up is not named.
+/// Returns labels from a bounded set: a path that a client makes up is not named.
 fn labels(info: &RequestInfo, headers: &HeaderMap, served: &Served) -> RequestLabels {
     let verb = match info.verb.as_str() {
         "get" => "get",

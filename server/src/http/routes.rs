@@ -80,7 +80,7 @@ fn version() -> serde_json::Value {
     })
 }
 
-/// How long a document may be reused without asking.
+/// The time for which a document may be reused without asking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caching {
     /// Ask each time.

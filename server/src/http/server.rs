@@ -33,12 +33,12 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Requests at one time on an HTTP/2 connection. The kube-apiserver sends everything, with all
 /// watches, over one.
 const MAX_STREAMS: u32 = 4000;
-/// What a client may send ahead on one request, and on the whole connection.
+/// Bytes that a client may send ahead on one request, and on the whole connection.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-/// What we buffer for one slow reader; Go's clients take 4 MiB ahead.
+/// Most bytes that are buffered for one slow reader; Go's clients take 4 MiB ahead.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
-/// Silence after which the peer is asked whether it lives, and its time to answer.
+/// Silence after which the peer is asked whether it lives, and the time it has to answer.
 const PING_INTERVAL: Duration = Duration::from_mins(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest header list, as in Go.
@@ -52,7 +52,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct ServerError {
     /// The address.
     pub address: SocketAddr,
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
@@ -62,7 +62,7 @@ pub struct Server {
     connections: Arc<Connections>,
 }
 
-/// What connections share.
+/// The state that connections share.
 struct Connections {
     tls: TlsAcceptor,
     pipeline: Arc<Pipeline>,
@@ -73,10 +73,10 @@ struct Connections {
 }
 
 impl Server {
-    /// Listens. Connections wait in the system's queue until [`Server::run`].
+    /// Starts to listen. Connections wait in the system's queue until [`Server::run`].
     ///
     /// # Errors
-    /// When the address is taken or not ours.
+    /// If the address is taken or not ours.
     pub async fn bind(
         address: SocketAddr,
         tls: ServerConfig,
@@ -103,14 +103,14 @@ impl Server {
     /// Returns the address that is listened on.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// If the system does not say.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Serves until `drain` is cancelled; then takes no more connections, tells the clients to go
-    /// (`GOAWAY`, `Connection: close`), answers what has begun and returns, after `drain_timeout`
-    /// at the latest. True when everything had been answered by then.
+    /// (`GOAWAY`, `Connection: close`), answers the requests that have begun and returns, after
+    /// `drain_timeout` at the latest. Returns true when everything had been answered by then.
     pub async fn run(self, drain: CancellationToken, drain_timeout: Duration) -> bool {
         let Self {
             listener,
@@ -217,8 +217,8 @@ impl Connections {
     }
 }
 
-/// Ends when nothing has been asked for so long after a connection began. HTTP/2, and what finds
-/// out which of the two is spoken, has no such limit of its own.
+/// Returns when there has been no request for too long after a connection began. HTTP/2, and the
+/// part that detects which of the two is spoken, have no such limit of their own.
 async fn silence(traffic: &Traffic) {
     tokio::time::sleep(HEADER_TIMEOUT).await;
     if traffic.has_begun() {

@@ -1,9 +1,10 @@
-//! What goes on on a connection, and when nothing does.
+//! The traffic on a connection, and its pauses.
 //!
-//! A client that is told to leave its connection tries again what it had not sent yet. Go's cannot
-//! do so for a request with a body that it was about to send in that moment: it has closed the body
-//! already, and fails with "cannot rewind body after connection loss" (golang/go#62450), which the
-//! kube-apiserver passes on as a 503. So an old connection is left in a pause, not in a burst.
+//! A client that is told to leave its connection tries again the requests that it had not sent yet.
+//! Go's cannot do so for a request with a body that it was about to send in that moment: it has
+//! closed the body already, and fails with "cannot rewind body after connection loss"
+//! (golang/go#62450), which the kube-apiserver passes on as a 503. So an old connection is left in
+//! a pause, not in a burst.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! `apply`: an object created or changed by what a manager wants of it.
+//! `apply`: an object created or changed by the configuration of a manager.
 
 use apimachinery::error::ApiError;
 use apimachinery::schema::is_time;
@@ -13,11 +13,12 @@ use super::update::Change;
 use super::{FieldValidation, RegistryError, WriteOptions};
 
 impl Collection<'_> {
-    /// Changes the object of this name to what a manager wants of it, or creates it.
-    /// `may_create` is asked before it is created: that the client may patch was asked already.
+    /// Changes the object of this name to the configuration of a manager, or creates it.
+    /// `may_create` is asked before it is created: the caller has already asked whether the client
+    /// may patch.
     ///
     /// # Errors
-    /// 409 where others own fields with other values, and whatever else the kube-apiserver refuses.
+    /// 409 where others own fields with other values, and all other refusals of the kube-apiserver.
     pub async fn apply<A>(
         &self,
         name: &str,
@@ -57,7 +58,7 @@ impl Collection<'_> {
         Err(self.modified(name))
     }
 
-    /// Returns the object as it is to be, with its field managers, in the place that the path names.
+    /// Returns the merged object, with its field managers, in the place that the path names.
     fn merged(
         &self,
         name: &str,
@@ -84,8 +85,8 @@ impl Collection<'_> {
         Ok(object)
     }
 
-    /// Refuses a body that repeats keys, or warns the client. What cannot be applied is refused
-    /// before.
+    /// Refuses a body that repeats keys, or warns the client. A body that cannot be applied is
+    /// refused before.
     fn check_repeated(
         &self,
         wanted: &Configuration,
@@ -129,7 +130,7 @@ impl Collection<'_> {
     }
 }
 
-/// Refuses a uid in an object that is new: who names one means an object that is there.
+/// Refuses a uid in an object that is new: a client that sends one means an object that exists.
 fn check_no_uid(object: &Object) -> Result<(), RegistryError> {
     let uid = meta::text(object, "uid");
     if uid.is_empty() {
@@ -144,8 +145,8 @@ fn check_no_uid(object: &Object) -> Result<(), RegistryError> {
     })
 }
 
-/// Takes away the end of an object that is no time, and a grace period that is no whole number:
-/// where an applied object is checked these count as missing, and storage drops them.
+/// Takes away a time of deletion that is no time, and a grace period that is no whole number: where
+/// an applied object is checked these count as missing, and storage drops them.
 fn drop_unreadable(object: &mut Object) {
     meta::edit(object, |metadata| {
         metadata.retain(|field, value| match field.as_str() {

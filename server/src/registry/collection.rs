@@ -1,4 +1,5 @@
-//! The objects of one resource as a request meets them, and what all verbs that write share.
+//! The objects of one resource as a request meets them, and the parts that all verbs that write
+//! share.
 
 use std::sync::Arc;
 
@@ -19,15 +20,15 @@ use super::strategy::{Object, into_fields};
 use super::{RegistryError, Warnings, WriteOptions, gate, store_error};
 use crate::cluster::NamespaceLookup;
 
-/// Most attempts of a write that does not depend on the version it meets. Each that fails means that
-/// somebody else has written, so as many at the same time do not occur. The kube-apiserver goes on
-/// until the request times out.
+/// Most attempts of a write that does not depend on the version it meets. Each attempt that fails
+/// means that somebody else has written, and this many writers at the same time do not occur. The
+/// kube-apiserver goes on until the request times out.
 pub(super) const MAX_ATTEMPTS: usize = 100;
 
-/// The objects of one resource, in the version and the namespace of a request. Its verbs take and
-/// give objects in that version.
+/// The objects of one resource, in the version and the namespace of a request. The verbs take and
+/// return objects in that version.
 pub struct Collection<'a> {
-    /// Holds the objects.
+    /// The store of the objects.
     pub store: &'a Store,
     /// Knows which namespaces exist.
     pub namespaces: &'a dyn NamespaceLookup,
@@ -37,22 +38,22 @@ pub struct Collection<'a> {
     pub definition: &'a ResourceDefinition,
     /// The requested version of it.
     pub version: &'a VersionDefinition,
-    /// Keeps account of who owns which field, in this version.
+    /// The manager of field ownership in this version.
     pub field_manager: &'a FieldManager,
     /// The namespace of the request; empty for cluster-scoped resources.
     pub namespace: &'a str,
-    /// Names the owner of fields where the options do not.
+    /// The user agent: the owner of fields where the options name none.
     pub user_agent: &'a str,
-    /// Until when a write may wait for a held gate.
+    /// The time until which a write may wait for a held gate.
     pub patience: Instant,
-    /// Takes what the client is to be warned of.
+    /// The warnings for the client.
     pub warnings: &'a Warnings,
 }
 
-/// What a write has made.
+/// The outcome of a write.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether there was no object of this name before.
+    /// True when there was no object of this name before.
     pub created: bool,
     /// The object.
     pub object: Form,
@@ -61,14 +62,14 @@ pub struct Outcome {
 /// An object after a write.
 #[derive(Debug)]
 pub enum Form {
-    /// As it is stored now.
+    /// The object as it is stored now.
     Stored(Arc<StoredObject>),
-    /// In the requested version, not stored like this: of a dry run, of a write that changes
-    /// nothing, and of the last object before its deletion.
+    /// An object in the requested version that is not stored like this: of a dry run, of a write
+    /// that changes nothing, or the last object before its deletion.
     Unstored(Object),
 }
 
-/// Why a write was not made.
+/// The reason why a write was not made.
 #[derive(Debug)]
 pub(super) enum CommitError {
     /// The store's answer.
@@ -83,13 +84,13 @@ impl Collection<'_> {
         ObjectKey::new(self.namespace, name)
     }
 
-    /// Makes sure that what is read from now on is not older than any write that was answered.
+    /// Makes sure that later reads are not older than any write that was answered.
     pub(super) async fn caught_up(&self) -> Result<(), ApiError> {
         let caught_up = self.store.consistent().await;
         caught_up.map_err(|error| store_error(&error))
     }
 
-    /// Asks whether the namespace of the request takes the write. `name` is for the message.
+    /// Makes sure that the namespace of the request takes the write. `name` is for the message.
     ///
     /// # Errors
     /// 404 for a missing namespace, 403 for one that is being deleted, 503 when it cannot be looked
@@ -114,8 +115,8 @@ impl Collection<'_> {
         })
     }
 
-    /// Returns what a write other than an apply makes of `live`, with the fields in it that it
-    /// changes in the name of who writes; and `live` itself, untouched.
+    /// Returns the outcome of a write other than an apply on `live`, with the changed fields in the
+    /// name of the writer; and `live` itself, untouched.
     pub(super) fn tracked(
         &self,
         options: &WriteOptions,
@@ -172,7 +173,7 @@ impl Collection<'_> {
         Value::Object(object)
     }
 
-    /// Makes a write. One that meets a held gate waits for it as the request would have at its
+    /// Makes a write. A write that meets a held gate waits for it as the request would have at its
     /// beginning, and is made if nothing has changed by then.
     ///
     /// # Errors
@@ -218,7 +219,7 @@ impl Collection<'_> {
 }
 
 impl Form {
-    /// Returns what a write has stored.
+    /// Returns the object that a write has stored.
     pub(super) fn of(written: &Written) -> Self {
         Self::Stored(Arc::clone(&written.event.object))
     }

@@ -13,7 +13,7 @@ impl Collection<'_> {
     /// Stores a new object, under a name that is generated where it has none.
     ///
     /// # Errors
-    /// Whatever the kube-apiserver refuses; see the modules that each step calls.
+    /// The refusals of the kube-apiserver; see the modules that each step calls.
     pub async fn create(
         &self,
         mut object: Object,
@@ -80,7 +80,7 @@ impl Collection<'_> {
     /// Stores a new object that was checked; `None` when the name is taken.
     ///
     /// # Errors
-    /// 500 for an object with a resourceVersion, and what the store refuses.
+    /// 500 for an object with a resourceVersion, and the refusals of the store.
     pub(super) async fn insert(
         &self,
         name: &str,
@@ -103,7 +103,7 @@ impl Collection<'_> {
         }
     }
 
-    /// 409 for a name that is taken.
+    /// Returns a 409 for a name that is taken.
     fn taken(&self, has_generate_name: bool, name: &str) -> ApiError {
         let (group, plural) = (&self.definition.group, &self.definition.plural);
         if has_generate_name {

@@ -11,15 +11,15 @@ use super::DeleteOptions;
 use super::collection::{Collection, CommitError, Form, MAX_ATTEMPTS};
 use super::strategy::delete::{self, Plan};
 
-/// Deletions of a collection under way at a time; together they make one batch of the committer.
+/// Most deletions of a collection at a time; together they make one batch of the committer.
 const CONCURRENCY: usize = 64;
 
-/// What became of an object that was deleted.
+/// The outcome of a deletion.
 #[derive(Debug)]
 pub enum Deleted {
-    /// It is gone; this was its uid.
+    /// The object is gone; this was its uid.
     Gone(Box<str>),
-    /// It is there until its finalizers are taken away.
+    /// The object is there until its finalizers are taken away.
     Waiting(Form),
 }
 
@@ -27,7 +27,7 @@ impl Collection<'_> {
     /// Deletes the object of this name.
     ///
     /// # Errors
-    /// 404, 409 for preconditions, and what the store refuses.
+    /// 404, 409 for preconditions, and the refusals of the store.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         self.caught_up().await?;
         self.remove(&self.key(name), options).await
@@ -66,7 +66,7 @@ impl Collection<'_> {
         Err(self.modified(name))
     }
 
-    /// One attempt; `None` when the object was changed in the meantime.
+    /// Makes one attempt; returns `None` when the object was changed in the meantime.
     async fn remove_once(
         &self,
         stored: &Arc<StoredObject>,

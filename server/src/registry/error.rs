@@ -1,4 +1,4 @@
-//! What the registry refuses, and the Status that a client gets for it.
+//! The refusals of the registry, and the Status that a client gets for each.
 
 use apimachinery::definition::ResourceDefinition;
 use apimachinery::error::ApiError;
@@ -8,7 +8,7 @@ use fieldmanager::{ApplyError, Cause, Conflicts};
 use storage::model::BodyError;
 use storage::store::{StoreError, WriteError};
 
-/// Why an object cannot be stored, changed or deleted as asked.
+/// The reason why an object cannot be stored, changed or deleted as asked.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum RegistryError {
     /// 400: the request contradicts itself or cannot be read.
@@ -18,13 +18,13 @@ pub enum RegistryError {
     /// `Operation cannot be fulfilled on …:`.
     #[error("{detail}")]
     Conflict {
-        /// Whether the message names the kind in place of the plural, as kube does for the
+        /// True when the message names the kind in place of the plural, as kube does for the
         /// preconditions of a delete.
         names_kind: bool,
-        /// What does not fit.
+        /// The detail of the conflict.
         detail: String,
     },
-    /// 413: more than the server works on.
+    /// 413: the request is larger than the server accepts.
     #[error("{0}")]
     TooLarge(String),
     /// 422: fields of the object are invalid.
@@ -37,7 +37,7 @@ pub enum RegistryError {
         group: String,
         /// Kind of the object.
         kind: String,
-        /// What is wrong.
+        /// The field errors.
         errors: Vec<FieldError>,
     },
     /// 422 naming the plural in place of the kind: no resourceVersion in an update.
@@ -46,7 +46,7 @@ pub enum RegistryError {
     /// 422: a JSON patch cannot be applied to the object.
     #[error("{0}")]
     PatchFailed(String),
-    /// 422 about the field `patch`: the patch gives something that is no object of this kind.
+    /// 422 about the field `patch`: the outcome of the patch is no object of this kind.
     #[error("{0}")]
     PatchResult(FieldError),
     /// 500 with this text.
@@ -96,7 +96,7 @@ impl RegistryError {
     }
 }
 
-/// Field errors as causes of a Status.
+/// Returns field errors as causes of a Status.
 #[must_use]
 pub fn causes(errors: &[FieldError]) -> Vec<StatusCause> {
     errors
@@ -105,8 +105,8 @@ pub fn causes(errors: &[FieldError]) -> Vec<StatusCause> {
         .collect()
 }
 
-/// Returns a 500 without a reason: how the kube-apiserver answers with an error of its storage that
-/// it has no Status for.
+/// Returns a 500 without a reason: the answer of the kube-apiserver for an error of its storage
+/// that it has no Status for.
 #[must_use]
 pub fn unknown_error(message: impl Into<String>) -> ApiError {
     Status::failure(500, "", message).into()
@@ -121,7 +121,7 @@ pub(super) fn apply_error(error: ApplyError) -> ApiError {
     }
 }
 
-/// 409 with a cause for each field that somebody else owns.
+/// Returns a 409 with a cause for each field that somebody else owns.
 fn owned_by_others(conflicts: &Conflicts) -> ApiError {
     let error: ApiError = Status::failure(409, reason::CONFLICT, conflicts.to_string()).into();
     let causes = conflicts.causes().into_iter();

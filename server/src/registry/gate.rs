@@ -1,4 +1,4 @@
-//! The gate of a resource: whether its requests are served, wait, or are refused.
+//! The gate of a resource: its requests are served, wait, or are refused.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MAX_HOLD: Duration = Duration::from_secs(30);
 /// Seconds after which a refused client may come back.
 pub const RETRY_AFTER: u32 = 1;
 
-/// What a gate does with a request.
+/// The decision of a gate about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// It is served.
@@ -24,7 +24,8 @@ pub enum Passage {
     Refuse,
 }
 
-/// Decides. `reader` is the user of a request that only reads, `None` for one that writes.
+/// Returns the decision. `reader` is the user of a request that only reads, `None` for one that
+/// writes.
 #[must_use]
 pub fn passage(gate: &GateStatus, reader: Option<&str>) -> Passage {
     match gate.state {
@@ -45,7 +46,7 @@ pub fn patience() -> Instant {
     Instant::now() + MAX_HOLD
 }
 
-/// Waits until the gate lets the request pass, as long as its patience lasts.
+/// Waits until the gate lets the request pass, at most until its patience ends.
 ///
 /// # Errors
 /// 503 with `Retry-After` when the gate is closed; 429 with `Retry-After` when that lasts for too

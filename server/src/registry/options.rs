@@ -2,7 +2,7 @@
 
 use super::strategy::delete::{Preconditions, Propagation};
 
-/// What is done about unknown and duplicate fields.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
     /// They are dropped in silence.
@@ -16,25 +16,25 @@ pub enum FieldValidation {
 /// Options of a create, update or patch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Do everything but store the outcome.
+    /// True when everything is done but the outcome is not stored.
     pub dry_run: bool,
-    /// What is done about unknown and duplicate fields.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// Who is to own what the request writes; empty where the client does not say, which only
-    /// apply does not allow.
+    /// The owner of the fields that the request writes; empty where the client names none, which
+    /// only apply does not allow.
     pub field_manager: String,
-    /// Whether an apply takes fields from others that own them with other values.
+    /// True when an apply takes fields from others that own them with other values.
     pub force: bool,
 }
 
 /// Options of a delete or deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Do everything but delete.
+    /// True when everything is done but nothing is deleted.
     pub dry_run: bool,
-    /// What must be true of the object.
+    /// The conditions on the object.
     pub preconditions: Preconditions,
-    /// What becomes of dependents; `None` when the client left it open.
+    /// The treatment of dependents; `None` when the client left it open.
     pub propagation: Option<Propagation>,
     /// True when the client said `orphanDependents: false`: an object that waits for finalizers is
     /// then answered with 202.

@@ -24,7 +24,7 @@ impl Collection<'_> {
     /// Changes the object of this name by a patch.
     ///
     /// # Errors
-    /// Whatever the kube-apiserver refuses; see the modules that each step calls.
+    /// The refusals of the kube-apiserver; see the modules that each step calls.
     pub async fn patch(
         &self,
         name: &str,
@@ -76,7 +76,7 @@ impl Collection<'_> {
         })
     }
 
-    /// Returns the object as the patch makes it.
+    /// Returns the object after the patch.
     fn patched(&self, name: &str, patch: &ReadPatch, old: &Object) -> Result<Object, ApiError> {
         let refuse = |error| self.refuse(name, error);
         let patched = patch.patch.apply(old).map_err(refuse)?;
@@ -95,7 +95,7 @@ impl Collection<'_> {
         Ok(object)
     }
 
-    /// Shapes the outcome as the body of an update would be, and warns of what is not meant.
+    /// Shapes the outcome as the body of an update would be, and warns of probable mistakes.
     fn decode_patched(&self, patch: &ReadPatch, patched: Patched) -> Result<Object, ApiError> {
         let mut value = Value::Object(patched.object);
         let text = || json(&value, Flavour::Standard);
@@ -126,15 +126,16 @@ impl Collection<'_> {
     }
 }
 
-/// A patch and how strictly its outcome is read.
+/// A patch, and the strictness with which its outcome is read.
 struct ReadPatch {
     patch: Patch,
-    /// What is wrong with the patch itself where it is read strictly.
+    /// The mistakes in the patch itself where it is read strictly.
     strict: Vec<String>,
     validation: FieldValidation,
 }
 
-/// 400 for a body that is no JSON, in the words of whatever part of the kube-apiserver reads it first.
+/// Returns a 400 for a body that is no JSON, in the words of the part of the kube-apiserver that
+/// reads it first.
 fn no_json(type_: PatchType, strictly: bool, error: DecodeError) -> ApiError {
     let (DecodeError::Json(reason) | DecodeError::Yaml(reason)) = error;
     ApiError::bad_request(match (strictly, type_) {

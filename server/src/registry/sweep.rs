@@ -2,8 +2,9 @@
 //!
 //! The namespace controller empties a namespace before it removes it, but it cannot while this
 //! server is away: the namespace then waits, unless its finalizer is taken by force or the group is
-//! not registered. What is left would show up again in a new namespace of the same name. So the
-//! objects of namespaces that do not exist are looked for from time to time, and deleted.
+//! not registered. The objects that are left would show up again in a new namespace of the same
+//! name. So the objects of namespaces that do not exist are looked for from time to time, and
+//! deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ const INTERVAL: Duration = Duration::from_mins(10);
 /// Most objects of one resource that one sweep deletes; the rest is left to the next.
 const MAX_DELETIONS: usize = 1000;
 
-/// Counts what was deleted.
+/// The counter of deleted objects.
 #[derive(Clone, Default)]
 pub struct SweepMetrics {
     deleted: Family<ResourceLabel, Counter>,
@@ -58,7 +59,7 @@ impl SweepMetrics {
     }
 }
 
-/// Sweeps for as long as it is polled. To be started once the namespaces are known.
+/// Sweeps for as long as it is polled. It is to be started once the namespaces are known.
 pub async fn run(store: Store, namespaces: Arc<dyn NamespaceLookup>, metrics: SweepMetrics) {
     tokio::time::sleep(FIRST).await;
     loop {
@@ -67,11 +68,11 @@ pub async fn run(store: Store, namespaces: Arc<dyn NamespaceLookup>, metrics: Sw
     }
 }
 
-/// Deletes the objects of missing namespaces, in resources that are served; gives their number.
+/// Deletes the objects of missing namespaces, in resources that are served; returns their number.
 ///
 /// A namespace counts as missing only when the kube-apiserver was asked and said so. It is asked
-/// after the objects were read: they were there while it was not, so they are not those of a
-/// namespace that is made in the meantime.
+/// after the objects were read: the objects existed while the namespace did not, so they are not
+/// those of a namespace that is made in the meantime.
 pub async fn once(store: &Store, namespaces: &dyn NamespaceLookup, metrics: &SweepMetrics) -> u64 {
     let mut total = 0;
     for resource in store.resources() {
@@ -97,7 +98,7 @@ pub async fn once(store: &Store, namespaces: &dyn NamespaceLookup, metrics: &Swe
     total
 }
 
-/// Deletes what `snapshot` has of a missing namespace, as long as `left` is not used up.
+/// Deletes the objects of a missing namespace in `snapshot`, as long as `left` is not used up.
 async fn empty(
     store: &Store,
     resource: &Resource,
@@ -132,8 +133,8 @@ async fn empty(
     deleted
 }
 
-/// Deletes an object as a client's delete would; false when it was changed or deleted meanwhile, or
-/// waits for its finalizers already.
+/// Deletes an object as a client's delete would; returns false when it was changed or deleted
+/// meanwhile, or waits for its finalizers already.
 async fn delete(
     store: &Store,
     resource: &Resource,

@@ -1,4 +1,4 @@
-//! `update`: an object replaced; and how whatever else changes an object is checked and written.
+//! `update`: an object replaced; and the checks and the write of every other change of an object.
 
 use apimachinery::error::ApiError;
 use apimachinery::mutation::{Mutation, broken};
@@ -12,13 +12,13 @@ use super::strategy::create::{self, Dedup};
 use super::strategy::{Object, into_fields, lifecycle, meta, update, validate};
 use super::{RegistryError, WriteOptions, body};
 
-/// A stored object and what it is to become, both in the requested version.
+/// A stored object and its new state, both in the requested version.
 pub(super) struct Change {
-    /// What it is.
+    /// The stored object.
     pub old: Object,
-    /// What it is to become.
+    /// The new state.
     pub new: Object,
-    /// Whether what it is to become was applied: it then has not the shape of its schema yet.
+    /// True when the new state was applied: it is then not in the shape of its schema yet.
     pub applied: bool,
 }
 
@@ -26,7 +26,7 @@ impl Collection<'_> {
     /// Replaces the object of this name.
     ///
     /// # Errors
-    /// Whatever the kube-apiserver refuses; see the modules that each step calls.
+    /// The refusals of the kube-apiserver; see the modules that each step calls.
     pub async fn update(
         &self,
         name: &str,
@@ -52,8 +52,8 @@ impl Collection<'_> {
         self.change(name, options.dry_run, replace).await
     }
 
-    /// Returns what the kube-apiserver's storage calls the object; part of an error text. A dry run
-    /// does not get as far as etcd, where keys have a prefix.
+    /// Returns the name of the object in the kube-apiserver's storage; part of an error text. A dry
+    /// run does not get as far as etcd, where keys have a prefix.
     fn storage_key(&self, name: &str, dry_run: bool) -> String {
         let definition = self.definition;
         let key = self.key(name);
@@ -61,8 +61,8 @@ impl Collection<'_> {
         format!("{prefix}/{}/{}/{key}", definition.group, definition.plural)
     }
 
-    /// Makes of the stored object what `change` says, again where somebody else has changed it in
-    /// the meantime.
+    /// Changes the stored object by `change`, again where somebody else has changed it in the
+    /// meantime.
     ///
     /// # Errors
     /// 404 where there is none, and as [`Collection::change_once`].
@@ -84,12 +84,12 @@ impl Collection<'_> {
         Err(self.modified(name))
     }
 
-    /// Checks, prepares and writes a change; `None` when the object was changed by somebody else in
-    /// the meantime. A change that changes nothing is not written; one that takes the last finalizer
-    /// of a deleted object removes it.
+    /// Checks, prepares and writes a change; returns `None` when the object was changed by somebody
+    /// else in the meantime. A change that changes nothing is not written; one that takes the last
+    /// finalizer of a deleted object removes it.
     ///
     /// # Errors
-    /// 409, 422, what `change`, the namespace and the store refuse.
+    /// 409, 422, and the refusals of `change`, the namespace and the store.
     pub(super) async fn change_once(
         &self,
         stored: &StoredObject,
@@ -164,7 +164,7 @@ impl Collection<'_> {
         Ok((new, old))
     }
 
-    /// Validates the object as it would be stored; gives both back.
+    /// Validates the object as it would be stored; returns both.
     fn check_change(&self, new: Object, old: Object) -> Result<(Object, Object), RegistryError> {
         self.check_type(&new)?;
         let namespaced = self.definition.namespaced;
@@ -182,8 +182,8 @@ impl Collection<'_> {
         }
     }
 
-    /// Returns whether a write would change nothing. `text` is what is stored, which may be of an older
-    /// schema than `old`, the form in which it was read.
+    /// Returns whether a write would change nothing. `text` is the stored text, which may be of an
+    /// older schema than `old`, the form in which it was read.
     fn is_stored(&self, new: &Object, old: &Object, text: &Bytes) -> Result<bool, ApiError> {
         if new != old || broken(Mutation::NoOpWrites) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What a client is warned of.
+//! Warnings for a client.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ impl Warnings {
         }
     }
 
-    /// Takes all of them.
+    /// Takes and returns all of them.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))

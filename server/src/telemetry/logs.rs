@@ -11,9 +11,9 @@ pub enum LogError {
     /// The level is no `tracing` filter.
     #[error("log level {level:?} is not a level or filter such as info or reports_server=debug")]
     Filter {
-        /// What was given.
+        /// The given level.
         level: String,
-        /// What the parser said.
+        /// The error of the parser.
         source: tracing_subscriber::filter::ParseError,
     },
     /// A logger is installed already.
@@ -21,10 +21,10 @@ pub enum LogError {
     Installed(#[from] TryInitError),
 }
 
-/// Logs from here on, at `level` (a level or a `tracing` filter); panics too.
+/// Starts logs at `level` (a level or a `tracing` filter), of panics too.
 ///
 /// # Errors
-/// When the level cannot be read or a logger is there already.
+/// If the level cannot be read or a logger is there already.
 pub fn install(level: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(level).map_err(|source| LogError::Filter {
         level: level.to_owned(),

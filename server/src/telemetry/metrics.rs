@@ -18,11 +18,11 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// All metrics of the server; names begin with `reports_server_`.
 pub struct Metrics {
     registry: Mutex<Registry>,
-    /// What requests did.
+    /// The metrics of requests.
     pub requests: RequestMetrics,
-    /// What the kube-apiserver was asked.
+    /// The metrics of questions to the kube-apiserver.
     pub reviews: ReviewMetrics,
-    /// What the store committed.
+    /// The metrics of commits of the store.
     pub commits: CommitMetrics,
     /// End of validity of the serving certificate, in seconds since 1970.
     pub certificate_expiry: Gauge,
@@ -69,7 +69,7 @@ impl Metrics {
     /// Returns the metrics page.
     ///
     /// # Errors
-    /// When a metric cannot be written as text.
+    /// If a metric cannot be written as text.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.lock())?;

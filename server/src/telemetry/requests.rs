@@ -15,7 +15,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// What a request is counted under.
+/// The labels under which a request is counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
     /// Verb of the API, `apply` for a patch of that kind; `other` for unusual methods.
@@ -140,7 +140,7 @@ impl RequestMetrics {
     }
 }
 
-/// Raises a gauge by one while it lives.
+/// A guard that raises a gauge by one while it lives.
 #[derive(Debug)]
 pub struct GaugeGuard(Gauge);
 

@@ -1,4 +1,4 @@
-//! Metrics of what the kube-apiserver is asked.
+//! Metrics of the questions to the kube-apiserver.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

@@ -58,7 +58,7 @@ impl Observer for CommitMetrics {
 pub struct StoreCollector(Store);
 
 impl StoreCollector {
-    /// Reads the figures of `store` with each scrape.
+    /// Returns a collector that reads the figures of `store` with each scrape.
     #[must_use]
     pub fn new(store: Store) -> Self {
         Self(store)
@@ -71,7 +71,7 @@ impl fmt::Debug for StoreCollector {
     }
 }
 
-/// Figures are counts far below 2^52, where a float is exact.
+/// Returns a figure as a float. Figures are counts far below 2^52, where a float is exact.
 #[allow(clippy::cast_precision_loss)] // see above
 fn count(value: u64) -> f64 {
     value as f64
@@ -119,7 +119,7 @@ const COUNTERS: [Figure; 3] = [
     }),
 ];
 
-/// While the reports are moved to another database, and until the server's end.
+/// Gauges while the reports are moved to another database, and until the server's end.
 const MOVE_GAUGES: [MoveFigure; 5] = [
     (
         "store_move_done",
@@ -213,7 +213,7 @@ impl Collector for StoreCollector {
     }
 }
 
-/// What the database server can do, as labels.
+/// Writes the capabilities of the database server, as labels.
 fn database_info(
     encoder: &mut DescriptorEncoder<'_>,
     info: &DatabaseInfo,

@@ -10,7 +10,7 @@ use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Where the certificate chain and its key lie, in PEM.
+/// The files of the certificate chain and its key, in PEM.
 #[derive(Clone, Debug)]
 pub struct CertificateFiles {
     /// Chain, leaf first.
@@ -38,7 +38,7 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A file does not hold what it should.
@@ -48,7 +48,7 @@ pub enum LoadError {
         path: PathBuf,
         /// `certificate chain` or `private key`.
         what: &'static str,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// Certificate and key are not a pair; usual for a moment while both are being exchanged.
@@ -58,7 +58,7 @@ pub enum LoadError {
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What the check said.
+        /// The error of the check.
         source: rustls::Error,
     },
 }

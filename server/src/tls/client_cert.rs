@@ -10,7 +10,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 /// Takes any certificate, or none, but only from the holder of its key.
 ///
-/// Whom a certificate stands for is decided with each request, by the CA then in force
+/// The identity behind a certificate is decided with each request, by the CA then in force
 /// ([`crate::auth::FrontProxyConfig::verify`]): a certificate of another CA must not keep a client
 /// with a bearer token out, and a new CA must not need new connections.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl ClientCertVerifier for AnyClientCert {
         false
     }
 
-    /// No hints: the kube-apiserver then shows the certificate it has.
+    /// Returns no hints: the kube-apiserver then shows the certificate it has.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! The serving certificate, and what clients show.
+//! The serving certificate, and the certificates of clients.
 
 mod certificate;
 mod client_cert;
@@ -11,11 +11,11 @@ use rustls::ServerConfig;
 pub use certificate::{CertificateFiles, LoadError, Loaded};
 pub use reload::{Certificates, reload};
 
-/// TLS as the kube-apiserver expects it of an aggregated server: 1.2 or newer, HTTP/2 preferred,
-/// client certificates asked for and not required.
+/// Returns the TLS configuration that the kube-apiserver expects of an aggregated server: 1.2 or
+/// newer, HTTP/2 preferred, client certificates asked for and not required.
 ///
 /// # Errors
-/// When the provider offers no common protocol version; never with the one that is compiled in.
+/// If the provider offers no common protocol version; never with the one that is compiled in.
 pub fn server_config(certificates: Arc<Certificates>) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = client_cert::AnyClientCert::new(provider.clone());

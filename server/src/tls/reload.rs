@@ -21,22 +21,22 @@ impl Certificates {
     /// Reads the files for the first time.
     ///
     /// # Errors
-    /// When they cannot be served.
+    /// If they cannot be served.
     pub async fn load(files: CertificateFiles) -> Result<Arc<Self>, LoadError> {
         let current = ArcSwap::from_pointee(files.load().await?);
         Ok(Arc::new(Self { files, current }))
     }
 
-    /// End of validity of the certificate in force, in seconds since 1970.
+    /// Returns the end of validity of the certificate in force, in seconds since 1970.
     #[must_use]
     pub fn not_after(&self) -> i64 {
         self.current.load().not_after
     }
 
-    /// Reads the files again; true when a new certificate is in force now.
+    /// Reads the files again; returns true when a new certificate is in force now.
     ///
     /// # Errors
-    /// When the files cannot be served; the certificate in force stays.
+    /// If the files cannot be served; the certificate in force stays.
     pub async fn refresh(&self) -> Result<bool, LoadError> {
         let new = self.files.load().await?;
         let changed = new.digest != self.current.load().digest;
@@ -55,8 +55,8 @@ impl ResolvesServerCert for Certificates {
 
 /// Looks at the files every `interval` until `stop`, and reports each new end of validity.
 ///
-/// The content is compared and not a file event waited for: a Secret volume is exchanged by moving
-/// a symbolic link two levels up, and some volumes give no events at all.
+/// It compares the content and does not wait for a file event: a Secret volume is exchanged by
+/// moving a symbolic link two levels up, and some volumes send no events at all.
 pub async fn reload(
     certificates: Arc<Certificates>,
     interval: Duration,

@@ -8,13 +8,13 @@ use super::resource::Look;
 use super::{Event, LogError, Resource};
 use crate::model::ResourceId;
 
-/// Why a cursor gives no more events.
+/// The reason why a cursor returns no more events.
 #[derive(Debug, thiserror::Error)]
 pub enum CursorError {
     /// The watcher was so slow that its place was compacted: 410 Expired.
     #[error("too old resource version: {position} ({oldest})")]
     Lagged {
-        /// Where the cursor was.
+        /// The position of the cursor.
         position: u64,
         /// The oldest version from which a watch can begin now.
         oldest: u64,
@@ -23,10 +23,10 @@ pub enum CursorError {
     /// back.
     #[error("watching has ended")]
     Closed {
-        /// Whether everything was given that there was: nothing comes behind the position.
+        /// True when all events were delivered: nothing comes behind the position.
         complete: bool,
     },
-    /// The database did not answer; nothing was skipped, the same call may be made again.
+    /// The database did not answer. Nothing was skipped, and the same call may be made again.
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -38,7 +38,7 @@ pub enum CursorError {
 #[derive(Debug)]
 pub struct Cursor {
     resource: Arc<Resource>,
-    /// Everything up to this version has been given.
+    /// The version up to which everything has been delivered.
     position: u64,
     epoch: u64,
     wake: watch::Receiver<u64>,
@@ -65,7 +65,7 @@ impl Cursor {
         }
     }
 
-    /// Returns the next events, at most `max` (at least one is given); waits until there is one.
+    /// Returns the next events, at most `max` (at least one is returned); waits until there is one.
     ///
     /// Cancel safe: a call that is dropped has taken nothing.
     ///
@@ -79,8 +79,8 @@ impl Cursor {
         }
     }
 
-    /// Returns the same; with `milestones`, `None` when the watcher has been given everything up to a
-    /// milestone that it has not been told of, so that a bookmark is due.
+    /// Returns the same as [`Cursor::next`]; with `milestones`, returns `None` when the watcher has
+    /// everything up to a milestone that it has not been told of, so that a bookmark is due.
     ///
     /// # Errors
     /// See [`CursorError`].
@@ -121,7 +121,7 @@ impl Cursor {
         }
     }
 
-    /// Events that have left the ring; `None` where there are none up to its `floor`.
+    /// Returns events that have left the ring; `None` where there are none up to its `floor`.
     async fn older(
         &mut self,
         id: ResourceId,
@@ -142,7 +142,7 @@ impl Cursor {
         Ok(Some(self.take(events)))
     }
 
-    /// Returns the version up to which everything has been given: what a bookmark may carry.
+    /// Returns the version up to which everything has been delivered: a bookmark may carry it.
     ///
     /// It also advances while nothing happens to this resource, as far as no event is waiting.
     pub fn position(&mut self) -> u64 {

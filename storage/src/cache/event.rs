@@ -1,4 +1,4 @@
-//! Events: what watches deliver.
+//! Events, which watches deliver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub enum EventType {
 pub enum Previous {
     /// There was none.
     None,
-    /// The object as it was.
+    /// The object before the event.
     Known(Arc<StoredObject>),
     /// The labels that it had; the rest has left the change log, or was never seen.
     Labels(Labels),
@@ -33,7 +33,7 @@ pub enum Previous {
 }
 
 impl Previous {
-    /// Returns the object as it was, where it is known.
+    /// Returns the object before the event, where it is known.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<StoredObject>> {
         match self {
@@ -67,14 +67,14 @@ pub struct Event {
     pub object: Arc<StoredObject>,
     /// The object before the change.
     pub previous: Previous,
-    /// Encodings by what they are, while the event is young.
+    /// Encodings by their names, while the event is young.
     frames: Mutex<Vec<(Box<str>, Bytes)>>,
     /// False once the event is old: a late watcher's encodings are not kept.
     young: AtomicBool,
 }
 
 impl Event {
-    /// Makes an event.
+    /// Returns an event.
     #[must_use]
     pub fn new(type_: EventType, seq: u64, object: Arc<StoredObject>, previous: Previous) -> Self {
         let (frames, young) = (Mutex::default(), AtomicBool::new(true));
@@ -88,7 +88,7 @@ impl Event {
         }
     }
 
-    /// resourceVersion of the event.
+    /// Returns the resourceVersion of the event.
     #[must_use]
     pub fn rv(&self) -> u64 {
         self.object.rv
@@ -98,7 +98,7 @@ impl Event {
     /// `encode` for the first watcher that asks and shared with those who follow it closely.
     ///
     /// # Errors
-    /// Those of `encode`; nothing is kept then.
+    /// The errors of `encode`; nothing is kept then.
     pub fn frame<E>(
         &self,
         form: &str,
@@ -115,14 +115,14 @@ impl Event {
         Ok(frame)
     }
 
-    /// Forgets the encodings for good: they are many times larger than the event.
+    /// Drops the encodings for good: they are many times larger than the event.
     pub(super) fn age(&self) {
         self.young.store(false, Ordering::Relaxed);
         *self.frames.lock().unwrap_or_else(PoisonError::into_inner) = Vec::new();
     }
 }
 
-/// What a change in the log does.
+/// The effect of a change in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// An event that also changes the present state: every ordinary write.
@@ -151,12 +151,12 @@ pub enum PreviousRef {
 pub struct Change {
     /// See [`Event::type_`].
     pub type_: EventType,
-    /// What it does.
+    /// The effect of the change.
     pub effect: Effect,
     /// See [`Event::seq`].
     pub seq: u64,
     /// See [`Event::object`].
     pub object: Arc<StoredObject>,
-    /// The state before.
+    /// The state before the change.
     pub previous: PreviousRef,
 }

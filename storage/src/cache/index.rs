@@ -15,7 +15,7 @@ struct Entry {
     key: ObjectKey,
 }
 
-/// Which objects carry which value of the indexed labels. A clone shares its memory.
+/// The objects that carry each value of the indexed labels. A clone shares its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     labels: Arc<[String]>,
@@ -30,7 +30,7 @@ impl Index {
         }
     }
 
-    /// Takes notice that the object at `key` was `before` and is `after`.
+    /// Updates the index after the object at `key` was `before` and is `after`.
     pub fn replace(&mut self, before: Option<&StoredObject>, after: Option<&StoredObject>) {
         for (label, name) in self.labels.iter().enumerate() {
             let entry = |object: &StoredObject| {
@@ -54,8 +54,8 @@ impl Index {
         }
     }
 
-    /// Keys of the objects in `namespace` (or in all) whose label `name` has `value`, in key
-    /// order; `None` when the label is not indexed.
+    /// Returns the keys of the objects in `namespace` (or in all) whose label `name` has `value`,
+    /// in key order; `None` when the label is not indexed.
     pub fn find(
         &self,
         name: &str,

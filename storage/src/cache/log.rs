@@ -1,4 +1,4 @@
-//! Where events come from that have left the memory.
+//! The source of events that have left the memory.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ pub struct LogError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 pub struct LogPage {
     /// The events, in order of version.
     pub events: Vec<Arc<Event>>,
-    /// The horizon as the log had it at that moment; 0 where no other server could have raised it.
+    /// The horizon in the log at that moment; 0 where no other server could have raised it.
     pub horizon: u64,
 }
 
 /// The durable change log.
 #[async_trait::async_trait]
 pub trait Log: Send + Sync + 'static {
-    /// At most `max` events of `resource` with versions above `after`, in order of version.
+    /// Returns at most `max` events of `resource` with versions above `after`, in order of version.
     ///
-    /// Events below the horizon may be missing; the caller compares with the horizon afterwards:
-    /// that of the page, and that of its own, which is published before anything is dropped.
+    /// Events below the horizon may be missing. The caller compares with the horizon afterwards:
+    /// that of the page, and its own, which is published before anything is dropped.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     async fn events(
         &self,
         resource: ResourceId,

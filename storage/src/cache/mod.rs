@@ -1,8 +1,8 @@
-//! The objects and their recent events in memory: what every read is served from.
+//! The objects and their recent events in memory. Every read is served from them.
 //!
-//! One [`Resource`] per stored resource. It holds the present state as a persistent ordered map,
-//! so that a [`Snapshot`] is a clone of a pointer, and the newest events in a ring. A [`Cursor`]
-//! pulls events from the ring; what has left the ring but is younger than the horizon comes from
+//! One [`Resource`] per stored resource. It holds the present state as a persistent ordered map, so
+//! that a [`Snapshot`] is a clone of a pointer, and the newest events in a ring. A [`Cursor`] pulls
+//! events from the ring; events that have left the ring but are younger than the horizon come from
 //! the change log in the database. Only the committer changes anything here, in commit order.
 
 mod cursor;

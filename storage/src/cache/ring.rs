@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::Event;
 
-/// How much of the past is kept in memory, per resource. Older events come from the database.
+/// The amount of the past that is kept in memory, per resource. Older events come from the
+/// database.
 #[derive(Clone, Copy, Debug)]
 pub struct RingLimits {
     /// Most events.
@@ -32,7 +33,7 @@ pub(super) struct Ring {
     limits: RingLimits,
     events: VecDeque<Arc<Event>>,
     bytes: usize,
-    /// Every event above this version is in the ring.
+    /// The version above which every event is in the ring.
     floor: u64,
 }
 
@@ -69,7 +70,7 @@ impl Ring {
         }
     }
 
-    /// Every event above this version is in the ring.
+    /// Returns the version above which every event is in the ring.
     pub fn floor(&self) -> u64 {
         self.floor
     }
@@ -79,7 +80,7 @@ impl Ring {
         self.events.back().map_or(self.floor, |e| e.rv())
     }
 
-    /// At most `max` events above `rv`, oldest first.
+    /// Returns at most `max` events above `rv`, oldest first.
     pub fn after(&self, rv: u64, max: usize) -> Vec<Arc<Event>> {
         let from = self.events.partition_point(|e| e.rv() <= rv);
         self.events.range(from..).take(max).cloned().collect()

@@ -9,7 +9,7 @@ use super::index::Index;
 use super::{Event, EventType, Previous};
 use crate::model::{ObjectKey, StoredObject};
 
-/// The objects and what is derived from them. A clone shares its memory.
+/// The objects and the values derived from them. A clone shares its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     objects: OrdMap<ObjectKey, Arc<StoredObject>>,
@@ -27,7 +27,7 @@ impl Contents {
         }
     }
 
-    /// Puts `object` in place of the one with its key, which is returned.
+    /// Puts `object` in place of the one with its key, and returns that.
     pub fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
         let before = self.objects.get(&object.key).map(|o| &**o);
         self.bytes += object.body.json_len() as u64;
@@ -36,7 +36,7 @@ impl Contents {
         self.objects.insert(object.key.clone(), object)
     }
 
-    /// Removes the object at `key`, which is returned.
+    /// Removes the object at `key`, and returns it.
     pub fn remove(&mut self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         let before = self.objects.remove(key)?;
         self.bytes -= before.body.json_len() as u64;
@@ -56,7 +56,7 @@ impl Contents {
         self.bytes
     }
 
-    /// Takes `event` back; false when the state before it is not known.
+    /// Takes `event` back; returns false when the state before it is not known.
     pub fn undo(&mut self, event: &Event) -> bool {
         match (event.type_, &event.previous) {
             (EventType::Added, _) | (EventType::Modified, Previous::None) => {
@@ -93,20 +93,20 @@ impl Snapshot {
         self.contents.get(key)
     }
 
-    /// Number of objects.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.contents.len()
     }
 
-    /// True without any object.
+    /// Returns true when there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the objects of `namespace`, or of all, in key order; only those behind `after` if given,
-    /// whether or not there is an object at `after`.
+    /// Returns the objects of `namespace`, or of all, in key order; only those behind `after` if
+    /// given, whether or not there is an object at `after`.
     pub fn range<'a>(
         &'a self,
         namespace: Option<&str>,
@@ -131,8 +131,8 @@ impl Snapshot {
         objects.into_iter().flatten().map(|(_, object)| object)
     }
 
-    /// Returns the objects of `namespace`, or of all, whose label `name` equals `value`, in key order;
-    /// `None` when that label is not indexed and the caller has to look at every object.
+    /// Returns the objects of `namespace`, or of all, whose label `name` equals `value`, in key
+    /// order; `None` when that label is not indexed and the caller has to look at every object.
     #[must_use]
     pub fn by_label(
         &self,

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::{fmt, hash};
 
-/// A resource without its version: what is stored once, whichever versions serve it.
+/// A resource without its version: it is stored once, whichever versions serve it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     /// API group, such as `wgpolicyk8s.io`.
@@ -15,7 +15,7 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// Names the resource `resource` of the API group `group`.
+    /// Returns the name of the resource `resource` of the API group `group`.
     #[must_use]
     pub fn new(group: impl Into<Arc<str>>, resource: impl Into<Arc<str>>) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl GroupResource {
     }
 }
 
-/// `<resource>.<group>`, as Kubernetes writes it in messages and CRD names.
+/// Writes `<resource>.<group>`, as Kubernetes writes it in messages and CRD names.
 impl fmt::Display for GroupResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.resource, self.group)
@@ -45,7 +45,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Key of `name` in `namespace`; an empty namespace means cluster-scoped.
+    /// Returns the key of `name` in `namespace`; an empty namespace means cluster-scoped.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         let text = if namespace.is_empty() {
@@ -59,13 +59,13 @@ impl ObjectKey {
         }
     }
 
-    /// Namespace; empty for a cluster-scoped object.
+    /// Returns the namespace; empty for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.text[..self.namespace_len]
     }
 
-    /// Name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.namespace_len {

@@ -17,7 +17,8 @@ pub struct Labels(
 );
 
 impl Labels {
-    /// Value of the label `key`. A list by a label that has no index asks this of every object.
+    /// Returns the value of the label `key`. A list by a label that has no index calls this for
+    /// every object.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut rest = &*self.0;
@@ -37,13 +38,13 @@ impl Labels {
         std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
 
-    /// True without any label.
+    /// Returns true when there is no label.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Memory held, in bytes.
+    /// Returns the memory held, in bytes.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
         self.0.len()
@@ -70,7 +71,7 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     }
 }
 
-/// As a JSON object.
+/// Writes the labels as a JSON object.
 impl Serialize for Labels {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())

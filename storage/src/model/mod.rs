@@ -1,4 +1,4 @@
-//! What is stored: resources, keys and objects, as every layer below the handlers knows them.
+//! The stored data: resources, keys and objects, as every layer below the handlers knows them.
 
 mod body;
 mod key;

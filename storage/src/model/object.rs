@@ -1,4 +1,4 @@
-//! One object as it is stored.
+//! One stored object.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ impl StoredObject {
         Ok(out.into())
     }
 
-    /// Appends what [`StoredObject::json`] gives to `out`, with `api_version` in place of the
+    /// Appends the text of [`StoredObject::json`] to `out`, with `api_version` in place of the
     /// object's own where it is given: versions without conversion differ in nothing else.
     ///
     /// # Errors
@@ -49,7 +49,8 @@ impl StoredObject {
         self.body.append_json(out, self.rv, api_version)
     }
 
-    /// JSON text of `metadata`, resourceVersion included, without decompressing the rest.
+    /// Returns the JSON text of `metadata`, resourceVersion included, without decompressing the
+    /// rest.
     ///
     /// # Errors
     /// Only when the memory of the body is corrupt.
@@ -59,7 +60,7 @@ impl StoredObject {
         Ok(out.into())
     }
 
-    /// Appends what [`StoredObject::metadata_json`] gives to `out`.
+    /// Appends the text of [`StoredObject::metadata_json`] to `out`.
     ///
     /// # Errors
     /// Only when the memory of the body is corrupt.
@@ -75,7 +76,7 @@ impl StoredObject {
         Ok(serde_json::from_slice(&self.json()?)?)
     }
 
-    /// `metadata.creationTimestamp`.
+    /// Returns `metadata.creationTimestamp`.
     #[must_use]
     pub fn creation_timestamp(&self) -> Option<Timestamp> {
         (self.created != 0)
@@ -83,7 +84,8 @@ impl StoredObject {
             .flatten()
     }
 
-    /// Memory that this object holds, in bytes; what it shares with others counts in full.
+    /// Returns the memory that this object holds, in bytes; memory that it shares with others
+    /// counts in full.
     #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>()

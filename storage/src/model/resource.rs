@@ -1,4 +1,4 @@
-//! What is known of a stored resource besides its objects.
+//! The record of a stored resource: everything known of it besides its objects.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub struct ResourceDef {
     pub resource: GroupResource,
     /// Kind of its objects.
     pub kind: Arc<str>,
-    /// Whether objects live in namespaces.
+    /// True when objects live in namespaces.
     pub namespaced: bool,
 }
 
-/// Whether requests are served, and who said so.
+/// The state of a gate, and the user who set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateStatus {
     /// The state.
@@ -31,16 +31,16 @@ pub struct GateStatus {
     pub released: bool,
     /// The newest fencing token; see [`crds::control::GateSpec::fence`].
     pub fence: u64,
-    /// The version that lists and bookmarks carry since the gate, open before, is not open any
-    /// more; other resources may raise the counter meanwhile.
+    /// The version that lists and bookmarks carry after the gate was open and is open no longer;
+    /// other resources may raise the counter meanwhile.
     pub frozen: Option<u64>,
-    /// Since when it has been held.
+    /// The time since which it has been held.
     pub held_since: Option<Timestamp>,
-    /// For how long it was held the last time, in milliseconds.
+    /// The duration of the last hold, in milliseconds.
     pub last_hold: Option<u64>,
 }
 
-/// Why a gate is not moved: 409.
+/// The reason why a gate is not moved: 409.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateRefusal {
     /// Somebody has taken a newer token.
@@ -48,9 +48,9 @@ pub enum GateRefusal {
         "the fencing token {given} is not the newest one ({newest}): another operator has taken over"
     )]
     Fenced {
-        /// What came.
+        /// The token that was given.
         given: u64,
-        /// The newest.
+        /// The newest token.
         newest: u64,
     },
     /// Etcd has everything, and the CRD may have been put in charge.
@@ -59,7 +59,7 @@ pub enum GateRefusal {
 }
 
 impl GateStatus {
-    /// Refuses what carries an old fencing token.
+    /// Refuses an old fencing token.
     ///
     /// # Errors
     /// [`GateRefusal::Fenced`].
@@ -73,8 +73,8 @@ impl GateStatus {
         }
     }
 
-    /// Returns whether reads of everybody pass although the gate is held: what is stored is all
-    /// there is.
+    /// Returns whether reads of everybody pass although the gate is held: the stored objects are
+    /// complete.
     #[must_use]
     pub fn serves_reads(&self) -> bool {
         match self.state {
@@ -84,7 +84,7 @@ impl GateStatus {
         }
     }
 
-    /// Follows a change of state in time: since when it is held, and for how long it was.
+    /// Records the times of a change of state: since when it is held, and for how long it was.
     fn clock(&mut self, state: GateState, now: Timestamp) {
         if state == GateState::Held {
             self.held_since = self.held_since.or(Some(now));
@@ -99,7 +99,7 @@ impl GateStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceId(pub i64);
 
-/// Where the sequence of commits has arrived.
+/// The position in the sequence of commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Number of the newest change, over all resources.
@@ -113,21 +113,21 @@ pub struct Position {
 pub struct ResourceRecord {
     /// See [`ResourceId`].
     pub id: ResourceId,
-    /// What was asked for.
+    /// The definition that was asked for.
     pub def: ResourceDef,
     /// `metadata.uid` of the `StoredResource`.
     pub uid: Arc<str>,
-    /// When the resource was first stored.
+    /// The time at which the resource was first stored.
     pub created: Timestamp,
-    /// Whether requests are served.
+    /// The gate of the resource.
     pub gate: GateStatus,
     /// The counter when the gate was first opened; from then on all writes are ours. `None`
     /// before that and after a reset.
     pub opened: Option<u64>,
     /// Oldest version from which a watch can resume; `None` until an import or the first opening
-    /// says.
+    /// sets it.
     pub horizon: Option<u64>,
-    /// Everything up to this etcd version was sent: the newest event or bookmark; 0 for none.
+    /// The etcd version up to which everything was sent: the newest event or bookmark; 0 for none.
     pub mirrored: u64,
     /// Newest etcd version of any imported item, listed objects included; 0 for none.
     pub newest_imported: u64,
@@ -138,10 +138,11 @@ pub struct ResourceRecord {
 }
 
 impl ResourceRecord {
-    /// Returns the version up to which the log is known to be complete without looking at the counter.
+    /// Returns the version up to which the log is known to be complete without looking at the
+    /// counter.
     ///
-    /// Before the first opening that is what the mirror has reached, afterwards at least the
-    /// version at the opening. Never 0, which lists may not carry.
+    /// Before the first opening it is the version that the mirror has reached, afterwards at least
+    /// the version at the opening. Never 0, which lists may not carry.
     #[must_use]
     pub fn least_rv(&self) -> u64 {
         let reached = match self.opened {
@@ -152,7 +153,7 @@ impl ResourceRecord {
     }
 
     /// Sets the gate; see [`crate::store::Store::set_gate`]. `counter` is that of the store, which
-    /// the first opening raises. Gives whether it is the first opening.
+    /// the first opening raises. Returns whether it is the first opening.
     pub(crate) fn set_gate(
         &mut self,
         gate: &GateSpec,
@@ -212,7 +213,8 @@ impl ResourceRecord {
         }
     }
 
-    /// Returns the horizon in force: without any import or opening, nothing older than now is known.
+    /// Returns the horizon in force: without any import or opening, nothing older than now is
+    /// known.
     #[must_use]
     pub fn effective_horizon(&self) -> u64 {
         self.horizon.unwrap_or_else(|| self.least_rv())

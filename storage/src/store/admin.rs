@@ -22,7 +22,7 @@ impl Store {
     /// already.
     ///
     /// # Errors
-    /// When it is stored with another kind or scope, or the store does not take the command.
+    /// If it is stored with another kind or scope, or the store does not take the command.
     pub async fn ensure_resource(&self, def: ResourceDef) -> Result<Arc<Resource>, StoreError> {
         if self.resource(&def.resource).is_none() {
             let def = def.clone();
@@ -53,12 +53,12 @@ impl Store {
     /// who sets it.
     ///
     /// The first opening raises the counter above everything that was imported, and fixes the
-    /// horizon where no import gave one. Closing a gate that was opened before gives up the place
-    /// of the mirror: etcd and what is stored have parted, and a mirror has to begin with a reset.
+    /// horizon where no import set one. Closing a gate that was opened before gives up the place of
+    /// the mirror: etcd and the store have parted, and a mirror has to begin with a reset.
     ///
     /// # Errors
-    /// When the resource is unknown or the store does not take the command; [`StoreError::Refused`]
-    /// for an old fencing token, and for opening what is released.
+    /// If the resource is unknown or the store does not take the command; [`StoreError::Refused`]
+    /// for an old fencing token, and for opening a released gate.
     pub async fn set_gate(
         &self,
         resource: &GroupResource,
@@ -80,11 +80,11 @@ impl Store {
         Ok(resource.record().gate)
     }
 
-    /// Takes a new fencing token of a resource: whoever moves its gate or imports with an older
-    /// one is refused from then on.
+    /// Takes a new fencing token of a resource: a client that moves its gate or imports with an
+    /// older one is refused from then on.
     ///
     /// # Errors
-    /// When the resource is unknown or the store does not take the command.
+    /// If the resource is unknown or the store does not take the command.
     pub async fn take_fence(&self, resource: &GroupResource) -> Result<u64, StoreError> {
         let id = self.known(resource)?.record().id;
         self.command(move |committer| {
@@ -99,10 +99,10 @@ impl Store {
     }
 
     /// Raises the counter, so that the next write of any resource gets a version above `floor`.
-    /// Gives the counter in force.
+    /// Returns the counter in force.
     ///
     /// # Errors
-    /// When the store does not take the command.
+    /// If the store does not take the command.
     pub async fn raise_floor(&self, floor: u64) -> Result<u64, StoreError> {
         self.command(move |committer| {
             async move {
@@ -118,8 +118,8 @@ impl Store {
 
     /// Takes over objects and events of etcd; the answer comes when all of them are durable.
     ///
-    /// A batch is committed in parts. Should one fail, the parts before it stay; the batch may be
-    /// sent again, since known items change nothing.
+    /// A batch is committed in parts. If one fails, the parts before it stay; the batch may be sent
+    /// again, since known items change nothing.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] where an item is not usable; nothing is imported then.
@@ -190,10 +190,10 @@ impl Store {
     }
 
     /// Keeps the definition (schema, names, columns) of an API group, so that a start does not
-    /// depend on anything else. The text is the caller's own.
+    /// depend on anything else. Only the caller understands the text.
     ///
     /// # Errors
-    /// When the store does not take the command.
+    /// If the store does not take the command.
     pub async fn save_definition(&self, group: &str, body: String) -> Result<(), StoreError> {
         let group = group.to_owned();
         self.command(move |committer| {
@@ -212,7 +212,7 @@ impl Store {
     /// Returns the definitions of all API groups, as (group, text).
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub async fn load_definitions(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.engine().load_definitions().await.map_err(unavailable)
     }

@@ -1,4 +1,4 @@
-//! One question to the database for everybody who waits for the answer.
+//! One question to the database for all who wait for the answer.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What columns mean in both databases.
+//! The meaning of columns in both databases.
 
 use crds::control::GateState;
 
@@ -21,12 +21,12 @@ pub(super) fn limit(max: usize) -> i64 {
     i64::try_from(max).unwrap_or(i64::MAX)
 }
 
-/// Labels as JSON text.
+/// Returns labels as JSON text.
 pub(super) fn labels_text(labels: &Labels) -> String {
     serde_json::json!(labels).to_string()
 }
 
-/// Labels from JSON text.
+/// Returns labels from JSON text.
 pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineError> {
     serde_json::from_str(text).map_err(|error| corrupt(key, error))
 }
@@ -52,7 +52,7 @@ pub(super) fn previous_columns(previous: &PreviousRef) -> (Option<i64>, Option<S
     }
 }
 
-/// Returns the columns `prev_rv` and `prev_labels`.
+/// Returns the state before a change from the columns `prev_rv` and `prev_labels`.
 pub(super) fn previous(rv: Option<i64>, labels: Option<Labels>) -> PreviousRef {
     match (rv, labels) {
         (None, _) => PreviousRef::None,
@@ -74,7 +74,7 @@ pub(super) fn effect_number(effect: Effect) -> i16 {
     }
 }
 
-/// Returns the column `effect`.
+/// Returns the effect from the column `effect`.
 pub(super) fn effect(number: i16, key: &ObjectKey) -> Result<Effect, EngineError> {
     match number {
         0 => Ok(Effect::EventAndState),
@@ -93,7 +93,7 @@ pub(super) fn gate_text(state: GateState) -> &'static str {
     }
 }
 
-/// Returns the column `gate`.
+/// Returns the state from the column `gate`.
 pub(super) fn gate(text: &str) -> Option<GateState> {
     match text {
         "Closed" => Some(GateState::Closed),

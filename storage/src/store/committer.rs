@@ -17,11 +17,11 @@ use crate::model::Position;
 
 const DOES_NOT_ANSWER: &str = "it does not answer";
 
-/// What clients are told to wait while the database does not work.
+/// Time that clients are told to wait while the database does not work.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What fails after more than this has waited for a database that hangs: commands that wait behind it
-/// are refused as well, and the next attempt is for who comes then.
+/// Waiting time for a database that hangs after which a failure refuses also the commands that wait
+/// behind the failed one, so that the next attempt is for those who come then.
 const LONG: Duration = Duration::from_secs(1);
 
 /// See [`super`].
@@ -32,9 +32,9 @@ pub(super) struct Committer {
     pub queue: Arc<Queue>,
     pub counters: Arc<Counters>,
     pub observer: Arc<dyn Observer>,
-    /// What the cache holds.
+    /// The position of the cache.
     pub position: Position,
-    /// Which versions the counter has come to, and how.
+    /// The versions that the counter has come to, and how.
     pub versions: Versions,
     /// False after a transaction whose outcome is not known: the database may be ahead of the
     /// cache, and is asked before anything else is written.
@@ -115,7 +115,7 @@ impl Committer {
         }
     }
 
-    /// Carries out a transaction and applies it to the cache: gives its outcome and the event of
+    /// Carries out a transaction and applies it to the cache: returns its outcome and the event of
     /// each change.
     pub async fn transaction<T>(
         &mut self,
@@ -151,7 +151,7 @@ impl Committer {
     }
 }
 
-/// Refuses what has waited in vain.
+/// Refuses the commands that have waited in vain.
 async fn refuse(
     writes: impl IntoIterator<Item = Pending>,
     commands: impl IntoIterator<Item = Command>,
@@ -174,7 +174,7 @@ fn written(event: Option<Arc<Event>>) -> Result<Written, WriteError> {
     }
 }
 
-/// The database does not work.
+/// Returns the error that the database does not work.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "errors come by value from `map_err`"

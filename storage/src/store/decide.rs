@@ -1,4 +1,4 @@
-//! What becomes of writes, decided from what is stored. Pure: every engine that can read the
+//! The outcome of writes, decided from the stored state. Pure: every engine that can read the
 //! stored state inside its transaction decides like this.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::cache::{Change, Effect, EventType, PreviousRef};
 use crate::model::projection::Projection;
 use crate::model::{Encoded, Labels, ObjectKey, Position, ResourceId};
 
-/// What a transaction needs to know of a stored object.
+/// The facts of a stored object that a transaction needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Existing {
     pub uid: String,
@@ -29,8 +29,8 @@ impl Existing {
     }
 }
 
-/// Returns what changes leave behind: the objects that are gone, and those that are there. A key
-/// may change more than once in an import; its last state counts.
+/// Returns the result of changes: the objects that are gone, and those that are there. A key may
+/// change more than once in an import; its last state counts.
 pub(super) fn last_states(logged: &[Logged]) -> (Vec<&Logged>, Vec<&Logged>) {
     let mut last: HashMap<(ResourceId, &ObjectKey), &Logged> = HashMap::new();
     for change in logged.iter().filter(|l| l.change.effect != Effect::Event) {
@@ -46,7 +46,7 @@ pub(super) struct Logged {
     pub resource: ResourceId,
     pub change: Change,
     pub json: Arc<str>,
-    /// What is projected of it.
+    /// The projection of the object.
     pub projection: Option<Box<Projection>>,
 }
 
@@ -56,7 +56,7 @@ impl Logged {
         self.change.effect != Effect::State
     }
 
-    /// Returns what it adds to the log, in bytes.
+    /// Returns the bytes that it adds to the log.
     pub fn bytes(&self) -> i64 {
         if !self.has_text() {
             return 0;
@@ -94,8 +94,8 @@ impl Logged {
     }
 }
 
-/// Decides on each write, at most one a key: gives the outcomes, and the changes of those that are
-/// made. Each gets the next version and the next seq.
+/// Decides on each write, at most one a key: returns the outcomes, and the changes of those that
+/// are made. Each gets the next version and the next seq.
 pub(super) fn decide(
     ops: Vec<Op>,
     gates: &HashMap<ResourceId, GateState>,
@@ -134,7 +134,7 @@ pub(super) fn decide(
     (outcomes, logged)
 }
 
-/// Returns the change that a write makes, or why it makes none.
+/// Returns the change that a write makes, or the reason why it makes none.
 fn check(op: &Op, stored: Option<&Existing>) -> Result<(EventType, PreviousRef), OpOutcome> {
     let stored = match (&op.kind, stored) {
         (OpKind::Create, None) => return Ok((EventType::Added, PreviousRef::None)),

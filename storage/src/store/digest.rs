@@ -1,4 +1,4 @@
-//! What is stored, in pages, to compare with etcd.
+//! The stored objects, in pages, to compare with etcd.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +11,7 @@ use super::{Store, StoreError};
 use crate::cache::{Snapshot, SnapshotError};
 use crate::model::{BodyError, GroupResource, ObjectKey, StoredObject};
 
-/// Why a page of a digest cannot be given.
+/// The reason why a page of a digest cannot be returned.
 #[derive(Debug, thiserror::Error)]
 pub enum DigestError {
     /// The continue token is not one of ours: 400.
@@ -28,7 +28,7 @@ pub enum DigestError {
     Store(#[from] StoreError),
 }
 
-/// Where a digest goes on.
+/// The place where a digest goes on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
     /// Version of the first page's snapshot.
@@ -53,7 +53,7 @@ impl Token {
 }
 
 impl Store {
-    /// One page of a digest. A `limit` of 0 means the largest page.
+    /// Returns one page of a digest. A `limit` of 0 means the largest page.
     ///
     /// # Errors
     /// See [`DigestError`].
@@ -115,7 +115,8 @@ impl Store {
     }
 }
 
-/// At most `limit` objects behind `token`, by namespace, then name; and whether more follow.
+/// Returns at most `limit` objects behind `token`, by namespace, then name; and whether more
+/// follow.
 fn page(
     snapshot: &Snapshot,
     token: Option<&Token>,

@@ -1,4 +1,4 @@
-//! What a database has to do for the committer.
+//! The tasks of a database for the committer.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,32 +16,32 @@ use crate::model::{
 /// A transaction that did not (verifiably) commit.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The database failed. Whether the transaction was committed is not known; the committer
+    /// The database failed. It is not known whether the transaction was committed; the committer
     /// finds out with [`Engine::tail`] before it goes on.
     #[error("{0}")]
     Database(#[from] sqlx::Error),
     /// PostgreSQL failed, likewise.
     #[error("{0}")]
     Postgres(Box<PostgresError>),
-    /// The database does not go on from what this server has seen: it was put back to an earlier
-    /// state, or this server has slept for longer than the history is kept. Nothing was written;
-    /// the committer calls [`Engine::rejoin`] and loads everything again.
+    /// The database does not continue the history that this server has seen: it was put back to an
+    /// earlier state, or this server has slept for longer than the history is kept. Nothing was
+    /// written; the committer calls [`Engine::rejoin`] and loads everything again.
     #[error("the database does not go on from what this server has seen")]
     Parted,
     /// The schema of the database could not be brought up to date.
     #[error("{0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
-    /// The database holds what this release cannot read.
+    /// The database holds data that this release cannot read.
     #[error("{what}: {reason}")]
     Corrupt {
-        /// Which row.
+        /// The row.
         what: String,
-        /// What is wrong with it.
+        /// The fault of the row.
         reason: String,
     },
 }
 
-/// What a committed transaction did.
+/// The outcome of a committed transaction.
 #[derive(Debug)]
 pub(crate) struct Commit<T> {
     /// The answer.
@@ -49,11 +49,11 @@ pub(crate) struct Commit<T> {
     /// The newest change before this transaction. Where the cache has not got that far, other
     /// replicas' changes come first.
     pub before: u64,
-    /// The position after it.
+    /// The position after the transaction.
     pub position: Position,
     /// Changes by resource, in commit order.
     pub changes: Vec<(ResourceId, Change)>,
-    /// Records that were changed, as they are now.
+    /// Present states of the records that were changed.
     pub records: Vec<ResourceRecord>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum OpKind {
     },
 }
 
-/// What became of an [`Op`].
+/// The outcome of an [`Op`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpOutcome {
     /// Written; the change is the next one in [`Commit::changes`].
@@ -113,11 +113,11 @@ pub(crate) struct ImportEntry {
     pub uid: String,
     /// Version in etcd; 0 where the mode does not need one.
     pub rv: u64,
-    /// `None` where the mode does not need it.
+    /// The object; `None` where the mode does not need it.
     pub object: Option<Encoded>,
 }
 
-/// What became of an [`ImportChunk`].
+/// The outcome of an [`ImportChunk`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImportOutcome {
     pub imported: u64,
@@ -128,23 +128,23 @@ pub(crate) struct ImportOutcome {
 /// The present gate does not allow the command: 409.
 pub(crate) type Refusal = String;
 
-/// What [`Engine::load`] gives.
+/// The result of [`Engine::load`].
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub position: Position,
     pub records: Vec<ResourceRecord>,
 }
 
-/// What [`Engine::tail`] gives.
+/// The result of [`Engine::tail`].
 #[derive(Debug)]
 pub(crate) struct Tail {
     /// Changes by resource, in commit order. Listed states that were replaced since are left out.
     pub changes: Vec<(ResourceId, Change)>,
-    /// The newest change that was looked at; what was asked for where there was none.
+    /// The newest change that was looked at; the one that was asked for where there was none.
     pub seq: u64,
     /// The counter at that change, where the engine knows it.
     pub counter: Option<u64>,
-    /// Whether records were changed as well: [`Engine::load`] gives them.
+    /// True when records were changed as well: [`Engine::load`] returns them.
     pub records: bool,
 }
 
@@ -158,8 +158,8 @@ pub(crate) trait Engine: Log {
     /// Returns the records of all resources, and the position.
     async fn load(&self) -> Result<Loaded, EngineError>;
 
-    /// At most `max` objects of `resource` behind `after`, in the order that the engine likes
-    /// best, as long as it is the same for each page.
+    /// Returns at most `max` objects of `resource` behind `after`, in any order of the engine, as
+    /// long as it is the same for each page.
     async fn objects(
         &self,
         resource: ResourceId,
@@ -167,13 +167,13 @@ pub(crate) trait Engine: Log {
         max: usize,
     ) -> Result<Vec<StoredObject>, EngineError>;
 
-    /// Returns what at most `max` changes behind `seq` did, in order.
+    /// Returns the effects of at most `max` changes behind `seq`, in order.
     async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError>;
 
-    /// Newest committed seq; `None` where no other process can write.
+    /// Returns the newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;
 
-    /// Returns the newest seq that other servers, or this one, have told of without being asked.
+    /// Returns the newest seq that other servers, or this one, have announced without being asked.
     /// Messages may be lost.
     fn announcements(&self) -> Option<watch::Receiver<u64>> {
         None
@@ -184,31 +184,33 @@ pub(crate) trait Engine: Log {
         false
     }
 
-    /// Returns how many other servers have come so far, or may have; `None` where none can.
+    /// Returns the number of other servers that have come so far, or may have; `None` where none
+    /// can.
     fn arrivals(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// Returns what the database can do; `None` where it is part of this process.
+    /// Returns the capabilities of the database; `None` where it is part of this process.
     fn info(&self) -> Option<DatabaseInfo> {
         None
     }
 
-    /// Goes on from what the database has now, after [`EngineError::Parted`]. Where versions were
-    /// lost that may have been served, up to `counter`, no history goes on across them.
+    /// Goes on from the present state of the database, after [`EngineError::Parted`]. Where
+    /// versions were lost that may have been served, up to `counter`, no history goes on across
+    /// them.
     async fn rejoin(&self, _counter: u64) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Returns whether it keeps what is projected of objects, so that they have to come with it.
+    /// Returns whether it keeps projections of objects, so that they have to come with it.
     fn projects(&self) -> bool {
         false
     }
 
-    /// Writes, each with its own outcome; at most one per key.
+    /// Commits writes, each with its own outcome; at most one per key.
     async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError>;
 
-    /// Stores a resource, if it is not stored yet, and gives its record.
+    /// Stores a resource, if it is not stored yet, and returns its record.
     async fn define(&self, def: &ResourceDef) -> Result<Commit<ResourceRecord>, EngineError>;
 
     /// Forgets everything of a resource but its name, unless its gate is not closed.
@@ -232,7 +234,7 @@ pub(crate) trait Engine: Log {
         holder: Option<&str>,
     ) -> Result<Commit<Result<(), Refusal>>, EngineError>;
 
-    /// Takes a new fencing token, and gives it.
+    /// Takes a new fencing token, and returns it.
     async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError>;
 
     /// Raises the counter to `floor` at least.
@@ -247,17 +249,18 @@ pub(crate) trait Engine: Log {
         max: usize,
     ) -> Result<Option<Compaction>, EngineError>;
 
-    /// Drops them and makes the horizons durable.
+    /// Drops the changes of a compaction and makes the horizons durable.
     async fn compact(&self, compaction: &Compaction) -> Result<Commit<()>, EngineError>;
 
-    /// Drops at most `max` rows that nothing refers to any more; gives how many there were.
+    /// Drops at most `max` rows that nothing refers to any more; returns their number.
     async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError>;
 
-    /// Returns whether [`Engine::prepare`] should be called soon, because another database may
-    /// stand behind the connections than before. True once for each time.
+    /// Returns whether [`Engine::prepare`] should be called soon, because another database may be
+    /// behind the connections than before. True once for each time.
     fn is_unprepared(&self) -> bool;
 
-    /// Does what makes later transactions cheaper, and notes for others what this server knows.
+    /// Does work that makes later transactions cheaper, and notes for others the history that this
+    /// server knows.
     async fn prepare(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -268,7 +271,7 @@ pub(crate) trait Engine: Log {
     /// Returns all definitions, by group.
     async fn load_definitions(&self) -> Result<Vec<(String, String)>, EngineError>;
 
-    /// At most `max` imported marks behind (namespace, name), in that order.
+    /// Returns at most `max` imported marks behind (namespace, name), in that order.
     async fn marks(
         &self,
         resource: ResourceId,
@@ -283,17 +286,17 @@ pub(crate) trait Engine: Log {
 /// Changes that may be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Compaction {
-    /// All changes up to this one.
+    /// The newest change to drop; all changes up to it are dropped.
     pub seq: u64,
     /// The newest version of each resource among them: its new horizon.
     pub horizons: Vec<(ResourceId, u64)>,
 }
 
-/// How long marks of imported deletions are kept: far longer than a list in pages can take, whose
-/// continue token expires in minutes.
+/// Time for which marks of imported deletions are kept: far longer than a list in pages can take,
+/// whose continue token expires in minutes.
 pub(crate) const MIRROR_EVENT_TTL: Duration = Duration::from_hours(1);
 
-/// Names what cannot be read.
+/// Returns an error that names the row that cannot be read.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "errors come by value from `map_err`"

@@ -1,11 +1,11 @@
-//! Errors that every function of the store may give.
+//! Errors that every function of the store may return.
 
 use std::time::Duration;
 
 use super::EngineError;
 use crate::model::GroupResource;
 
-/// Why the store did not do as asked.
+/// The reason why the store did not do as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The resource was never stored: see [`super::Store::ensure_resource`].
@@ -29,28 +29,29 @@ pub enum StoreError {
     Invalid {
         /// Path of the field in the body, such as `items[3].object.metadata.uid`.
         field: String,
-        /// What is wrong with it.
+        /// The fault of the field.
         reason: String,
     },
-    /// Too much waits to be committed: 429.
+    /// Too many requests wait to be committed: 429.
     #[error("too many writes are waiting; try again in {} s", retry_after.as_secs())]
     Overloaded {
-        /// When the queue should have room again.
+        /// The time after which the queue should have room again.
         retry_after: Duration,
     },
-    /// The database does not work: 503. Whether the write was made is not known in rare cases;
+    /// The database does not work: 503. In rare cases it is not known whether the write was made;
     /// then it is in the cache, or will be, like any other.
     #[error("the database is unavailable: {reason}")]
     Unavailable {
-        /// When to try again.
+        /// The time after which to try again.
         retry_after: Duration,
-        /// What the database said.
+        /// The error of the database.
         reason: String,
     },
 }
 
 impl StoreError {
-    /// Returns how long a client should wait before it tries again, where trying again may help.
+    /// Returns the time that a client should wait before it tries again, where trying again may
+    /// help.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -65,7 +66,7 @@ impl StoreError {
     }
 }
 
-/// Why the store could not be opened. Each text says what to do next.
+/// The reason why the store could not be opened. Each text says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the database open.
@@ -82,16 +83,16 @@ pub enum OpenError {
     Lock {
         /// The lock file.
         path: String,
-        /// What the file system said.
+        /// The error of the file system.
         source: std::io::Error,
     },
     /// The database was made by a newer release.
     #[error("the database is of a newer release ({0}); start that release or a later one")]
     Newer(String),
-    /// The database lacks what everything here rests on.
+    /// The database lacks a property that everything here depends on.
     #[error("the database cannot be used: {0}; use PostgreSQL 14 or newer")]
     Unsuitable(String),
-    /// The database is being filled by the server that has the cluster's reports still.
+    /// The database is being filled by the server that still has the cluster's reports.
     #[error(
         "the reports of cluster {0} are being moved into this database by its embedded server; \
          wait until that is done, or give the move up there"
@@ -115,7 +116,8 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Returns whether time alone may heal it: the database cannot be reached, or takes nobody now.
+    /// Returns whether time alone may end the error: the database cannot be reached, or accepts no
+    /// connection now.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {

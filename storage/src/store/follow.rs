@@ -1,4 +1,4 @@
-//! How the cache follows the database: at the start, behind other servers, and after a failure.
+//! Following the database by the cache: at the start, behind other servers, and after a failure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const TAIL_PAGE: usize = 500;
 /// Objects that are read at a time to fill the cache.
 const OBJECTS_PAGE: usize = 500;
 
-/// What [`Committer::tail`] came across.
+/// The changes of other servers that [`Committer::tail`] read.
 #[derive(Default)]
 pub(super) struct Others {
-    /// Whether records were changed.
+    /// True when records were changed.
     pub records: bool,
     /// The events of the changes that were asked for, by seq.
     events: BTreeMap<u64, Arc<Event>>,
@@ -30,12 +30,12 @@ pub(super) struct Others {
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     newest: u64,
-    /// What the counter was raised to since [`Versions::reached`].
+    /// The version that the counter was raised to since [`Versions::reached`].
     floor: Option<u64>,
 }
 
 impl Versions {
-    /// A write has this version.
+    /// Notes that a write has this version.
     fn written(&mut self, version: u64) {
         if version > self.newest + 1 {
             self.floor = Some(version - 1);
@@ -43,8 +43,8 @@ impl Versions {
         self.newest = self.newest.max(version);
     }
 
-    /// The counter stands at this version. Gives the newest one that it was raised to since the last
-    /// time, if it was.
+    /// Notes that the counter is at this version. Returns the newest one that it was raised to
+    /// since the last time, if it was.
     fn reached(&mut self, counter: u64) -> Option<u64> {
         if counter > self.newest {
             self.newest = counter;
@@ -55,7 +55,7 @@ impl Versions {
 }
 
 impl Committer {
-    /// Applies some of what other servers have committed.
+    /// Applies some of the commits of other servers.
     pub async fn follow(&mut self) -> Result<(), EngineError> {
         if !self.in_step {
             return self.catch_up().await;
@@ -67,8 +67,8 @@ impl Committer {
         self.or_recover(result).await
     }
 
-    /// One page: what is behind it is looked for again, and our own writes take their turn between.
-    /// Others may write faster than they can be followed.
+    /// Follows by one page: the commits behind it are looked for again, and our own writes take
+    /// their turn between. Others may write faster than they can be followed.
     async fn try_follow(&mut self) -> Result<(), EngineError> {
         let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
         if page.seq <= self.position.seq {
@@ -85,14 +85,14 @@ impl Committer {
         Ok(())
     }
 
-    /// Brings the cache to where the database is.
+    /// Brings the cache to the state of the database.
     pub async fn catch_up(&mut self) -> Result<(), EngineError> {
         let result = self.try_catch_up(u64::MAX).await.map(drop);
         self.or_recover(result).await
     }
 
-    /// Brings the cache to where the database is, beyond a commit of our own: what others have
-    /// changed in the records since is in force for it as well.
+    /// Brings the cache to the state of the database, beyond a commit of our own: changes of the
+    /// records by others since are in force for it as well.
     pub async fn catch_up_over<T>(
         &mut self,
         commit: Commit<T>,
@@ -120,7 +120,7 @@ impl Committer {
         Ok(others)
     }
 
-    /// Applies the changes up to `seq` that the cache has not seen; gives the events of those
+    /// Applies the changes up to `seq` that the cache has not seen; returns the events of those
     /// behind `collect_behind`.
     pub async fn tail(&mut self, seq: u64, collect_behind: u64) -> Result<Others, EngineError> {
         let mut others = Others::default();
@@ -142,7 +142,7 @@ impl Committer {
         Ok(others)
     }
 
-    /// Applies changes, and gives the event of each in the same order.
+    /// Applies changes, and returns the event of each in the same order.
     pub fn apply(&mut self, changes: Vec<(ResourceId, Change)>) -> Vec<Option<Arc<Event>>> {
         let written = changes.iter().map(|(_, change)| &change.object);
         for object in written.filter(|object| !object.as_imported) {
@@ -194,7 +194,7 @@ impl Committer {
 
     /// Publishes that the cache has everything up to `position`.
     ///
-    /// A counter that was raised without a write tells those who watch that nothing happened up to
+    /// A counter that was raised without a write tells the watchers that nothing happened up to
     /// there: the version is a milestone.
     pub fn reached(&mut self, position: Position) {
         let raised = self.versions.reached(position.counter);
@@ -216,7 +216,7 @@ impl Committer {
         self.see_what_came_meanwhile().await
     }
 
-    /// Takes over what the database holds, in place of what is in the cache.
+    /// Replaces the content of the cache by that of the database.
     async fn load_all(&mut self) -> Result<(), EngineError> {
         let loaded = self.engine.load().await?;
         for record in loaded.records {
@@ -246,8 +246,9 @@ impl Committer {
         }
     }
 
-    /// Other servers write while objects are read page by page. What they wrote is in the log
-    /// behind the position from which loading began; applied again, it leaves what is right.
+    /// Applies the writes that other servers made while objects were read page by page. They are in
+    /// the log behind the position from which loading began; applied again, they leave the right
+    /// state.
     async fn see_what_came_meanwhile(&mut self) -> Result<(), EngineError> {
         match self.engine.newest_seq().await? {
             Some(seq) if seq != self.position.seq => self.try_catch_up(u64::MAX).await.map(drop),
@@ -255,7 +256,7 @@ impl Committer {
         }
     }
 
-    /// Where the database does not go on from what the cache holds, loads everything again.
+    /// Loads everything again where the database does not continue the history of the cache.
     async fn or_recover(&mut self, result: Result<(), EngineError>) -> Result<(), EngineError> {
         match result {
             Err(EngineError::Parted) => {
@@ -273,7 +274,7 @@ impl Committer {
     }
 
     /// Stores resources again that the database has lost; they are closed then, until the operator
-    /// has seen to them.
+    /// has opened them.
     async fn define_again(&mut self) -> Result<(), EngineError> {
         for resource in self.registry.all() {
             let commit = self.engine.define(resource.def()).await?;

@@ -1,8 +1,8 @@
 //! Following the other servers on the database.
 //!
-//! Whatever tells that there is something new (a notification, a read that learned of it, the
-//! clock) only wakes this task; it looks what is there and has the committer apply it. So a lost
-//! notification costs time and nothing else.
+//! Every sign of something new (a notification, a read that learned of it, the clock) only wakes
+//! this task; it looks for commits and has the committer apply them. So a lost notification costs
+//! time and nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,30 +20,30 @@ use super::handle::WeakStore;
 
 /// Pause between looks while other servers write, and its bound while they do not.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
-/// Pause while notifications tell what is new.
+/// Pause while notifications announce commits.
 const LISTENING_PAUSE: Duration = Duration::from_secs(1);
 /// Pause while the database does not answer.
 const DOWN_PAUSE: Duration = Duration::from_millis(500);
-/// How long our own committer is given to apply what may be its own commit.
+/// Time that our own committer has to apply a commit that may be its own.
 const OWN_COMMIT: Duration = Duration::from_millis(3);
 
-/// What the task is told.
+/// The signals to the task.
 #[derive(Default)]
 pub(super) struct Follower {
     /// The seq that somebody last wanted to see.
     wanted: watch::Sender<u64>,
     look: Notify,
-    /// Others can write from now on.
+    /// The signal that others can write from now on.
     others: Notify,
 }
 
 impl Follower {
-    /// Wants the cache to have `seq` soon.
+    /// Asks that the cache has `seq` soon.
     pub fn want(&self, seq: u64) {
         self.wanted.send_replace(seq);
     }
 
-    /// Has the database looked at now.
+    /// Asks for a look at the database now.
     pub fn look(&self) {
         self.look.notify_one();
     }
@@ -83,11 +83,11 @@ impl Follower {
     }
 }
 
-/// Why the database is looked at. A number is a hint that is worth one look, and nothing that is
-/// waited for: a database that was put back to an earlier state may not have it any more.
+/// The reason for a look at the database. A number is a hint that is worth one look, and nobody
+/// waits for it: a database that was put back to an earlier state may not have it any more.
 #[derive(Clone, Copy)]
 enum Reason {
-    /// It is time.
+    /// The time has come.
     Due,
     /// Another server has told of a commit.
     Told(u64),
@@ -134,7 +134,7 @@ pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: Cancellatio
     tokio::spawn(stop.run_until_cancelled_owned(following));
 }
 
-/// What a look at the database showed.
+/// The result of a look at the database.
 enum Seen {
     /// No other server can write to it.
     NoOthers,
@@ -143,7 +143,7 @@ enum Seen {
 }
 
 impl Store {
-    /// Returns whether the cache has what is the reason to look.
+    /// Returns whether the cache already has the commit that is the reason to look.
     fn has(&self, reason: Reason) -> bool {
         match reason {
             Reason::Due => false,
@@ -151,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Applies what is new in the database.
+    /// Applies new commits of the database.
     async fn look(&self, reason: Reason) -> Result<Seen, EngineError> {
         let own = match reason {
             Reason::Told(_) => None,
@@ -175,8 +175,8 @@ impl Store {
         self.follow().await
     }
 
-    /// Returns the newest commit of the database; [`u64::MAX`] where it has to be followed in any case,
-    /// `None` where no other server can write to it.
+    /// Returns the newest commit of the database; [`u64::MAX`] where it has to be followed in any
+    /// case, `None` where no other server can write to it.
     async fn newest(&self) -> Result<Option<u64>, EngineError> {
         let newest = self.engine().newest_seq().await;
         let reachable = matches!(newest, Ok(_) | Err(EngineError::Parted));
@@ -189,8 +189,9 @@ impl Store {
         }
     }
 
-    /// Where the connection is a new one, notes soon that what this server has seen is in the database
-    /// behind it: a server that starts now cannot know, and would have clients list again.
+    /// Notes soon, where the connection is a new one, that the history that this server has seen is
+    /// in the database behind it: a server that starts now cannot know, and would have clients list
+    /// again.
     async fn vouch(&self) {
         if self.engine().is_unprepared()
             && let Err(error) = self.prepare().await
@@ -199,7 +200,7 @@ impl Store {
         }
     }
 
-    /// Has the committer apply a page of what is new.
+    /// Has the committer apply a page of new commits.
     async fn follow(&self) -> Result<Seen, EngineError> {
         let followed = self.command(|committer| {
             async move {

@@ -21,7 +21,7 @@ use super::{StoreError, StoreStats, Write, WriteError, Written};
 use crate::cache::{Resource, Shared};
 use crate::model::{Encoded, GroupResource, Position};
 
-/// How long a read waits for a version that has not been reached, as the kube-apiserver does.
+/// Time that a read waits for a version that has not been reached, as the kube-apiserver does.
 const WAIT_FOR_RV: Duration = Duration::from_secs(3);
 
 /// A version was asked for that the server has not reached: 504 Timeout, `Too large resource
@@ -29,13 +29,14 @@ const WAIT_FOR_RV: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Too large resource version: {requested}, current: {current}")]
 pub struct ReadError {
-    /// What was asked for.
+    /// The version that was asked for.
     pub requested: u64,
-    /// What the server has reached.
+    /// The version that the server has reached.
     pub current: u64,
 }
 
-/// How long a write waits for its answer: clients give up after half a minute, and are better told.
+/// Time that a write waits for its answer: clients give up after half a minute, and an answer
+/// before that is better.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// A store. Clones share it.
@@ -54,7 +55,7 @@ pub(super) struct Inner {
     pub(super) newest: Coalesced<Option<u64>>,
     pub(super) committer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     pub(super) stop: CancellationToken,
-    /// How far the move to another database has got, where it can be moved.
+    /// The progress of the move to another database, where it can be moved.
     pub(super) moving: Option<watch::Receiver<Progress>>,
 }
 
@@ -139,11 +140,11 @@ impl Store {
         }
     }
 
-    /// Makes sure that reads from now on see every write that was answered before, by whichever
-    /// replica. Those who wait at one time share one question to the database.
+    /// Makes sure that later reads see every write that was answered before, by whichever replica.
+    /// All who wait at one time share one question to the database.
     ///
     /// # Errors
-    /// When the database does not say what the newest commit is.
+    /// If the database does not return the newest commit.
     pub async fn consistent(&self) -> Result<(), StoreError> {
         let newest = self.inner.newest.get(|| self.inner.engine.newest_seq());
         let newest = newest.await.map_err(|reason| {
@@ -167,7 +168,7 @@ impl Store {
     /// Waits, for 3 s at most, until lists of `resource` carry `rv` or a newer version.
     ///
     /// # Errors
-    /// When it is not reached by then.
+    /// If it is not reached by then.
     pub async fn wait_for_rv(&self, resource: &Resource, rv: u64) -> Result<(), ReadError> {
         resource
             .wait_for_rv(rv, WAIT_FOR_RV)
@@ -184,7 +185,7 @@ impl Store {
         self.inner.shared.commits.borrow().counter
     }
 
-    /// Figures for metrics.
+    /// Returns figures for metrics.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         use std::sync::atomic::Ordering::Relaxed;
@@ -203,7 +204,8 @@ impl Store {
         }
     }
 
-    /// Returns what the reports are stored in, and how far its move to another database has got.
+    /// Returns the kind of database of the reports, and the progress of its move to another
+    /// database.
     #[must_use]
     pub fn database(&self) -> DatabaseStatus {
         let position = *self.inner.shared.commits.borrow();
@@ -233,7 +235,7 @@ impl Store {
         }
     }
 
-    /// Commits what is queued, takes nothing more, and closes the database.
+    /// Commits the queue, takes nothing more, and closes the database.
     pub async fn close(&self) {
         self.inner.stop.cancel();
         self.inner.queue.close();
@@ -244,29 +246,29 @@ impl Store {
         }
     }
 
-    /// Returns where the cache is.
+    /// Returns the position of the cache.
     pub(super) fn position(&self) -> watch::Receiver<Position> {
         self.inner.shared.commits.subscribe()
     }
 
-    /// Returns what is counted.
+    /// Returns the counters.
     pub(super) fn counters(&self) -> &Counters {
         &self.inner.counters
     }
 
-    /// Returns the database, for what is read from it directly.
-    /// Returns how many other servers have come to the database so far, or may have; `None` where
-    /// none can.
+    /// Returns the number of other servers that have come to the database so far, or may have;
+    /// `None` where none can.
     #[must_use]
     pub fn arrivals(&self) -> Option<watch::Receiver<u64>> {
         self.engine().arrivals()
     }
 
+    /// Returns the database, for direct reads.
     pub(super) fn engine(&self) -> &dyn Engine {
         &*self.inner.engine
     }
 
-    /// Does nothing any more without being asked to.
+    /// Stops all work that is not asked for.
     #[cfg(test)]
     pub(super) fn rest(&self) {
         self.inner.stop.cancel();
@@ -312,7 +314,8 @@ impl WeakStore {
     }
 }
 
-/// A store that is dropped without being closed still commits what it has taken.
+/// Closes the queue: a store that is dropped without being closed still commits the writes that it
+/// has taken.
 impl Drop for Inner {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -326,7 +329,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Returns the committer ended before it answered.
+/// Returns the error that the committer ended before it answered.
 fn stopped() -> StoreError {
     unavailable("the server is shutting down")
 }

@@ -1,4 +1,4 @@
-//! Reading an import before anything is done with it.
+//! Reading an import before it is applied.
 
 use crds::control::{ImportBatch, ImportItem, ImportMode, ImportType};
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(super) struct Batch {
 }
 
 /// Reads a batch; `namespaced` says whether the items have to name a namespace, `projects` whether
-/// they are stored with what is projected of them.
+/// they are stored with their projections.
 pub(super) fn read_batch(
     batch: ImportBatch,
     namespaced: bool,
@@ -91,7 +91,7 @@ impl Batch {
     }
 }
 
-/// A field of an item, below `object`, and what is wrong with it.
+/// A field of an item, below `object`, and its fault.
 type ItemError = (&'static str, String);
 
 fn read_item(

@@ -1,4 +1,4 @@
-//! Dropping what is older than the history.
+//! Dropping changes that are older than the history.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,7 +18,7 @@ const ROWS: usize = 200;
 /// Bounds of the pause between rounds.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(20));
 
-/// How much of the past is kept.
+/// The amount of the past that is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct History {
     pub age: Duration,
@@ -45,7 +45,7 @@ impl Store {
     /// Drops changes beyond `history`, in chunks between which others are served.
     ///
     /// # Errors
-    /// When the store does not take the command; what is left is dropped by the next round.
+    /// If the store does not take the command; the rest is dropped by the next round.
     pub(super) async fn compact(&self, history: History) -> Result<(), StoreError> {
         self.prepare().await?;
         let Some(before) = SystemTime::now().checked_sub(history.age) else {
@@ -56,7 +56,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops one chunk of changes; false when there was nothing to drop.
+    /// Drops one chunk of changes; returns false when there was nothing to drop.
     async fn compact_chunk(&self, before: SystemTime, max_bytes: u64) -> Result<bool, StoreError> {
         self.command(move |committer| {
             async move {
@@ -82,7 +82,7 @@ impl Store {
         .await
     }
 
-    /// See [`Engine::prepare`](super::engine::Engine::prepare).
+    /// Prepares the engine. See [`Engine::prepare`](super::engine::Engine::prepare).
     pub(super) async fn prepare(&self) -> Result<(), StoreError> {
         self.command(|committer| {
             async move { committer.engine.prepare().await.map_err(unavailable) }.boxed()

@@ -1,9 +1,9 @@
 //! Durable storage: one ordered sequence of writes, committed in groups.
 //!
 //! A [`Store`] is a handle to one committer task, which alone writes: it takes everything that is
-//! queued, gives it to the [`Engine`](engine::Engine) as one transaction, applies what was
-//! committed to the [cache](crate::cache) in commit order and then answers the waiting requests.
-//! So whoever was answered reads its own write, and watchers are never ahead of the database.
+//! queued, hands it to the [`Engine`](engine::Engine) as one transaction, applies what was
+//! committed to the [cache](crate::cache) in commit order and then answers the waiting requests. So
+//! a client that was answered reads its own write, and watchers are never ahead of the database.
 
 mod admin;
 mod coalesced;

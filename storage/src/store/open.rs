@@ -25,8 +25,8 @@ impl Store {
     /// Opens the database that `options` name and fills the cache from it.
     ///
     /// # Errors
-    /// When it is a file that another process has open, or it cannot be opened, brought up to date
-    /// or read.
+    /// If it is a file that another process has open, or it cannot be opened, brought up to date or
+    /// read.
     pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
         let engine: Arc<dyn Engine> = match &options.database {
             Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?.not_moved().await?),

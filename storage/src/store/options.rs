@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! Options of a store.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ const KYVERNO_RESOURCE_UID: &str = "audit.kyverno.io/resource.uid";
 /// Options of a store; the default of each is meant for production.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Where the objects are kept.
+    /// The database of the objects.
     pub database: Database,
-    /// How long changes are kept, and so how far back a watch can resume.
+    /// Time for which changes are kept, and so how far back a watch can resume.
     pub history: Duration,
-    /// How large the kept changes may grow before they are dropped earlier, in bytes of JSON.
+    /// Size that the kept changes may reach before they are dropped earlier, in bytes of JSON.
     pub history_bytes: u64,
-    /// How much of that is kept in memory as well, per resource.
+    /// The part of them that is kept in memory as well, per resource.
     pub ring: RingLimits,
-    /// Bounds of what waits to be committed.
+    /// Bounds of the queue of the committer.
     pub queue: QueueLimits,
     /// Labels for which an equality selector is answered from an index.
     pub indexed_labels: Vec<String>,
-    /// Is told about each commit.
+    /// The observer of each commit.
     pub observer: Arc<dyn Observer>,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for StoreOptions {
     }
 }
 
-/// Where the objects are kept.
+/// The database of the objects.
 #[derive(Clone, Debug)]
 pub enum Database {
     /// A file, made if it does not exist, in a directory that exists. For one server.
@@ -85,17 +85,17 @@ impl fmt::Display for Database {
     }
 }
 
-/// How PostgreSQL is used.
+/// Options of PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     /// Directory with the parameters of the connection: see [`database::parameters`]. Read again
     /// for each connection.
     pub directory: PathBuf,
-    /// What tells this cluster from others in the same database. It must never change.
+    /// Identity that tells this cluster from others in the same database. It must never change.
     pub cluster_identity: String,
-    /// What people call the cluster; may be empty.
+    /// Name of the cluster for people; may be empty.
     pub cluster_name: String,
-    /// What the database shows of its clients.
+    /// Name that the database shows for its clients.
     pub application_name: String,
     /// Most connections, at least 5.
     pub max_connections: usize,
@@ -115,7 +115,7 @@ impl PostgresOptions {
     }
 }
 
-/// Bounds of what waits to be committed. Beyond them requests are refused with 429.
+/// Bounds of the queue of the committer. Beyond them requests are refused with 429.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
     /// Most writes.
@@ -136,9 +136,9 @@ impl Default for QueueLimits {
     }
 }
 
-/// Is told what the committer does, for metrics. Called from the committer: must not block.
+/// Observes the work of the committer, for metrics. Called from the committer: must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// A transaction with `writes` writes was committed (or failed) after `latency`.
+    /// Notes that a transaction with `writes` writes was committed (or failed) after `latency`.
     fn committed(&self, writes: usize, latency: Duration, success: bool);
 }
 

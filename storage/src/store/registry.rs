@@ -41,7 +41,7 @@ impl Registry {
         maps.by_name.values().cloned().collect()
     }
 
-    /// Adds `resource`, or takes notice that its number is now `id`.
+    /// Adds `resource`, or notes that its number is now `id`.
     pub fn put(&self, id: ResourceId, resource: &Arc<Resource>) {
         let mut maps = self.0.write().unwrap_or_else(PoisonError::into_inner);
         maps.by_id.retain(|_, r| !Arc::ptr_eq(r, resource));

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::cache::ResourceStats;
 use crate::model::Position;
 
-/// Figures of a store at one moment. Cheap to take: nothing is counted for it.
+/// Figures of a store at one moment. They are cheap: nothing is counted for them.
 #[derive(Clone, Debug)]
 pub struct StoreStats {
-    /// Where the cache has arrived.
+    /// The position of the cache.
     pub position: Position,
     /// Writes that wait to be committed.
     pub queued_writes: usize,
@@ -23,34 +23,36 @@ pub struct StoreStats {
     pub failures: u64,
     /// False while the database does not take writes.
     pub database_up: bool,
-    /// What the database server can do; `None` with SQLite.
+    /// The capabilities of the database server; `None` with SQLite.
     pub database: Option<DatabaseInfo>,
-    /// By group and resource.
+    /// Figures by group and resource.
     pub resources: Vec<ResourceStats>,
 }
 
-/// What a database server can do.
+/// The capabilities of a database server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "findings that do not depend on each other"
 )]
 pub struct DatabaseInfo {
-    /// Its version.
+    /// The version of the server.
     pub version: String,
-    /// A connection pooler stands between, as far as can be seen.
+    /// True when a connection pooler is between, as far as can be seen.
     pub pooler: bool,
-    /// Prepared statements outlive a transaction. None are used, so that a pooler need not know them.
+    /// True when prepared statements outlive a transaction. None are used, so that a pooler need
+    /// not know them.
     pub prepared_statements: bool,
-    /// The change log has partitions; otherwise it is compacted row by row.
+    /// True when the change log has partitions; otherwise it is compacted row by row.
     pub partitions: bool,
-    /// Bodies are compressed with lz4.
+    /// True when bodies are compressed with lz4.
     pub lz4: bool,
-    /// Notifications of other servers come through; otherwise they are followed by polling.
+    /// True when notifications of other servers come through; otherwise they are followed by
+    /// polling.
     pub notifications: bool,
 }
 
-/// What the committer counts.
+/// The counters of the committer.
 #[derive(Debug)]
 pub(super) struct Counters {
     pub batches: AtomicU64,
@@ -79,12 +81,12 @@ impl Counters {
             .fetch_add(writes as u64, Ordering::Relaxed);
     }
 
-    /// Notes that the cache has found back to the database.
+    /// Notes that the cache has the state of the database again.
     pub fn recovered(&self) {
         self.database_up.store(true, Ordering::Relaxed);
     }
 
-    /// Notes whether a transaction went through.
+    /// Notes whether a transaction succeeded.
     pub fn transaction(&self, success: bool) {
         self.database_up.store(success, Ordering::Relaxed);
         if !success {

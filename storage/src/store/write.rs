@@ -1,4 +1,4 @@
-//! Writes and what becomes of them.
+//! Writes and their outcomes.
 
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub enum Write {
         expected_uid: Option<String>,
         /// The version that the stored object must have; `None` removes any.
         expected_rv: Option<u64>,
-        /// The last state, which the event carries. Without `expected_rv` it may be older than
-        /// what was removed.
+        /// The last state, which the event carries. Without `expected_rv` it may be older than the
+        /// removed one.
         last: Value,
     },
 }
@@ -47,12 +47,11 @@ pub enum Write {
 /// A write that is durable and in the cache.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The event that it made. Its object is what was stored or removed; its version is the new
-    /// one.
+    /// The event of the write. Its object was stored or removed; its version is the new one.
     pub event: Arc<Event>,
 }
 
-/// Why a write was not made. Nothing of it is visible, except where `Store` says so.
+/// The reason why a write was not made. Nothing of it is visible, except where `Store` says so.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// There is an object at the key: 409 `AlreadyExists`.
@@ -71,8 +70,8 @@ pub enum WriteError {
         /// Version of the stored object.
         rv: u64,
     },
-    /// The gate is not open (any more): the request has to wait for it or be refused as the gate's
-    /// state says.
+    /// The gate is not open (any more): the request has to wait for it or be refused, by the gate's
+    /// state.
     #[error("the resource is not open for writes ({0:?})")]
     Gate(GateState),
     /// The object cannot be stored.
@@ -83,11 +82,13 @@ pub enum WriteError {
     Store(#[from] StoreError),
 }
 
-/// Longest part of a key, in bytes: far above what Kubernetes allows, far below what an index takes.
+/// Longest part of a key, in bytes: far above what Kubernetes allows, far below what an index
+/// takes.
 const MAX_PART: usize = 1024;
 
 impl Op {
-    /// Refuses what a database cannot hold, so that the writes beside it are not refused with it.
+    /// Refuses a write that a database cannot hold, so that the writes beside it are not refused
+    /// with it.
     ///
     /// # Errors
     /// [`StoreError::Invalid`].
@@ -113,7 +114,7 @@ impl Op {
     }
 }
 
-/// PostgreSQL's texts hold every character but one.
+/// Checks that PostgreSQL can store a text: its texts hold every character but one.
 fn storable(field: &str, text: &str) -> Result<(), StoreError> {
     if text.contains('\0') {
         return Err(invalid(field, NUL));
@@ -121,7 +122,7 @@ fn storable(field: &str, text: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What is wrong with a text that holds the one character.
+/// The fault of a text that holds the one character.
 pub(super) const NUL: &str = "must not contain a NUL character";
 
 fn invalid(field: &str, reason: &str) -> StoreError {

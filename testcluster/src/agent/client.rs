@@ -1,4 +1,4 @@
-//! Asks the agent. Control requests block for microseconds and use a blocking socket, so
+//! Requests to the agent. Control requests block for microseconds and use a blocking socket, so
 //! that they work on any runtime and in `Drop`; the others are asynchronous.
 
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ use crate::error::IoContext;
 /// Longest time for a control request: they only start or signal processes.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks the agent of one cluster.
+/// A client of the agent of one cluster.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AgentClient {
     socket: PathBuf,
@@ -71,7 +71,7 @@ impl AgentClient {
     }
 }
 
-/// A byte stream to an address inside of the cluster.
+/// Opens a byte stream to an address inside of the cluster.
 pub(in super::super) async fn connect(
     socket: &Path,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! The agent inside of a cluster's namespaces, and how it is asked.
+//! The agent inside of a cluster's namespaces, and the requests to it.
 
 pub(super) mod client;
 mod processes;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::protocol::{ProcessInfo, ProcessSpec, Signal};
 
-/// How a process ended; `None` while it runs.
+/// The end of a process; `None` while it runs.
 type Ending = Option<String>;
 
 struct Process {
@@ -28,7 +28,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Their output goes into files below `logs`.
+    /// Returns an empty list of processes, whose output goes into files below `logs`.
     pub(super) fn new(logs: PathBuf) -> Self {
         Self {
             logs,
@@ -72,8 +72,8 @@ impl Processes {
         Ok(())
     }
 
-    /// Sends a signal. To a process that has ended, `Term` and `Kill` have nothing to do
-    /// and the others are an error.
+    /// Sends a signal. `Term` and `Kill` have nothing to do on a process that has ended, and the
+    /// others are an error.
     pub(super) fn signal(&self, name: &str, signal: Signal) -> Result<(), String> {
         let by_name = self.lock();
         let process = by_name.get(name).ok_or_else(|| unknown(name))?;
@@ -167,7 +167,7 @@ fn resident_bytes(pid: u32) -> u64 {
     fs::read_to_string(format!("/proc/{pid}/status")).map_or(0, |status| parse_resident(&status))
 }
 
-/// `VmRSS` of a `/proc/PID/status` (which counts in KiB), in bytes.
+/// Returns `VmRSS` of a `/proc/PID/status` (which counts in KiB), in bytes.
 fn parse_resident(status: &str) -> u64 {
     status
         .lines()

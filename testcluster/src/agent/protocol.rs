@@ -1,5 +1,5 @@
-//! What is said over the agent's socket: one JSON line each way. After the answer to
-//! `Connect` the socket carries the connection's bytes.
+//! The messages over the agent's socket: one JSON line each way. After the answer to `Connect` the
+//! socket carries the connection's bytes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub struct ProcessSpec {
     pub name: String,
     /// A path, or a name that is looked up in `PATH` (the cluster's binaries first).
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
     /// Environment variables beside the inherited ones.
     pub env: Vec<(String, String)>,
@@ -30,14 +30,14 @@ impl ProcessSpec {
         }
     }
 
-    /// Returns the same with these arguments added.
+    /// Returns the process with these arguments added.
     #[must_use]
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Returns the same with an environment variable added.
+    /// Returns the process with an environment variable added.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
@@ -63,11 +63,11 @@ pub enum Signal {
 /// State of a process that the agent started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
-    /// As in its [`ProcessSpec`].
+    /// The name in its [`ProcessSpec`].
     pub name: String,
     /// Process id inside of the cluster.
     pub pid: u32,
-    /// How it ended; `None` while it runs.
+    /// The end of the process; `None` while it runs.
     pub ended: Option<String>,
     /// Resident memory in bytes; 0 when it has ended.
     pub resident_bytes: u64,
@@ -86,7 +86,7 @@ pub(in super::super) enum Request {
     Wait(String),
     /// All processes, also those that have ended.
     List,
-    /// Go on when whoever started the cluster ends.
+    /// Go on when the process that started the cluster ends.
     Detach,
     /// End the cluster.
     Shutdown,

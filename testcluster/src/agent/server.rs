@@ -1,6 +1,6 @@
-//! The agent: the process inside of a cluster's namespaces that starts the others and
-//! connects the outside to addresses inside. Unix sockets are not bound to a network
-//! namespace, which is what makes that possible without any change outside.
+//! The agent: the process inside of a cluster's namespaces that starts the others and connects the
+//! outside to addresses inside. Unix sockets are not bound to a network namespace, which makes that
+//! possible without any change outside.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,18 +18,18 @@ use crate::Error;
 use crate::error::IoContext;
 use crate::state::StateDir;
 
-/// What ends the cluster.
+/// The signals that end the cluster.
 #[derive(Default)]
 struct End {
     asked: Notify,
-    /// Whether it outlives whoever started it.
+    /// True when it outlives the process that started it.
     detached: AtomicBool,
 }
 
 /// Runs the agent of the cluster in `directory` until the cluster's end.
 ///
 /// # Errors
-/// When the directory belongs to a living cluster or the socket cannot be opened.
+/// If the directory belongs to a living cluster or the socket cannot be opened.
 pub async fn run(directory: &Path) -> Result<(), Error> {
     let state = StateDir::at(directory.to_owned());
     let _alive = state.lock_as_agent()?;
@@ -57,9 +57,9 @@ pub async fn run(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Standard input is the lifeline: it ends when whoever started the cluster does, by
-/// whatever cause. A thread, because reads of standard input block; nothing is ever
-/// written to it.
+/// Ends the cluster with standard input, which is the lifeline: it ends when the process that
+/// started the cluster does, by whatever cause. It uses a thread, because reads of standard input
+/// block; nothing is ever written to it.
 fn end_with_stdin(end: Arc<End>) {
     thread::spawn(move || {
         let mut buffer = [0; 64];

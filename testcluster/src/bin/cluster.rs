@@ -73,7 +73,7 @@ enum Verb {
 
 #[derive(Args)]
 struct Name {
-    /// Which cluster.
+    /// Name of the cluster.
     #[arg(long, default_value = "default")]
     name: String,
 }
@@ -82,10 +82,10 @@ struct Name {
 struct Up {
     #[command(flatten)]
     name: Name,
-    /// Which parts it has.
+    /// Parts of the cluster.
     #[arg(long, value_enum, default_value_t = Shape::ControlPlane)]
     shape: Shape,
-    /// How many kube-apiservers share the etcd.
+    /// Number of kube-apiservers that share the etcd.
     #[arg(long, default_value_t = 1)]
     apiservers: usize,
     /// Additional flag of every kube-apiserver; may be repeated.

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::{ProcessSpec, Record, Shape, StateDir, network};
 
-/// Several times what a test or the benchmark stores; the default of 2 GiB is not.
+/// Quota of etcd: several times the size of a test's or the benchmark's data; the default of 2 GiB
+/// is not.
 const ETCD_QUOTA_BYTES: u64 = 8 << 30;
 
 /// Returns a flag with a path.

@@ -1,4 +1,4 @@
-//! The programs of Kubernetes itself: what they are called and how they are started.
+//! The programs of Kubernetes itself: their names and their start.
 
 mod control_plane;
 mod node;
@@ -54,7 +54,8 @@ impl Component {
         components
     }
 
-    /// Returns how it is started. Files that it reads are in `config`, see [`Component::files`].
+    /// Returns the process that starts it. Files that it reads are in `config`, see
+    /// [`Component::files`].
     pub(super) fn spec(self, state: &StateDir, record: &Record) -> ProcessSpec {
         let name = self.to_string();
         match self {
@@ -81,8 +82,8 @@ impl Component {
         }
     }
 
-    /// Returns where it answers over plain HTTP when it is ready, for those whose readiness is
-    /// not seen in the API.
+    /// Returns the address where it answers over plain HTTP when it is ready, for those whose
+    /// readiness is not seen in the API.
     pub(super) fn health(self) -> Option<(SocketAddr, &'static str)> {
         match self {
             Self::Etcd => Some((network::ETCD, "/readyz")),
@@ -93,7 +94,7 @@ impl Component {
     }
 }
 
-/// The name of its process and of its log.
+/// Writes the name of its process and of its log.
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

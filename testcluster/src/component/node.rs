@@ -1,4 +1,4 @@
-//! What makes a node: containerd, kubelet, kube-scheduler, `CoreDNS`, the provisioner.
+//! The components of a node: containerd, kubelet, kube-scheduler, `CoreDNS`, the provisioner.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use super::control_plane::flag;
 use super::{ProcessSpec, StateDir, network};
 use crate::{cgroup, provisioner};
 
-/// Pinned in `hack/lib/cluster.sh` too, which writes the image.
+/// The image of the pause container. Pinned in `hack/lib/cluster.sh` too, which writes the image.
 const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10.1";
 
-/// Where Debian's package containernetworking-plugins puts them.
+/// Folder of the plugins of Debian's package containernetworking-plugins.
 const CNI_PLUGINS: &str = "/usr/lib/cni";
 
 pub(in super::super) fn containerd_socket(state: &StateDir) -> PathBuf {
@@ -138,7 +138,8 @@ pub(super) fn coredns(name: String, state: &StateDir) -> ProcessSpec {
     ])
 }
 
-/// Names outside of the cluster are refused: there is no way out of its network.
+/// Returns the files of `CoreDNS`. Names outside of the cluster are refused: there is no way out of
+/// its network.
 pub(super) fn coredns_files(state: &StateDir) -> Vec<(&'static str, String)> {
     let corefile = format!(
         "cluster.local in-addr.arpa ip6.arpa {{
@@ -161,7 +162,7 @@ pub(super) fn coredns_files(state: &StateDir) -> Vec<(&'static str, String)> {
     vec![("Corefile", corefile)]
 }
 
-/// This workspace's own program, see [`provisioner`].
+/// Returns the process of this workspace's own program, see [`provisioner`].
 pub(super) fn provisioner(name: String, state: &StateDir) -> ProcessSpec {
     // The agent's own program file, by the one name that cannot be missing.
     ProcessSpec::new(name, "/proc/self/exe")
@@ -175,7 +176,7 @@ pub(super) fn provisioner(name: String, state: &StateDir) -> ProcessSpec {
         )
 }
 
-/// The API objects that a node's components need.
+/// Returns the API objects that a node's components need.
 pub(in super::super) fn manifests() -> Vec<Value> {
     let dns_ports = |named: &str| {
         json!([

@@ -36,24 +36,24 @@ pub struct Structural {
     pub(super) needs: Needs,
 }
 
-/// What a schema or any part below it asks for, so that walks over objects can be left out.
+/// The work that a schema or any part below it needs, so that walks over objects can be left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
-    /// Values to fill in.
+    /// True when there are values to fill in.
     pub defaults: bool,
-    /// Embedded objects to look after.
+    /// True when there are embedded objects to check.
     pub embedded: bool,
-    /// Lists whose items must be unique.
+    /// True when there are lists whose items must be unique.
     pub unique_items: bool,
 }
 
-/// What may stand under keys that are no properties.
+/// The values that are allowed under keys that are no properties.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Additional {
-    /// Nothing was said: such keys are unknown fields.
+    /// Not specified: such keys are unknown fields.
     #[default]
     Unspecified,
-    /// `additionalProperties: true`: the keys are known, what lies below them is not.
+    /// `additionalProperties: true`: the keys are known, the fields below them are not.
     Any,
     /// `additionalProperties: {…}`.
     Schema(Box<Structural>),
@@ -89,7 +89,7 @@ pub(super) enum ListType {
     Map(Vec<String>),
 }
 
-/// Everything that restricts values without shaping the tree.
+/// The rules that restrict values without shaping the tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     pub format: Option<Format>,
@@ -119,13 +119,13 @@ pub(super) struct Bound {
     pub exclusive: bool,
 }
 
-/// Why an `openAPIV3Schema` cannot be used; `field` is a path below it.
+/// The reason why an `openAPIV3Schema` cannot be used; `field` is a path below it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct SchemaError {
     /// Path below the `openAPIV3Schema`; empty for the schema itself.
     pub field: String,
-    /// What is wrong with it, as a sentence without a full stop.
+    /// The fault of the field, as a sentence without a full stop.
     pub reason: String,
 }
 
@@ -133,8 +133,8 @@ impl Structural {
     /// Reads an `openAPIV3Schema`.
     ///
     /// # Errors
-    /// Names the first field that makes the schema non-structural or that needs something this
-    /// server does not do.
+    /// The first field that makes the schema non-structural or that needs something this server
+    /// does not do.
     pub fn parse(schema: &JSONSchemaProps) -> Result<Self, SchemaError> {
         let parsed = parse::structural(schema, &parse::Place::root())?;
         if parsed.types != Types::One(Type::Object) {
@@ -149,7 +149,7 @@ impl Structural {
         Ok(parsed)
     }
 
-    /// Returns the schema of what stands under `key` of an object, if anything is said about it.
+    /// Returns the schema of the value under `key` of an object, if there is one.
     pub(super) fn below(&self, key: &str) -> Option<&Self> {
         self.properties.get(key).or(match &self.additional {
             Additional::Schema(schema) => Some(schema),

@@ -10,10 +10,10 @@ use regex::Regex;
 use super::super::format::Format;
 use super::{Additional, Bound, ListType, Needs, Rules, SchemaError, Structural, Type, Types};
 
-/// Where in a schema a part stands.
+/// The place of a part in a schema.
 pub(super) struct Place {
     path: String,
-    /// Below `allOf`, `anyOf`, `oneOf` or `not`, where only value validations are allowed.
+    /// True below `allOf`, `anyOf`, `oneOf` or `not`, where only value validations are allowed.
     nested: bool,
 }
 
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// Returns a schema and all below it.
+/// Reads a schema and all below it.
 pub(super) fn structural(
     schema: &JSONSchemaProps,
     place: &Place,
@@ -114,7 +114,7 @@ fn needs(schema: &Structural) -> Needs {
         })
 }
 
-/// Refuses what `apiextensions.k8s.io/v1` forbids and what this server does not evaluate.
+/// Refuses constructs that `apiextensions.k8s.io/v1` forbids or that this server does not evaluate.
 fn refuse_unsupported(schema: &JSONSchemaProps, place: &Place) -> Result<(), SchemaError> {
     const UNSTRUCTURAL: &str = "is not allowed in a structural schema";
     if schema
@@ -156,7 +156,8 @@ fn refuse_unsupported(schema: &JSONSchemaProps, place: &Place) -> Result<(), Sch
     }
 }
 
-/// Below a junctor a schema may restrict values, but not shape, default or describe them.
+/// Refuses other parts below a junctor: a schema there may restrict values, but not shape, default
+/// or describe them.
 fn refuse_in_junctor(schema: &JSONSchemaProps, place: &Place) -> Result<(), SchemaError> {
     let shaping = [
         (

@@ -34,7 +34,7 @@ fn parse(schema: &Value) -> Result<Structural, SchemaError> {
     Structural::parse(&props)
 }
 
-/// Returns a part of what a report looks like.
+/// Returns the schema of a part of a report.
 fn report() -> Structural {
     schema(&json!({
         "results": { "type": "array", "items": {

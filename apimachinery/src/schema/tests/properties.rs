@@ -5,7 +5,7 @@ use super::{report, schema};
 use crate::schema::{Encoding, Malformed, Structural, decode};
 use serde_json::json;
 
-/// JSON that often uses the names of the schema, so that it is not pruned at once.
+/// Returns JSON that often uses the names of the schema, so that it is not pruned at once.
 fn hostile() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

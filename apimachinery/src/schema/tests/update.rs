@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::schema;
 use crate::schema::Structural;
 
-/// Objects of this schema may hold values that it would refuse now.
+/// Returns a schema whose objects may hold values that it would refuse now.
 fn tightened() -> Structural {
     schema(&json!({
         "a": { "type": "string", "maxLength": 1 },

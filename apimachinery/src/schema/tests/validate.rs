@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{report, schema};
 use crate::schema::{FieldErrorKind, MAX_ERRORS, Structural};
 
-/// Errors as the `reason` and the text of a Status cause with its field.
+/// Returns errors as the `reason` and the text of a Status cause with its field.
 fn errors(schema: &Structural, object: &Value) -> Vec<String> {
     let mut errors: Vec<String> = schema
         .validate(object)

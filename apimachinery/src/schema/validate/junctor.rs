@@ -8,7 +8,7 @@ use super::Outcome;
 use super::path::Path;
 
 impl Structural {
-    /// Below a junctor nothing is compared with what it was before.
+    /// Judges the junctors of a value. Below a junctor nothing is compared with its former value.
     pub(super) fn judge_junctors(&self, value: &Value, path: &Path<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let judge = |schema: &Self| schema.judge(value, path, None);

@@ -73,7 +73,7 @@ fn map_errors(items: &[Value], keys: &[String], path: &Path<'_>, errors: &mut Ve
     duplicates(items.iter().map(key_of).collect(), path, errors);
 }
 
-/// Each value that occurs more than once is told once, at its second place.
+/// Adds an error for each value that occurs more than once, at its second place.
 fn duplicates(values: Vec<Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, value) in values.into_iter().enumerate() {

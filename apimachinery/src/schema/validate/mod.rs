@@ -1,4 +1,4 @@
-//! Judging an object by its schema.
+//! Judges an object by its schema.
 //!
 //! Rules, texts and their order are those of `k8s.io/kube-openapi/pkg/validation/validate` and of
 //! `registry/customresource` of `k8s.io/apiextensions-apiserver` 1.36; where Go walks a map in
@@ -20,13 +20,13 @@ use self::path::Path;
 use self::previous::Previous;
 use super::{FieldError, Structural, told};
 
-/// Most errors that are told about one object, so that an answer cannot outgrow its request.
+/// Most errors that are reported about one object, so that an answer cannot outgrow its request.
 pub const MAX_ERRORS: usize = 1000;
 
 impl Structural {
     /// Returns all errors of a new object, at most [`MAX_ERRORS`]: the causes of a 422.
     ///
-    /// What stands in `metadata` is not judged, only that of embedded objects.
+    /// The content of `metadata` is not judged, only that of embedded objects.
     #[must_use]
     pub fn validate(&self, object: &Value) -> Vec<FieldError> {
         let outcome = self.judge(object, &Path::root(), None);
@@ -34,7 +34,7 @@ impl Structural {
     }
 
     /// Returns all errors of an object that replaces `old`. Errors that a part of the object had
-    /// before, and that nothing has touched, are let pass (CRD ratcheting, on since Kubernetes
+    /// before, in values that have not changed, are accepted (CRD ratcheting, on since Kubernetes
     /// 1.30).
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
@@ -67,19 +67,19 @@ impl Structural {
     }
 }
 
-/// Returns whether no more errors are told. The field of an error holds the keys that lead to it,
-/// which may be as long as the body.
+/// Returns whether no more errors are reported. The field of an error holds the keys that lead to
+/// it, which may be as long as the body.
 fn is_full(errors: &[FieldError]) -> bool {
     let fields = errors.iter().map(|error| error.field.len());
     errors.len() >= MAX_ERRORS || fields.sum::<usize>() >= told::MAX_BYTES
 }
 
-/// What judging a value by a schema gave.
+/// The outcome of judging a value by a schema.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
-    /// How many checks applied and passed; of several failing alternatives, the errors of that
-    /// with the most are told.
+    /// Number of checks that applied and passed; of several failing alternatives, the errors of
+    /// that with the most are reported.
     matches: usize,
 }
 
@@ -99,7 +99,7 @@ impl Outcome {
         other.errors.into_iter().for_each(|error| self.push(error));
     }
 
-    /// An error without a field of its own.
+    /// Adds an error without a field of its own.
     fn push_general(&mut self, text: String) {
         self.push(FieldError::invalid("<nil>", "", text));
     }

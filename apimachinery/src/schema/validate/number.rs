@@ -38,7 +38,7 @@ pub(super) fn judge(schema: &Structural, number: &Number, path: &Path<'_>) -> Ou
     outcome
 }
 
-/// Returns the limits with the names that errors give them.
+/// Returns the limits with their names in errors.
 fn limits(rules: &Rules) -> impl Iterator<Item = (Limit, &'static str)> {
     [
         (rules.multiple_of.map(Limit::MultipleOf), "MultipleOf"),
@@ -49,7 +49,7 @@ fn limits(rules: &Rules) -> impl Iterator<Item = (Limit, &'static str)> {
     .filter_map(|(limit, name)| Some((limit?, name)))
 }
 
-/// A number the way Go holds it.
+/// A number as Go holds it.
 #[derive(Clone, Copy)]
 enum Given {
     Integer(i64),
@@ -71,7 +71,7 @@ impl Given {
         }
     }
 
-    /// Returns how two numbers of the same kind compare.
+    /// Returns the order of two numbers of the same kind.
     fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Integer(left), Self::Integer(right)) => Some(left.cmp(&right)),
@@ -100,7 +100,7 @@ impl Given {
 }
 
 impl fmt::Display for Given {
-    /// As Go's `%v`.
+    /// Writes the number as Go's `%v`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&plain(&Value::Number(self.number())))
     }
@@ -149,7 +149,7 @@ impl Limit {
     }
 }
 
-/// The range that type and format give a number.
+/// The range that type and format allow for a number.
 struct Range {
     type_: &'static str,
     format: Option<FormatKind>,
@@ -199,9 +199,9 @@ fn fits_f32(given: Given) -> bool {
     }
 }
 
-/// Returns what Go's validator takes for an integer (`IsFloat64AJSONInteger` of go-openapi/swag):
-/// whole, or a little above a positive integer for its size, and within the integers that a float
-/// holds exactly.
+/// Returns whether Go's validator takes a number for an integer (`IsFloat64AJSONInteger` of
+/// go-openapi/swag): whole, or a little above a positive integer for its size, and within the
+/// integers that a float holds exactly.
 pub(super) fn is_nearly_whole(number: f64) -> bool {
     const EPSILON: f64 = 1e-9;
     const SAFE: f64 = 9_007_199_254_740_991.0;
@@ -212,7 +212,7 @@ pub(super) fn is_nearly_whole(number: f64) -> bool {
     number.fract() == 0.0 || whole > 0.0 && (number - whole) / (number + whole) < EPSILON
 }
 
-/// Go's conversion to int64.
+/// Converts a float to int64 as Go does.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the fraction is meant to go; the rest saturates"

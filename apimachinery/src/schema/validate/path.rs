@@ -1,4 +1,4 @@
-//! Where in an object a value stands.
+//! The place of a value in an object.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Ratcheting: what a value was before the update.
+//! Ratcheting: the value before the update.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::super::Structural;
 use super::super::structural::{Additional, ListType};
 use super::path::Path;
 
-/// The former self of a value, with the schema that says how its parts are found again.
+/// The former value, with the schema that says how its parts are found again.
 #[derive(Clone, Copy)]
 pub(super) struct Previous<'a> {
     pub value: &'a Value,
@@ -16,7 +16,7 @@ pub(super) struct Previous<'a> {
 }
 
 impl<'a> Previous<'a> {
-    /// Returns the former self of a field, as far as the schema knows the field.
+    /// Returns the former value of a field, as far as the schema knows the field.
     fn property(self, name: &str) -> Option<Self> {
         let schema = match (self.schema.properties.get(name), &self.schema.additional) {
             (Some(property), _) => property,
@@ -29,7 +29,7 @@ impl<'a> Previous<'a> {
         })
     }
 
-    /// Returns the former self of a field for judging it. `apiVersion` and `kind` of the object
+    /// Returns the former value of a field for judging it. `apiVersion` and `kind` of the object
     /// itself have none: they are converted before they are compared.
     pub fn field(self, name: &str, path: &Path<'_>) -> Option<Self> {
         if path.is_root() && matches!(name, "apiVersion" | "kind") {
@@ -39,8 +39,8 @@ impl<'a> Previous<'a> {
         }
     }
 
-    /// Returns whether `value` is what it was before. Of objects with fields that the schema does
-    /// not know, and of `map` lists with items that have no key, nothing is said to be as it was.
+    /// Returns whether `value` equals the former value. Objects with fields that the schema does
+    /// not know, and `map` lists with items that have no key, never equal it.
     pub fn equals(self, value: &Value) -> bool {
         match (value, self.value) {
             (Value::Object(fields), Value::Object(former)) => {
@@ -68,7 +68,7 @@ impl<'a> Previous<'a> {
         }
     }
 
-    /// Returns the former selves of list items. Only items of a `map` list can be found again.
+    /// Returns the former values of list items. Only items of a `map` list can be found again.
     pub fn items(self) -> Items<'a> {
         let (ListType::Map(keys), Some(schema), Value::Array(items)) = (
             &self.schema.list_type,
@@ -90,7 +90,7 @@ impl<'a> Previous<'a> {
     }
 }
 
-/// See [`Previous::items`].
+/// The former values of list items. See [`Previous::items`].
 #[derive(Default)]
 pub(super) struct Items<'a> {
     keys: &'a [String],

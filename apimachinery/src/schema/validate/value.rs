@@ -11,7 +11,7 @@ use super::previous::{Items, Previous};
 use super::{Outcome, number};
 
 impl Structural {
-    /// Judges a value; errors of parts that equal what they were before are dropped.
+    /// Judges a value; errors of parts that equal their former values are dropped.
     pub(super) fn judge_update(
         &self,
         value: &Value,
@@ -153,7 +153,7 @@ impl Structural {
         }
     }
 
-    /// Only the first of these errors is told.
+    /// Returns the first error of a text; only that is reported.
     fn text_error(&self, text: &str, path: &Path<'_>) -> Option<FieldError> {
         let rules = &self.rules;
         let invalid = |detail| Some(FieldError::invalid(path.to_field(), text, detail));
@@ -192,7 +192,7 @@ impl Structural {
         }
     }
 
-    /// Returns what was wanted and what was found.
+    /// Returns the type that was wanted and the one that was found.
     fn type_error(&self, value: &Value) -> Option<(String, &'static str)> {
         if value.is_null() {
             let refused = self.types != Types::Any && !self.nullable;
@@ -255,7 +255,8 @@ fn is_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Equal items are found by their text, which for maps has sorted keys.
+/// Returns whether a list has equal items. They are found by their text, which for maps has sorted
+/// keys.
 fn has_duplicates(items: &[Value]) -> bool {
     let mut seen = std::collections::HashSet::new();
     !items.iter().all(|item| seen.insert(item.to_string()))

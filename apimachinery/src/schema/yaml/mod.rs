@@ -1,4 +1,4 @@
-//! What a text of YAML may cost, judged before and while it is read.
+//! The cost of a text of YAML, judged before and while it is read.
 
 mod allowance;
 mod scan;

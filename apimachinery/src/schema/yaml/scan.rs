@@ -1,22 +1,22 @@
-//! Whether libyaml can be trusted with a text.
+//! A check whether libyaml can be trusted with a text.
 //!
-//! For each token it looks at every bracket that is open, and what is built on it takes in the
-//! whole text before it counts levels: three megabytes of `{a: ` would keep a thread busy for an
-//! hour. So the levels are counted first, in one pass, by the rules of libyaml's scanner
-//! (`scanner.c` of 0.2.5), whose names the functions here have. What is an error there is passed
-//! over: the parser stops at it, so that nothing behind it costs anything.
+//! For each token libyaml looks at every bracket that is open, and the parser that is built on it
+//! takes in the whole text before it counts levels: three megabytes of `{a: ` would keep a thread
+//! busy for an hour. So the levels are counted first, in one pass, by the rules of libyaml's
+//! scanner (`scanner.c` of 0.2.5), whose names the functions here have. An error of that scanner is
+//! passed over: the parser stops at it, so that nothing behind it costs anything.
 
 use crate::schema::depth::MAX_DEPTH;
 
-/// Most levels, which is what the parser of JSON reads: `managedFields` may be deeper than what they
-/// tell of, for which [`MAX_DEPTH`] is counted while the text is read.
+/// Most levels, as many as the parser of JSON reads: `managedFields` may be deeper than the fields
+/// that they describe, for which [`MAX_DEPTH`] is counted while the text is read.
 pub(super) const MOST_LEVELS: usize = 127;
 /// Most directives: libyaml compares each with all others, and each tag with all of them.
 const MAX_DIRECTIVES: usize = 100;
-/// How far a key may be from its colon, in bytes.
+/// Longest distance of a key from its colon, in bytes.
 const KEY_LENGTH: usize = 1024;
 
-/// Why a text is not parsed; in the words of Go's parser, which has such bounds, too.
+/// The reason why a text is not parsed; in the words of Go's parser, which has such bounds, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooMuch {
     /// Nested too deeply, in this line, counted from zero.
@@ -27,7 +27,7 @@ pub enum TooMuch {
     Directives(usize),
 }
 
-/// Go's parser names no line when it is the first.
+/// Returns the line for an error of Go's parser, which names none when it is the first.
 fn place(line: usize) -> String {
     match line {
         0 => String::new(),
@@ -35,10 +35,10 @@ fn place(line: usize) -> String {
     }
 }
 
-/// Looks through a text.
+/// Checks a text.
 ///
 /// # Errors
-/// When it must not be given to the parser.
+/// If it must not be parsed.
 pub fn check(text: &[u8]) -> Result<(), TooMuch> {
     let mut scanner = Scanner::new(text);
     while scanner.next_token() {
@@ -52,7 +52,7 @@ pub fn check(text: &[u8]) -> Result<(), TooMuch> {
     Ok(())
 }
 
-/// What may turn out to be a key of a block mapping, when a colon follows.
+/// A token that is a key of a block mapping, when a colon follows.
 #[derive(Clone, Copy)]
 struct Key {
     at: usize,
@@ -60,14 +60,14 @@ struct Key {
     column: usize,
 }
 
-/// Where the scanner is.
+/// The state of the scanner.
 pub(super) struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
     line: usize,
-    /// In characters.
+    /// The column, in characters.
     column: usize,
-    /// Brackets and braces that are open.
+    /// Number of brackets and braces that are open.
     flow: usize,
     /// Columns of the block collections that are open.
     indents: Vec<usize>,
@@ -91,12 +91,13 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Collections that are open. Lists that stand in the column of their key are not among them.
+    /// Returns the number of collections that are open. Lists in the column of their key are not
+    /// among them.
     pub fn levels(&self) -> usize {
         self.flow + self.indents.len()
     }
 
-    /// Goes behind the next token; false at the end.
+    /// Goes behind the next token; returns false at the end.
     pub fn next_token(&mut self) -> bool {
         self.skip_to_next_token();
         self.unroll_indent(self.column);
@@ -130,7 +131,7 @@ impl<'t> Scanner<'t> {
         matches!(self.byte(0), b' ' | b'\t')
     }
 
-    /// Bytes of the line break there; 0 for none.
+    /// Returns the bytes of the line break there; 0 for none.
     fn line_break(&self, ahead: usize) -> usize {
         match self.text.get(self.at + ahead..).unwrap_or_default() {
             [b'\r', b'\n', ..] | [0xc2, 0x85, ..] => 2,
@@ -225,7 +226,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Keys within brackets open no collection, so that they need not be known.
+    /// Notes a key. Keys within brackets open no collection, so that they need not be known.
     fn save_simple_key(&mut self) {
         if self.flow == 0 && self.key_allowed {
             self.key = Some(Key {
@@ -349,7 +350,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Returns the indentation that the head of a block scalar gives; 0 where the text shows it.
+    /// Returns the indentation that the head of a block scalar has; 0 where the text shows it.
     fn block_scalar_header(&mut self) -> usize {
         let mut indent = 0;
         for _ in 0..2 {
@@ -401,7 +402,7 @@ impl<'t> Scanner<'t> {
         });
     }
 
-    /// Goes behind a quoted text, of which `next` tells how many characters to go on by.
+    /// Goes behind a quoted text; `next` returns the number of characters to go on by.
     fn quoted(&mut self, next: impl Fn(&Self) -> Option<usize>) {
         self.save_simple_key();
         self.key_allowed = false;

@@ -7,7 +7,7 @@ use serde_yaml::Value;
 use super::scan::{MOST_LEVELS, Scanner, check};
 use crate::schema::{Encoding, decode};
 
-/// Deepest nesting that the scanner finds.
+/// Returns the deepest nesting that the scanner finds.
 fn levels(text: &str) -> usize {
     let mut scanner = Scanner::new(text.as_bytes());
     let mut deepest = 0;
@@ -17,7 +17,7 @@ fn levels(text: &str) -> usize {
     deepest
 }
 
-/// Returns what the parser itself makes of the first document.
+/// Returns the parser's value of the first document.
 fn parsed(text: &str) -> Result<Value, String> {
     match serde_yaml::Deserializer::from_str(text).next() {
         Some(document) => Value::deserialize(document).map_err(|error| error.to_string()),
@@ -123,7 +123,7 @@ fn what_has_no_aliases_is_never_too_much(#[case] part: &str, #[case] times: usiz
     decode(text.as_bytes(), Encoding::Yaml).unwrap();
 }
 
-/// Pieces of YAML that mean different things in different places.
+/// Returns pieces of YAML that mean different things in different places.
 fn any_yaml() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a: ",
@@ -182,7 +182,7 @@ fn any_yaml() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Returns whether nothing stands behind the first document, beyond which the parser does not go.
+/// Returns whether there is nothing behind the first document, beyond which the parser does not go.
 fn is_alone(text: &str) -> bool {
     serde_yaml::Deserializer::from_str(text).take(2).count() < 2
 }

@@ -1,5 +1,5 @@
-//! Makes what two sides did comparable: what must differ from run to run becomes a mark that says
-//! what has to agree of it. Nothing else is changed.
+//! Makes the observations of two sides comparable: a value that must differ from run to run becomes
+//! a mark that says what has to agree of it. Nothing else is changed.
 
 #[cfg(test)]
 mod tests;
@@ -27,12 +27,12 @@ const IGNORED_HEADERS: [&str; 7] = [
     "x-kubernetes-pf-flowschema-uid",
     "x-kubernetes-pf-prioritylevel-uid",
 ];
-/// How a continue token begins: `{"v":"meta.k8s.io/v1"` in base 64.
+/// The beginning of a continue token: `{"v":"meta.k8s.io/v1"` in base 64.
 const TOKEN: &str = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi";
-/// Clocks of the same machine, rounded to seconds.
+/// Difference allowed between clocks of the same machine, rounded to seconds.
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
-/// What one side did in one case.
+/// The normaliser for the observations of one side in one case.
 pub struct Normaliser {
     /// Versions of the case's own objects.
     versions: BTreeSet<u64>,
@@ -44,18 +44,18 @@ pub struct Normaliser {
     group: String,
 }
 
-/// What is compared of one thing that was seen.
+/// The parts of one observation that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// As lines.
+    /// The observation as lines.
     pub text: String,
-    /// How its JSON is written, see [`form`].
+    /// The form of its JSON, see [`form`].
     pub form: String,
 }
 
 impl Normaliser {
-    /// For a case on objects of `group` that ran from `began` to now. Objects called `ignored` are
-    /// the harness' own; `prefixes` are the `generateName`s that were sent.
+    /// Returns a normaliser for a case on objects of `group` that ran from `began` to now. Objects
+    /// called `ignored` are the harness' own; `prefixes` are the `generateName`s that were sent.
     #[must_use]
     pub fn new(began: Timestamp, group: &str, ignored: &str, prefixes: &BTreeSet<String>) -> Self {
         let mut prefixes: Vec<_> = prefixes.iter().filter(|p| !p.is_empty()).cloned().collect();
@@ -74,8 +74,8 @@ impl Normaliser {
         }
     }
 
-    /// Learns the versions of the objects in it. All that was seen has to be learned before
-    /// anything is shown.
+    /// Learns the versions of the objects in it. All observations have to be learned before any is
+    /// shown.
     pub fn learn(&mut self, seen: &Observed) {
         for value in seen.values() {
             self.learn_value(value);
@@ -103,7 +103,7 @@ impl Normaliser {
         }
     }
 
-    /// Shows what was seen. Uids are numbered in the order in which things are shown.
+    /// Shows an observation. Uids are numbered in the order in which observations are shown.
     pub fn show(&mut self, seen: &Observed, only: &[String]) -> Shown {
         match seen {
             Observed::Note(text) => Shown {
@@ -238,7 +238,7 @@ impl Normaliser {
         }
     }
 
-    /// Uids stand in keys, too: owned items of lists are named by them.
+    /// Marks uids in keys, too: owned items of lists are named by them.
     fn keys(&mut self, map: &mut Map<String, Value>) {
         if map.keys().any(|key| key.starts_with("k:{")) {
             *map = std::mem::take(map)
@@ -284,7 +284,7 @@ impl Normaliser {
         }
     }
 
-    /// Returns a version of an object: which one in the order of the case's.
+    /// Returns the mark of a version of an object: its position in the order of the case's.
     fn rank(&self, version: u64) -> String {
         if self.versions.contains(&version) {
             format!("<rv {}>", self.versions.range(..=version).count())
@@ -293,7 +293,8 @@ impl Normaliser {
         }
     }
 
-    /// Returns a version of a list: how many of the case's versions are not newer.
+    /// Returns the mark of a version of a list: the number of the case's versions that are not
+    /// newer.
     fn after(&self, version: u64) -> String {
         format!("<rv after {}>", self.versions.range(..=version).count())
     }
@@ -325,7 +326,8 @@ impl Normaliser {
         }
     }
 
-    /// A time of this run is marked, with whether it has parts of a second; others stay.
+    /// Returns the mark of a time of this run, with whether it has parts of a second; other texts
+    /// stay.
     fn time(&self, text: &str) -> String {
         match text.parse::<Timestamp>() {
             Ok(time) if time >= self.began && time <= self.ended => {
@@ -354,7 +356,7 @@ fn mark(meta: &mut Value, mark: impl Fn(u64) -> String) {
     }
 }
 
-/// The kube-apiserver finds errors in the order of a Go map.
+/// Sorts causes, as the kube-apiserver finds errors in the order of a Go map.
 fn sort_causes(map: &mut Map<String, Value>) {
     let causes = map
         .get_mut("details")
@@ -371,7 +373,7 @@ fn sort_causes(map: &mut Map<String, Value>) {
     }
 }
 
-/// The kube-apiserver lists the kinds of a version in the order of a Go map.
+/// Sorts kinds, as the kube-apiserver lists the kinds of a version in the order of a Go map.
 fn sort_kinds(map: &mut Map<String, Value>) {
     let list = map
         .get("kind")

@@ -1,5 +1,5 @@
-//! Generated operations: sequences that nobody wrote are run as cases are, and those that differ are
-//! made small.
+//! Generated operations: random sequences are run as cases are, and those that differ are made
+//! small.
 
 mod objects;
 mod operations;
@@ -34,12 +34,12 @@ const LENGTH: usize = 14;
 const BESIDE: usize = 4;
 /// Most sequences that differ: a run ends with them.
 const FAILURES: usize = 6;
-/// How often a sequence is repeated where both sides refused in other words.
+/// Number of repetitions of a sequence where both sides refused in other words.
 const REPEATS: usize = 6;
 /// Most attempts to make a failing sequence smaller.
 const SHRINKS: usize = 150;
 
-/// What came of generated operations.
+/// The outcome of generated operations.
 #[derive(Debug, Default)]
 pub struct Generated {
     /// Requests of sequences.
@@ -49,22 +49,22 @@ pub struct Generated {
     /// Sequences that were equal when they were repeated: with two mistakes in one object a
     /// kube-apiserver names one or the other, as its maps have no order.
     pub by_chance: usize,
-    /// How long requests took, on the CRD's side and on ours.
+    /// The times of requests, on the CRD's side and on ours.
     pub timing: [Timing; 2],
-    /// How long it took.
+    /// The duration of the run.
     pub took: Duration,
 }
 
-/// A sequence that both sides did not do alike.
+/// A sequence with a difference between both sides.
 #[derive(Debug)]
 pub struct Failure {
     /// The seed of the run.
     pub seed: u64,
-    /// Whether it differed again when it was repeated.
+    /// True when it differed again when it was repeated.
     pub again: bool,
-    /// Its steps, as in a case file.
+    /// The steps, as in a case file.
     pub steps: Vec<Value>,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
 }
 
@@ -95,18 +95,18 @@ struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    /// Returns how many requests it has.
+    /// Returns the number of requests.
     fn length(&self) -> usize {
         self.tree.current().iter().flatten().count()
     }
 }
 
-/// What came of a drawn sequence.
+/// The outcome of a drawn sequence.
 struct Tried {
     timing: [Timing; 2],
-    /// What differed, however often it was repeated.
+    /// The differences, however often it was repeated.
     differences: Vec<Difference>,
-    /// Whether something differed that did not when it was repeated.
+    /// True when something differed that did not when it was repeated.
     by_chance: bool,
 }
 
@@ -129,11 +129,11 @@ impl Tried {
     }
 }
 
-/// Runs generated sequences until they have made that many operations, or several differ. `told`
-/// hears of differences as they are found, before sequences are made small.
+/// Runs generated sequences until they have made that many operations, or several differ. `told` is
+/// called with differences as they are found, before sequences are made small.
 ///
 /// # Errors
-/// When none can be drawn.
+/// If none can be drawn.
 pub async fn run(
     ground: &Ground,
     operations: usize,

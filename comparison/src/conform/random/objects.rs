@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 /// A strategy for values.
 pub type Values = BoxedStrategy<Value>;
 
-/// Objects with this schema, without `apiVersion`, `kind` and `metadata`: most are valid, some have
-/// a mistake, a few have several.
+/// Returns objects with this schema, without `apiVersion`, `kind` and `metadata`: most are valid,
+/// some have a mistake, a few have several.
 pub fn contents(schema: &Value) -> Values {
     let valid = object(schema, &["apiVersion", "kind", "metadata"]);
     let nearly = (valid.clone(), any::<Index>(), odd()).prop_map(spoilt);
@@ -25,7 +25,7 @@ pub fn contents(schema: &Value) -> Values {
     prop_oneof![6 => valid, 2 => nearly, 1 => hostile, 1 => extra].boxed()
 }
 
-/// Puts a value somewhere into an object.
+/// Puts a value somewhere into an object, and returns the object.
 pub fn spoilt((mut object, at, value): (Value, Index, Value)) -> Value {
     let mut places = Vec::new();
     pointers(&object, "", &mut places);
@@ -37,7 +37,7 @@ pub fn spoilt((mut object, at, value): (Value, Index, Value)) -> Value {
     object
 }
 
-/// All JSON pointers into a value, its own left out.
+/// Collects all JSON pointers into a value, its own left out.
 pub fn pointers(value: &Value, at: &str, places: &mut Vec<String>) {
     let mut inside = |key: &str, value: &Value| {
         let pointer = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -55,7 +55,7 @@ pub fn pointers(value: &Value, at: &str, places: &mut Vec<String>) {
     }
 }
 
-/// Values that have this schema.
+/// Returns values that have this schema.
 fn valid(schema: &Value) -> Values {
     let values = by_type(schema);
     if schema["nullable"] == true {
@@ -148,14 +148,15 @@ fn text() -> Values {
         .boxed()
 }
 
-/// Names of fields.
+/// Returns names of fields.
 pub fn name() -> BoxedStrategy<String> {
     select(vec!["a", "b", "known", "summary", "kind", "é", "a.b/c", ""])
         .prop_map(str::to_owned)
         .boxed()
 }
 
-/// Values that nobody expects. No whole numbers with a fraction: see the deviation of that name.
+/// Returns values that nobody expects. No whole numbers with a fraction: see the deviation of that
+/// name.
 pub fn odd() -> Values {
     let fixed = vec![
         Value::Null,

@@ -14,14 +14,14 @@ use crate::conform::target::Target;
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
 
-/// Sequences of steps on objects of a kind. A step that was drawn may be several.
+/// Returns sequences of steps on objects of a kind. A step that was drawn may be several.
 pub fn sequences(target: &Target, length: usize) -> BoxedStrategy<Vec<Vec<Value>>> {
     vec(operation(target), 2..=length)
         .prop_map(number_watches)
         .boxed()
 }
 
-/// Every watch of a sequence needs a name of its own.
+/// Numbers the watches of a sequence, as every watch needs a name of its own.
 fn number_watches(mut sequence: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
     let watches = sequence
         .iter_mut()
@@ -72,7 +72,7 @@ fn create(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// Returns what is kept of an object that was answered.
+/// Returns the values that are kept of an object that was answered.
 fn saved(item: &str) -> Value {
     json!({format!("object-{item}"): "", format!("rv-{item}"): "/metadata/resourceVersion"})
 }
@@ -88,7 +88,7 @@ fn object(target: &Target, item: &str, mut content: Value, metadata: Value) -> V
     content
 }
 
-/// Returns what stands in the metadata beside the name.
+/// Returns the metadata beside the name.
 pub fn metadata() -> Values {
     let labels = select(vec![
         json!({"in": "yes"}),
@@ -147,7 +147,7 @@ fn odd_field() -> BoxedStrategy<(&'static str, Value)> {
     .boxed()
 }
 
-/// Parameters of writes.
+/// Returns parameters of writes.
 pub fn options() -> BoxedStrategy<String> {
     let manager = select(MANAGERS.to_vec()).prop_map(|name| format!("?fieldManager={name}"));
     prop_oneof![
@@ -160,7 +160,7 @@ pub fn options() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// One of the names.
+/// Returns one of the names.
 pub fn item() -> BoxedStrategy<&'static str> {
     select(NAMES.to_vec()).boxed()
 }
@@ -309,7 +309,7 @@ fn raw_write(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Takes away what is nothing: see the deviation about what is applied as such.
+/// Takes away empty values: see the deviation about applying them.
 fn without_nothing(metadata: &mut Value) {
     if let Value::Object(fields) = metadata {
         fields.retain(|field, value| {

@@ -1,4 +1,4 @@
-//! Patches: merge patches, JSON patches, and ones that are not as they should be.
+//! Patches: merge patches, JSON patches, and malformed ones.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ fn operation(target: &Target) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Returns whether a kube-apiserver bears this operation.
+/// Returns whether a kube-apiserver can process this operation.
 fn bears(operation: &Value) -> bool {
     fn listed(value: &Value) -> bool {
         match value {
@@ -128,7 +128,7 @@ pub fn odd(target: &Target, contents: &Values) -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// What a member of an operation is called in place of its name.
+/// Names of members of an operation in place of the right ones.
 const NAMES: &[&str] = &["OP", "Path", "From", "VALUE", "note", "op", "path", "value"];
 
 /// Returns an operation, one of whose members has another name.

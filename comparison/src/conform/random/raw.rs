@@ -1,4 +1,5 @@
-//! Bodies that no client library writes: duplicate keys, odd numbers and escapes, what is no JSON.
+//! Bodies that no client library writes: duplicate keys, odd numbers and escapes, texts that are no
+//! JSON.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -6,23 +7,23 @@ use serde_json::Value;
 
 use super::objects::pointers;
 
-/// Stands for what is put in once the rest is text.
+/// Mark for the text that is put in once the rest is text.
 const MARK: &str = "@@";
 
-/// What one value of a body becomes.
+/// The change of one value of a body.
 #[derive(Clone, Debug)]
 enum Twist {
     /// It is written in this way.
     As(&'static str),
-    /// Its key comes once more, with this value.
+    /// The key comes once more, with this value.
     Twice(&'static str),
-    /// It is wrapped in that many lists.
+    /// It is wrapped in this many lists.
     Nested(usize),
     /// The text ends before it.
     End,
 }
 
-/// Ways to write numbers and texts, values of unexpected types, and what is no JSON.
+/// Ways to write numbers and texts, values of unexpected types, and texts that are no JSON.
 pub const WAYS: &[&str] = &[
     "01",
     "-0",
@@ -52,7 +53,7 @@ pub const WAYS: &[&str] = &[
     "[1,]",
     "{\"a\" 1}",
 ];
-/// Those that mean the same in every version of YAML.
+/// The ways that mean the same in every version of YAML.
 pub const YAML_WAYS: &[&str] = WAYS.split_at(1).1;
 
 /// Returns the text of `value` with something odd in it, or a value that is written in one of these

@@ -1,4 +1,4 @@
-//! `spec.database`: where the server stores reports.
+//! `spec.database`: the database in which the server stores reports.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::LocalReference;
 use crate::v1alpha1::schema;
 
-/// Where the server stores reports. Only the member that belongs to `mode` may be set.
+/// The database in which the server stores reports. Only the member that belongs to `mode` may be
+/// set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.embedded) || !has(self.mode) || self.mode == 'Embedded'")
@@ -23,8 +24,9 @@ use crate::v1alpha1::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseSpec {
-    /// `Embedded` (SQLite on a volume, one replica), `Managed` (PostgreSQL run by the operator),
-    /// `External` (a PostgreSQL of yours) or `CloudNativePG`. Default: `Embedded`.
+    /// The kind of database: `Embedded` (SQLite on a volume, one replica), `Managed` (PostgreSQL
+    /// run by the operator), `External` (a PostgreSQL of yours) or `CloudNativePG`. Default:
+    /// `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<DatabaseMode>,
     /// Details of mode `Embedded`.
@@ -51,7 +53,7 @@ pub struct DatabaseSpec {
     pub pool: Option<PoolSpec>,
 }
 
-/// Where the server stores reports.
+/// The kind of database in which the server stores reports.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum DatabaseMode {
@@ -78,7 +80,7 @@ pub struct EmbeddedSpec {
     /// The volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageSpec>,
-    /// Asks for a volume that is gone with the pod instead of a `PersistentVolumeClaim`. For trials:
+    /// A volume that is gone with the pod, instead of a `PersistentVolumeClaim`. For trials:
     /// nothing is then ever pruned from etcd. Immutable while the mode is `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<EphemeralVolume>,
@@ -117,8 +119,8 @@ pub struct StorageSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedSpec {
-    /// Major version of PostgreSQL, from `14`. Default: that of the volume, else `17`. It cannot be
-    /// changed in place.
+    /// Major version of PostgreSQL, from `14`. Default: that of the volume, else `17`. A newer
+    /// one upgrades the database, which is away meanwhile; an older one is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), regex(pattern = r"^[0-9]{2}$"))]
     pub version: Option<String>,
@@ -129,21 +131,21 @@ pub struct ManagedSpec {
     /// 250m and 512Mi requested, 1Gi at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// What the database starts with.
+    /// The initial content of the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapSpec>,
 }
 
-/// What a database starts with.
+/// The initial content of a database.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BootstrapSpec {
-    /// Start with the content of a backup.
+    /// The backup whose content the database starts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySpec>,
 }
 
-/// A backup to start with. It has an effect on a database that does not exist yet.
+/// A backup to start with. It has an effect only on a database that does not exist yet.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.volumeClaimRef) || !has(self.s3)")
@@ -157,11 +159,11 @@ pub struct RecoverySpec {
         regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
     )]
     pub backup_name: String,
-    /// The `PersistentVolumeClaim` that it is on. Default: where the backups of this
-    /// `ReportsServer` go, be it a bucket or the claim that has outlived one of this name.
+    /// The `PersistentVolumeClaim` that holds the backup. Default: the place to which the backups
+    /// of this `ReportsServer` go, be it a bucket or the claim that has outlived one of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_claim_ref: Option<LocalReference>,
-    /// The S3 bucket that it is in.
+    /// The S3 bucket that holds the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3Destination>,
 }
@@ -177,7 +179,7 @@ pub struct ExternalSpec {
     /// Keys of that Secret, where they differ from the usual ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<ExternalKeys>,
-    /// How the server's certificate is checked. Default: `sslmode` of the Secret or its URI, else
+    /// The check of the server's certificate. Default: `sslmode` of the Secret or its URI, else
     /// `verify-full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssl_mode: Option<SslMode>,
@@ -223,7 +225,7 @@ pub struct ExternalKeys {
     pub password: Option<String>,
 }
 
-/// How a PostgreSQL server's certificate is checked; the names are libpq's.
+/// The check of a PostgreSQL server's certificate; the names are libpq's.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 #[serde(rename_all = "kebab-case")]
@@ -282,7 +284,8 @@ pub struct ImageCatalogReference {
     /// Name of the catalog.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// `ImageCatalog` (in `targetNamespace`) or `ClusterImageCatalog`. Default: `ImageCatalog`.
+    /// Kind of the catalog: `ImageCatalog` (in `targetNamespace`) or `ClusterImageCatalog`.
+    /// Default: `ImageCatalog`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ImageCatalogKind>,
     /// Major version of PostgreSQL, such as `17`.
@@ -305,21 +308,21 @@ pub enum ImageCatalogKind {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupSpec {
-    /// When backups are made, as a cron expression of five fields, UTC. Default: `0 3 * * *`.
+    /// The times of backups, as a cron expression of five fields, UTC. Default: `0 3 * * *`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 9, max = 64))]
     pub schedule: Option<String>,
-    /// How long backups are kept, such as `168h`; the newest is always kept. Default: `720h`
-    /// (30 days).
+    /// The time for which backups are kept, such as `168h`; the newest is always kept. Default:
+    /// `720h` (30 days).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub retention: Option<kube::core::Duration>,
-    /// Where backups go. Default: a volume of 10Gi.
+    /// The destination of backups. Default: a volume of 10Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<BackupDestination>,
 }
 
-/// Where backups go: exactly one member.
+/// The destination of backups: exactly one member.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("has(self.pvc) != has(self.s3)")
@@ -356,7 +359,7 @@ pub struct S3Destination {
     #[schemars(length(min = 1, max = 512))]
     pub prefix: Option<String>,
     /// URL of the service, where it is not AWS, such as `https://minio.example:9000`; buckets are
-    /// then asked for by path.
+    /// then addressed by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^https?://[^/]+"))]
     pub endpoint: Option<String>,

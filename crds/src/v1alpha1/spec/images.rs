@@ -1,4 +1,4 @@
-//! `spec.images`: images and where they are pulled from.
+//! `spec.images`: images and their registry.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LocalReference;
 
-/// Images and where they are pulled from.
+/// Images and their registry.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagesSpec {
@@ -53,18 +53,18 @@ pub struct ImageSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71), regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: Option<String>,
-    /// When the image is pulled. Default: `IfNotPresent`.
+    /// The pull policy of the image. Default: `IfNotPresent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_policy: Option<PullPolicy>,
 }
 
-/// When an image is pulled.
+/// The pull policy of an image.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum PullPolicy {
     /// At each start of a container.
     Always,
-    /// Where the node does not have it.
+    /// Only if the node does not have the image.
     #[default]
     IfNotPresent,
     /// Never.

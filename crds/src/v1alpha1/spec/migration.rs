@@ -1,4 +1,4 @@
-//! `spec.migration`: how reports move between etcd and the server's database.
+//! `spec.migration`: the migration of reports between etcd and the server's database.
 
 use kube::KubeSchema;
 use kube::core::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::v1alpha1::schema;
 
-/// How reports move between etcd and the server's database.
+/// The migration of reports between etcd and the server's database.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.approvedPlan) || (has(self.approval) && self.approval == 'Manual')")
@@ -15,8 +15,8 @@ use crate::v1alpha1::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {
-    /// `Automatic` switches as soon as the copy is verified; `Manual` waits for `approvedPlan`.
-    /// Default: `Automatic`.
+    /// The approval of the switch: `Automatic` switches as soon as the copy is verified; `Manual`
+    /// waits for `approvedPlan`. Default: `Automatic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
     /// The plan that may be carried out: the value of `status.migration.planHash`. A hash of an
@@ -24,10 +24,10 @@ pub struct MigrationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71), regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub approved_plan: Option<String>,
-    /// While true, a group is copied, verified and followed, and its plan is shown in
-    /// `status.migration.groups[].plan`, but nothing is switched and nothing deleted from etcd.
-    /// False goes on from there. A group that the server serves already goes on being served, and a
-    /// way back is not kept from anything. Default: false.
+    /// True when nothing is switched and nothing deleted from etcd. A group is copied, verified and
+    /// followed, and its plan is shown in `status.migration.groups[].plan`. False goes on from
+    /// there. A group that the server serves already goes on being served, and a way back is not
+    /// kept from anything. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
     /// Most deletions of a prune, and most writes of a way back, at the same time. A prune stays
@@ -43,31 +43,31 @@ pub struct MigrationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub max_requests_per_second: Option<i32>,
-    /// `Full` compares the content of every report by checksum. `Sample` compares uid and
-    /// resourceVersion of every report, and the content of a part: 5 %, and at least 100 reports of
-    /// each resource. Default: `Full`.
+    /// The depth of the comparison with etcd. `Full` compares the content of every report by
+    /// checksum. `Sample` compares uid and resourceVersion of every report, and the content of a
+    /// part: 5 %, and at least 100 reports of each resource. Default: `Full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// How long late writes to etcd are looked for after the switch, such as `1m`; at most `1h`.
-    /// Each is taken over. With `0s` there is one look. Default: `0s`.
+    /// The time after the switch in which late writes to etcd are looked for, such as `1m`; at most
+    /// `1h`. Each is taken over. With `0s` there is one look. Default: `0s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::window")]
     pub drain_window: Option<Duration>,
-    /// How long the API is watched after the switch, and after `drainWindow`, before the migration
-    /// counts as good, such as `1h`. Default: `5m`.
+    /// The time for which the API is watched after the switch, and after `drainWindow`, before the
+    /// migration counts as good, such as `1h`. Default: `5m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub soak: Option<Duration>,
-    /// What happens when the API does badly during the soak: `Revert` gives it back to the CRD,
+    /// The reaction when the API does badly during the soak: `Revert` gives it back to the CRD,
     /// `Hold` leaves it and says so. Default: `Revert`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
-    /// What becomes of the copies in etcd once everything is verified and served.
+    /// The policy for the copies in etcd once everything is verified and served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceSpec>,
     /// Workloads that are restarted, as `kubectl rollout restart` does it, when a switch or a way
-    /// back could not keep their watches: clients that do not begin anew after a 410. The operator
-    /// needs the rights `get` and `patch` on each of them, which a Role has to give it.
+    /// back could not keep their watches. They are clients that do not begin anew after a 410. The
+    /// operator needs the rights `get` and `patch` on each of them, which a Role has to give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["kind".into(), "namespace".into(), "name".into()]))]
@@ -78,22 +78,22 @@ pub struct MigrationSpec {
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartSpec {
-    /// What it is.
+    /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// Its namespace.
+    /// Namespace of the workload.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub namespace: String,
-    /// Its name.
+    /// Name of the workload.
     #[schemars(
         length(min = 1, max = 253),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     )]
     pub name: String,
-    /// `IfNeeded` restarts it only after a switch or a way back in which watches were lost. Default:
-    /// `IfNeeded`.
+    /// The condition for the restart. `IfNeeded` restarts the workload only after a switch or a way
+    /// back in which watches were lost. Default: `IfNeeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<RestartWhen>,
 }
@@ -123,7 +123,7 @@ impl WorkloadKind {
         }
     }
 
-    /// Plural name in `apps/v1`.
+    /// Returns the plural name in `apps/v1`.
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl WorkloadKind {
     }
 }
 
-/// When a workload is restarted.
+/// The condition for the restart of a workload.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum RestartWhen {
@@ -143,7 +143,7 @@ pub enum RestartWhen {
     IfNeeded,
 }
 
-/// Who lets a verified migration go on to the switch.
+/// The one who approves the switch of a verified migration.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum Approval {
@@ -154,18 +154,18 @@ pub enum Approval {
     Manual,
 }
 
-/// How thoroughly a copy is compared with etcd.
+/// The depth of the comparison of a copy with etcd.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum Verification {
     /// Every report by uid, resourceVersion and checksum.
     #[default]
     Full,
-    /// Every report by uid and resourceVersion, a part of them by checksum, too.
+    /// Every report by uid and resourceVersion, and a part of them by checksum.
     Sample,
 }
 
-/// What happens when an API does badly during the soak.
+/// The reaction when an API does badly during the soak.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum OnFailure {
@@ -176,22 +176,22 @@ pub enum OnFailure {
     Hold,
 }
 
-/// What becomes of the copies in etcd.
+/// The policy for the copies in etcd.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceSpec {
-    /// `Prune` deletes each verified copy; `Keep` deletes nothing. Default: `Prune`, and `Keep`
-    /// where the database is ephemeral.
+    /// The policy: `Prune` deletes each verified copy; `Keep` deletes nothing. Default: `Prune`,
+    /// and `Keep` where the database is ephemeral.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<SourcePolicy>,
-    /// How long after the switch nothing is pruned, such as `24h`; no meaning with `Keep`.
+    /// The time after the switch before anything is pruned, such as `24h`; no meaning with `Keep`.
     /// Default: `24h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub after: Option<Duration>,
 }
 
-/// What becomes of the copies in etcd.
+/// The policy for the copies in etcd.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum SourcePolicy {

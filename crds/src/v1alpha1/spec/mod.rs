@@ -1,4 +1,4 @@
-//! Specification of a `ReportsServer`: what the user asks for.
+//! The specification of a `ReportsServer`, which the user writes.
 //!
 //! Every optional field is an `Option` and has no default in the schema; what is in force where
 //! nothing is given is in [`super::defaults`] and shown in `status.effective`.
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::ReportsServerStatus;
 
-/// What a `ReportsServer` should be.
+/// The specification of a `ReportsServer`.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "reports-server.io",
@@ -87,24 +87,24 @@ pub struct ReportsServerSpec {
         .message("targetNamespace is immutable: create another ReportsServer to move"))]
     pub target_namespace: String,
 
-    /// Leaves everything as it is while true: children are kept and not changed, nothing new of a
+    /// True when everything is left as it is: children are kept and not changed, nothing new of a
     /// migration is begun, status is still written. A switch or a way back that is under way is
     /// brought to its end first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
 
-    /// API groups and who should answer for them. Changing an owner to `Server` starts the
-    /// migration of that group, changing it to `CRD` its way back.
+    /// API groups and the owner of each. Changing an owner to `Server` starts the migration of that
+    /// group, changing it to `CRD` its way back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["group".into()]))]
     pub apis: Vec<ApiSpec>,
 
-    /// How reports move between etcd and the server's database.
+    /// The migration of reports between etcd and the server's database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<MigrationSpec>,
 
-    /// Where the server stores reports. Default: `Embedded`.
+    /// The database in which the server stores reports. Default: `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseSpec>,
 
@@ -112,11 +112,11 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_identity: Option<ClusterIdentitySpec>,
 
-    /// How the server's pods run.
+    /// The server's pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSpec>,
 
-    /// Images and where they are pulled from.
+    /// Images and their registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImagesSpec>,
 
@@ -132,16 +132,16 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<MonitoringSpec>,
 
-    /// Whether the operator adapts resources to the load it sees.
+    /// The adaptation of resources to the load that the operator sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning: Option<TuningSpec>,
 
-    /// What happens when this object is deleted.
+    /// The policy for the deletion of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicySpec>,
 }
 
-/// One API group and who should answer for it.
+/// One API group and its owner.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiSpec {
@@ -151,16 +151,16 @@ pub struct ApiSpec {
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$")
     )]
     pub group: String,
-    /// Who should answer: `Server` (our aggregated API server) or `CRD` (the kube-apiserver, from
-    /// etcd).
+    /// The owner of the group, which answers its requests: `Server` (our aggregated API server) or
+    /// `CRD` (the kube-apiserver, from etcd).
     pub owner: ApiOwner,
-    /// Where the group's reports are now, if not in etcd. It has a meaning until the group is taken
-    /// over, and may stay afterwards.
+    /// The present place of the group's reports, if they are not in etcd. It has a meaning until
+    /// the group is taken over, and may stay afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ApiSourceSpec>,
 }
 
-/// Where the reports of an API group are before it is taken over.
+/// The place of an API group's reports before the group is taken over.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("has(self.server) != has(self.database)")
@@ -168,8 +168,8 @@ pub struct ApiSpec {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ApiSourceSpec {
-    /// Another aggregated API server that serves the group, such as kyverno/reports-server. While an
-    /// APIService of the group points to its Service, reports are copied from there, through the
+    /// Another aggregated API server that serves the group, such as kyverno/reports-server. While
+    /// an APIService of the group points to its Service, reports are copied from there, through the
     /// kube-apiserver, and nothing of it is changed or removed. Its versions are not ours: every
     /// watch gets 410 once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -188,8 +188,9 @@ pub struct PredecessorDatabaseSpec {
     /// Secret with the connection's parameters, with the keys of
     /// `database.external.connectionSecretRef`. Its user needs no right but `SELECT`.
     pub connection_secret_ref: LocalReference,
-    /// Whose reports are imported, where several clusters share the database: `cluster_id` of the
-    /// tables, a UUID. Default: uid of the namespace `kube-system`, as kyverno/reports-server has it.
+    /// The cluster whose reports are imported, where several clusters share the database:
+    /// `cluster_id` of the tables, a UUID. Default: uid of the namespace `kube-system`, as
+    /// kyverno/reports-server has it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "clusterID")]
     #[schemars(
         length(min = 36, max = 36),
@@ -204,20 +205,20 @@ pub struct PredecessorDatabaseSpec {
 #[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PredecessorSpec {
-    /// Namespace of its Service.
+    /// Namespace of the server's Service.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub namespace: String,
-    /// Name of its Service.
+    /// Name of the server's Service.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
     )]
     pub name: String,
-    /// Name of the `ServiceAccount` that it runs as, in the same namespace. From the switch on this
-    /// account can neither change the group's APIServices nor write its reports:
+    /// Name of the `ServiceAccount` of the server's pods, in the same namespace. From the switch on
+    /// this account can neither change the group's APIServices nor write its reports:
     /// kyverno/reports-server would take the first back every ten seconds, and delete the second
     /// when it starts. Default: the name of the Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,7 +230,7 @@ pub struct PredecessorSpec {
 }
 
 impl PredecessorSpec {
-    /// Returns the user that it is to the kube-apiserver.
+    /// Returns the user name that the kube-apiserver knows it by.
     #[must_use]
     pub fn user(&self) -> String {
         let account = self.service_account.as_ref().unwrap_or(&self.name);
@@ -237,7 +238,7 @@ impl PredecessorSpec {
     }
 }
 
-/// Who should answer for an API group.
+/// The component that answers requests of an API group.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum ApiOwner {
@@ -253,8 +254,8 @@ pub enum ApiOwner {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterIdentitySpec {
     /// Key of this cluster's reports. Default: uid of the namespace `kube-system`. Immutable once
-    /// set, and once reports are stored in PostgreSQL: `status.database.clusterIdentity` tells the
-    /// one in force.
+    /// set, and once reports are stored in PostgreSQL. `status.database.clusterIdentity` shows the
+    /// key in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 63),
@@ -271,7 +272,7 @@ pub struct ClusterIdentitySpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySpec {
-    /// Whether network policies are made.
+    /// True when the operator makes network policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
@@ -280,22 +281,22 @@ pub struct NetworkPolicySpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MonitoringSpec {
-    /// Whether a `ServiceMonitor` is made.
+    /// True when the operator makes a `ServiceMonitor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_monitor: Option<bool>,
-    /// Whether a `PrometheusRule` with alerts is made.
+    /// True when the operator makes a `PrometheusRule` with alerts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus_rule: Option<bool>,
-    /// Whether a `ConfigMap` with a Grafana dashboard is made.
+    /// True when the operator makes a `ConfigMap` with a Grafana dashboard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grafana_dashboard: Option<bool>,
 }
 
-/// Whether the operator adapts resources to the load it sees.
+/// The adaptation of resources to the load that the operator sees.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TuningSpec {
-    /// Whether resources are adapted.
+    /// True when the operator adapts resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Most that may be asked for, by resource name (`cpu`, `memory`, `storage`).
@@ -304,21 +305,22 @@ pub struct TuningSpec {
     pub limits: Option<std::collections::BTreeMap<String, String>>,
 }
 
-/// What happens when the `ReportsServer` is deleted.
+/// The policy for the deletion of the `ReportsServer`.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPolicySpec {
-    /// `Restore` writes the reports back and gives the APIs to the CRDs before anything is
-    /// removed; `Orphan` leaves the APIServices as they are. Default: `Restore`.
+    /// The policy for the APIs: `Restore` writes the reports back and gives the APIs to the CRDs
+    /// before anything is removed; `Orphan` leaves the APIServices as they are. Default: `Restore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apis: Option<ApiDeletionPolicy>,
-    /// `Retain` keeps the database's volume; `Delete` removes it, and needs the annotation
-    /// `reports-server.io/confirm-data-deletion` with the object's name. Default: `Retain`.
+    /// The policy for the data: `Retain` keeps the database's volume; `Delete` removes it, and
+    /// needs the annotation `reports-server.io/confirm-data-deletion` with the object's name.
+    /// Default: `Retain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataDeletionPolicy>,
 }
 
-/// What becomes of the APIs when the `ReportsServer` is deleted.
+/// The policy for the APIs when the `ReportsServer` is deleted.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum ApiDeletionPolicy {
@@ -329,7 +331,7 @@ pub enum ApiDeletionPolicy {
     Orphan,
 }
 
-/// What becomes of the data when the `ReportsServer` is deleted.
+/// The policy for the data when the `ReportsServer` is deleted.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum DataDeletionPolicy {

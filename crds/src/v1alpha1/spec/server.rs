@@ -1,4 +1,4 @@
-//! `spec.server`: how the server's pods run.
+//! `spec.server`: the server's pods.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::v1alpha1::schema;
 
-/// How the server's pods run.
+/// The server's pods.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!(has(self.replicas) && has(self.autoscaling))")
@@ -21,11 +21,11 @@ use crate::v1alpha1::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSpec {
-    /// Number of pods. Default: 2, with `database.mode: Embedded` 1 (and no more).
+    /// Number of pods. Default: 2; with `database.mode: Embedded` 1 (and no more).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32))]
     pub replicas: Option<i32>,
-    /// Number of pods by load.
+    /// A number of pods that follows the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<AutoscalingSpec>,
     /// CPU and memory of the server's container.
@@ -39,10 +39,11 @@ pub struct ServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub tolerations: Option<Vec<Toleration>>,
-    /// Which nodes, and beside which pods.
+    /// Rules for the nodes of the pods, and for the pods beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How pods spread over nodes and zones. Default: evenly over both where that is possible.
+    /// The spread of the pods over nodes and zones. Default: evenly over both where that is
+    /// possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
@@ -50,13 +51,14 @@ pub struct ServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
-    /// How many pods may be away at the same time. Default: all but one, where there are several.
+    /// The number of pods that may be away at the same time. Default: all but one, where there are
+    /// several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<PodDisruptionBudgetSpec>,
     /// The pods' `ServiceAccount`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccountSpec>,
-    /// What the server logs.
+    /// The server's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingSpec>,
     /// A pod template that is merged over ours last, for whatever has no field of its own: lists of
@@ -66,7 +68,7 @@ pub struct ServerSpec {
     pub pod_template: Option<Map<String, Value>>,
 }
 
-/// Number of pods by load.
+/// A number of pods that follows the load.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.minReplicas) || self.minReplicas <= self.maxReplicas")
@@ -88,7 +90,7 @@ pub struct AutoscalingSpec {
     pub metrics: Option<Vec<Map<String, Value>>>,
 }
 
-/// How many pods may be away at the same time: exactly one member.
+/// The number of pods that may be away at the same time: exactly one member.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("has(self.minAvailable) != has(self.maxUnavailable)")
@@ -120,7 +122,7 @@ pub struct ServiceAccountSpec {
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// What the server logs.
+/// The server's log.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoggingSpec {
@@ -138,12 +140,12 @@ pub struct LoggingSpec {
 pub enum LogLevel {
     /// Failures only.
     Error,
-    /// And what may become one.
+    /// Failures, and what may become one.
     Warn,
-    /// And what an operator wants to know.
+    /// In addition, what an operator wants to know.
     #[default]
     Info,
-    /// And what a developer wants to know.
+    /// In addition, what a developer wants to know.
     Debug,
     /// Everything.
     Trace,

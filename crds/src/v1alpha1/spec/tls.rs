@@ -20,8 +20,8 @@ use crate::v1alpha1::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TlsSpec {
-    /// Who issues: `Operator` (a certificate authority of its own), `CertManager` or `Provided`
-    /// (you). Default: `Operator`.
+    /// The issuer of the certificates: `Operator` (a certificate authority of its own),
+    /// `CertManager` or `Provided` (you). Default: `Operator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<TlsMode>,
     /// Details of mode `Operator`.
@@ -35,7 +35,7 @@ pub struct TlsSpec {
     pub provided: Option<ProvidedTlsSpec>,
 }
 
-/// Who issues certificates.
+/// The issuer of certificates.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum TlsMode {
@@ -66,7 +66,8 @@ pub struct OperatorTlsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::validity")]
     pub cert_validity: Option<Duration>,
-    /// How long before its end a certificate is replaced. Default: a third of its lifetime.
+    /// The time before its end at which a certificate is replaced. Default: a third of its
+    /// lifetime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::validity")]
     pub renew_before: Option<Duration>,
@@ -76,7 +77,7 @@ pub struct OperatorTlsSpec {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertManagerSpec {
-    /// Who signs.
+    /// The issuer that signs.
     pub issuer_ref: IssuerReference,
 }
 

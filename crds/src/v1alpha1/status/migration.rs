@@ -1,4 +1,4 @@
-//! `status.migration`: where each API group stands between etcd and the server.
+//! `status.migration`: the state of each API group between etcd and the server.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::KubeSchema;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::v1alpha1::spec::WorkloadKind;
 
-/// Where the migrations stand. Groups move on their own; the fields up here sum them up.
+/// The state of the migrations. Groups move on their own; the fields up here sum them up.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationStatus {
-    /// Phase of the group to look at first: one that is stalled, else the least advanced. `message`
-    /// tells of the same one; see `groups`.
+    /// Phase of the group that needs attention first: one that is stalled, else the least advanced.
+    /// `message` is about the same group; see `groups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<MigrationPhase>,
     /// Hash of the plan that waits for approval or is carried out: `sha256:` and 64 hexadecimal
@@ -20,17 +20,17 @@ pub struct MigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub plan_hash: Option<String>,
-    /// One sentence about where the migrations stand.
+    /// One sentence about the state of the migrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub message: Option<String>,
-    /// When the first group started.
+    /// The time at which the first group started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When the last group was switched.
+    /// The time at which the last group was switched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_at: Option<Time>,
-    /// When the last group was completed.
+    /// The time at which the last group was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
     /// The groups.
@@ -45,26 +45,27 @@ pub struct MigrationStatus {
     pub resources: Vec<ResourceMigrationStatus>,
 }
 
-/// Where a group stands. The forward path is
-/// `Pending → Preflight → Mirroring → Verifying → (DryRun) → (AwaitingApproval) → Switching →
-/// (Importing) → Soaking → Retaining → Pruning → Completed`, the way back `RollingBack → RolledBack`. The names are stable.
+/// The phase of a group. The forward path is `Pending → Preflight → Mirroring → Verifying →
+/// (DryRun) → (AwaitingApproval) → Switching → (Importing) → Soaking → Retaining → Pruning →
+/// Completed`, the way back `RollingBack → RolledBack`. The names are stable.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum MigrationPhase {
     /// The server is asked to answer; nothing has been looked at yet.
     #[default]
     Pending,
-    /// Looking whether the group can be taken over; stays here with a reason while it cannot.
+    /// The operator checks whether the group can be taken over. The phase stays, with a reason,
+    /// while it cannot.
     Preflight,
-    /// Copying the reports and following their changes.
+    /// The reports are copied, and their changes are followed.
     Mirroring,
-    /// Comparing the copy with etcd.
+    /// The copy is compared with etcd.
     Verifying,
     /// The copy is verified and followed; nothing is switched while `migration.dryRun` is true.
     DryRun,
-    /// The copy is verified and followed; waiting for `migration.approvedPlan`.
+    /// The copy is verified and followed; the migration waits for `migration.approvedPlan`.
     AwaitingApproval,
-    /// The APIService is handed over; `step` tells how far.
+    /// The APIService is handed over; `step` names the present step.
     Switching,
     /// The server answers; reports that only the database of another server has are imported.
     Importing,
@@ -74,7 +75,7 @@ pub enum MigrationPhase {
     Retaining,
     /// The verified copies in etcd are being deleted.
     Pruning,
-    /// Nothing is left to do. Whether copies are in etcd is told by `prunedAt`.
+    /// Nothing is left to do. `prunedAt` says whether copies are still in etcd.
     Completed,
     /// The reports are written back and the APIService is given back.
     RollingBack,
@@ -82,7 +83,7 @@ pub enum MigrationPhase {
     RolledBack,
     /// The CRD is asked to answer, and has always done so.
     Idle,
-    /// Stopped; `message` tells what a person has to decide.
+    /// The migration has stopped; `message` tells what a person has to decide.
     Failed,
 }
 
@@ -156,24 +157,24 @@ impl std::fmt::Display for MigrationPhase {
     }
 }
 
-/// Where one API group stands.
+/// The state of one API group.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupMigrationStatus {
     /// The API group.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// Where it stands.
+    /// The phase of the group.
     pub phase: MigrationPhase,
     /// Step within the phase, such as `Hold` or `OpenSideDoor` while `Switching`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub step: Option<String>,
-    /// One sentence: what is being done, or what has to be done by whom.
+    /// One sentence about the present work, or about what has to be done, and by whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub message: Option<String>,
-    /// What a switch would do; present while the copy is verified and not switched.
+    /// The plan of a switch; present while the copy is verified and not switched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
     /// Reports in etcd when they were listed, over all resources of the group.
@@ -198,90 +199,90 @@ pub struct GroupMigrationStatus {
     /// dropped because the server had changed the same objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_writes: Option<i64>,
-    /// The first of them, as `resource/namespace/name`.
+    /// The first of these writes, as `resource/namespace/name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), inner(length(max = 600)))]
     pub dropped_names: Vec<String>,
-    /// Reports imported from the database of another server, once that is done.
+    /// Reports imported from the database of another server, once the import is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<i64>,
-    /// Rows of that database that were left there: their namespace does not exist, or they are no
-    /// report.
+    /// Rows of that database that were left there: their namespace does not exist, or they are not
+    /// reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_imported: Option<i64>,
-    /// The first of them, as `resource/namespace/name: why`.
+    /// The first of these rows, as `resource/namespace/name: why`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), inner(length(max = 1000)))]
     pub not_imported_names: Vec<String>,
-    /// When the group's migration started.
+    /// The time at which the group's migration started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When the server answered for the group at every kube-apiserver.
+    /// The time at which the server answered for the group at every kube-apiserver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_at: Option<Time>,
-    /// How long requests were held during the last switch or way back, in milliseconds of the
-    /// server's clock.
+    /// The time for which requests were held during the last switch or way back, in milliseconds of
+    /// the server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_milliseconds: Option<i64>,
-    /// When nothing in etcd keeps the copies any more.
+    /// The time from which on nothing in etcd keeps the copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prune_after: Option<Time>,
-    /// When the last copy was deleted from etcd.
+    /// The time at which the last copy was deleted from etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned_at: Option<Time>,
-    /// When the group reached `Completed` or `RolledBack`.
+    /// The time at which the group reached `Completed` or `RolledBack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,
     /// The version of the CRDs through which the operator reaches etcd while the server answers
     /// for the public one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side_door: Option<SideDoor>,
-    /// Whether and how the group can go back to its CRDs.
+    /// The group's way back to its CRDs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<RollbackStatus>,
-    /// The migration report, in short.
+    /// A summary of the migration report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<MigrationReportStatus>,
-    /// Workloads of `migration.restart` that were to be restarted, each with the last time.
+    /// Workloads of `migration.restart` that were due for a restart, each with the last time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub restarts: Vec<RestartStatus>,
 }
 
-/// What became of the restart of a workload.
+/// The outcome of the restart of a workload.
 #[derive(JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartStatus {
-    /// What it is.
+    /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// Its namespace.
+    /// Namespace of the workload.
     #[schemars(length(max = 63))]
     pub namespace: String,
-    /// Its name.
+    /// Name of the workload.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// What became of it.
+    /// The outcome of the restart.
     pub result: RestartResult,
-    /// When that was.
+    /// The time of the outcome.
     pub time: Time,
-    /// Why it was to be restarted, and what keeps it from that.
+    /// The reason for the restart, and the obstacle where there was one.
     #[schemars(length(max = 1024))]
     pub message: String,
 }
 
-/// What became of the restart of a workload.
+/// The outcome of the restart of a workload.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum RestartResult {
-    /// Its pods are being replaced, or have been.
+    /// The pods are being replaced, or have been.
     Restarted,
     /// There is no such workload.
     NotFound,
-    /// It could not be restarted, and this is tried again.
+    /// It could not be restarted, and the operator tries again.
     Failed,
 }
 
-/// What a switch of a group would do, and how long it would take.
+/// The plan of a group's switch, with estimates of its duration.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanStatus {
@@ -290,28 +291,29 @@ pub struct PlanStatus {
     pub hash: String,
     /// Reports in etcd when they were listed.
     pub reports: i64,
-    /// Their size as JSON, in bytes.
+    /// Size of these reports as JSON, in bytes.
     pub bytes: i64,
-    /// How long the copy and the comparison took, in seconds.
+    /// The duration of the copy and the comparison, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_seconds: Option<i64>,
-    /// Estimate for the switch, in seconds. Requests wait for 1 to 2 s of it, whatever the number of
-    /// reports.
+    /// Estimate for the switch, in seconds. Requests wait for 1 to 2 s of it, whatever the number
+    /// of reports.
     pub switch_seconds: i64,
-    /// Estimate for deleting the copies from etcd, in seconds, where they are to be deleted.
+    /// Estimate for deleting the copies from etcd, in seconds, where the plan deletes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prune_seconds: Option<i64>,
 }
 
-/// The report of a group's last run, forward and back, in short. The whole is in a `ConfigMap`.
+/// A summary of the report of a group's last run, forward and back. The whole report is in a
+/// `ConfigMap`.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationReportStatus {
     /// Name of the `ConfigMap` in the target namespace with the whole report, as JSON.
     #[schemars(length(max = 253))]
     pub config_map: String,
-    /// Checksum over all reports that were compared, hexadecimal: their uid, resourceVersion and, as
-    /// far as it was compared, content.
+    /// Checksum over all reports that were compared, hexadecimal: their uid, resourceVersion and,
+    /// as far as it was compared, content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub checksum: Option<String>,
@@ -319,13 +321,13 @@ pub struct MigrationReportStatus {
     pub stragglers: i64,
     /// Reports written to etcd on the way back.
     pub written_back: i64,
-    /// How often something was tried again.
+    /// The number of times that something was tried again.
     pub retries: i64,
-    /// The newest reason for that, as `step: reason`.
+    /// The newest reason for a retry, as `step: reason`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub last_retry: Option<String>,
-    /// The longest that requests were held, in milliseconds of the server's clock.
+    /// The longest time for which requests were held, in milliseconds of the server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_hold_milliseconds: Option<i64>,
 }
@@ -340,29 +342,30 @@ pub enum SideDoor {
     Closed,
 }
 
-/// Whether and how a group can go back to its CRDs.
+/// A group's way back to its CRDs.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RollbackStatus {
-    /// Whether setting the owner to `CRD` would succeed.
+    /// True when setting the owner to `CRD` would succeed.
     pub available: bool,
-    /// Why not, as a token.
+    /// The obstacle, as a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub reason: Option<String>,
-    /// Since when the server has reports which etcd does not have; they are written back first.
+    /// The time since which the server has reports which etcd does not have; they are written back
+    /// first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_since: Option<Time>,
 }
 
-/// Account of one resource.
+/// The account of one resource.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceMigrationStatus {
-    /// Its API group.
+    /// API group of the resource.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// Its plural name.
+    /// Plural name of the resource.
     #[schemars(length(max = 63))]
     pub resource: String,
     /// The version that is read from etcd.

@@ -1,7 +1,7 @@
 //! Status of a `ReportsServer`: what the operator found and did.
 //!
-//! The contract are the conditions ([`super::conditions`]); everything else explains them. Each
-//! field can be read off the cluster and the server again: a lost status costs nothing.
+//! The contract is the conditions ([`super::conditions`]); everything else explains them. Each
+//! field can be read from the cluster and the server again: a lost status costs nothing.
 
 mod migration;
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::defaults::Effective;
 use super::spec::{DatabaseMode, TlsMode};
 
-/// What the operator found and did.
+/// The status of a `ReportsServer`, which the operator writes.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportsServerStatus {
@@ -34,7 +34,7 @@ pub struct ReportsServerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub served: Option<String>,
-    /// Versions at work.
+    /// Versions in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<VersionsStatus>,
     /// The APIServices concerned.
@@ -63,7 +63,7 @@ pub struct ReportsServerStatus {
     pub last_handled_request: Option<String>,
 }
 
-/// Versions at work.
+/// Versions in use.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionsStatus {
@@ -92,15 +92,15 @@ pub struct ApiStatus {
     /// Name of the APIService, such as `v1alpha2.wgpolicyk8s.io`.
     #[schemars(length(max = 317))]
     pub name: String,
-    /// Its API group.
+    /// API group of the APIService.
     #[schemars(length(max = 253))]
     pub group: String,
-    /// Its version.
+    /// Version of the API.
     #[schemars(length(max = 63))]
     pub version: String,
-    /// Who answers for it now.
+    /// The component that answers for it now.
     pub served_by: ServedBy,
-    /// Since when.
+    /// The time since which it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// uid of the APIService.
@@ -113,7 +113,7 @@ pub struct ApiStatus {
     pub original: Option<Map<String, Value>>,
 }
 
-/// Who answers for an API.
+/// The component that answers for an API.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum ServedBy {
@@ -122,7 +122,7 @@ pub enum ServedBy {
     /// The kube-apiserver, from etcd.
     #[serde(rename = "CRD")]
     Crd,
-    /// Nobody: there is no APIService and no CRD.
+    /// Nobody; there is no APIService and no CRD.
     Absent,
     /// An APIService of somebody else.
     Foreign,
@@ -143,7 +143,7 @@ pub struct DatabaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub host: Option<String>,
-    /// Whether it can be used.
+    /// True when the database can be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// Instance that takes writes.
@@ -154,7 +154,7 @@ pub struct DatabaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub volume_claim: Option<String>,
-    /// Bytes that the reports take.
+    /// Size of the reports in the database, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<i64>,
     /// The last backup.
@@ -169,19 +169,19 @@ pub struct DatabaseStatus {
     pub move_: Option<DatabaseMoveStatus>,
 }
 
-/// How far the move of an embedded database is.
+/// The progress of the move of an embedded database.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseMoveStatus {
-    /// What the server does, such as `Copying` or `Comparing`.
+    /// The present part of the move, such as `Copying` or `Comparing`.
     #[schemars(length(max = 32))]
     pub phase: String,
-    /// Where the reports are moved to.
+    /// The destination of the move.
     #[schemars(length(max = 316))]
     pub target: String,
     /// Objects that the first pass has copied.
     pub objects_copied: i64,
-    /// Objects that there were when it began.
+    /// Objects that there were when the first pass began.
     pub objects_total: i64,
 }
 
@@ -189,23 +189,23 @@ pub struct DatabaseMoveStatus {
 #[derive(JsonSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastBackup {
-    /// Its name, by which it can be restored.
+    /// Name of the backup, by which it can be restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// When it ended.
+    /// The time at which it ended.
     pub time: Time,
-    /// How it ended.
+    /// The result of the backup.
     pub result: BackupResult,
 }
 
-/// How a backup ended.
+/// The result of a backup.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum BackupResult {
-    /// Complete and readable.
+    /// It is complete and readable.
     Succeeded,
-    /// Not.
+    /// It is not.
     Failed,
 }
 
@@ -213,26 +213,26 @@ pub enum BackupResult {
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsStatus {
-    /// Who issues.
+    /// The issuer of the certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<TlsMode>,
     /// SHA-256 of the certificate authorities in the APIServices' bundle, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 128)))]
     pub ca_fingerprints: Vec<String>,
-    /// When the serving certificate expires.
+    /// The time at which the serving certificate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
-    /// When it is going to be replaced.
+    /// The time at which it is going to be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_rotation: Option<Time>,
-    /// Where a rotation stands.
+    /// The state of a rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<TlsPhase>,
 }
 
-/// Where the rotation of certificates stands. The order keeps every client trusting: the new
-/// authority is trusted before a leaf of it is shown, the old one until no leaf of it is.
+/// The state of the rotation of certificates. The order keeps every client trusting: the new
+/// authority is trusted before a leaf of it is shown, and the old one until no leaf of it is shown.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum TlsPhase {

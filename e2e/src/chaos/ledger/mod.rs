@@ -1,8 +1,9 @@
-//! Every write of the harness, and what became of it.
+//! Every write of the harness, and its outcome.
 //!
-//! Each object counts its writes: [`Op::seq`] rises by one from write to write, also over a deletion
-//! and a new object under the same name. The number and the unique id of the write are in the object
-//! itself, so that an event is told apart from any other whatever uid and version it has.
+//! Each object counts its writes: [`Op::seq`] rises by one from write to write, also over a
+//! deletion and a new object under the same name. The number and the unique id of the write are in
+//! the object itself, so that an event is told apart from any other whatever uid and version it
+//! has.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,25 +23,25 @@ pub struct Key {
     pub name: String,
 }
 
-/// What a write does.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The object comes to be.
+    /// The object is created.
     Create,
-    /// It changes.
+    /// The object is changed.
     Update,
-    /// It goes; the sequence number of what was there.
+    /// The object is deleted; the sequence number of the deleted state.
     Delete(u64),
 }
 
-/// What is known of a write.
+/// The known outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// No answer yet.
     Pending,
     /// Done.
     Acknowledged,
-    /// Done or not: the answer was none, or not clear.
+    /// Done or not: there was no answer, or no clear one.
     Doubted,
     /// Not done.
     Refused,
@@ -53,17 +54,17 @@ pub struct Op {
     pub id: u64,
     /// Number among the writes of the object.
     pub seq: u64,
-    /// What it does.
+    /// The kind of the write.
     pub what: What,
-    /// What is known of it.
+    /// The known outcome.
     pub fate: Fate,
     /// Content that was acknowledged.
     pub content: String,
-    /// When it was answered.
+    /// The time of the answer.
     pub ended: Option<Instant>,
 }
 
-/// What must be stored under a name.
+/// The state that must be stored under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// This write.
@@ -84,7 +85,7 @@ pub enum Expected {
 /// The writes of one object, in the order in which they were begun.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Whether it has the label that watchers select.
+    /// True when it has the label that watchers select.
     pub selected: bool,
     /// The writes.
     pub ops: Vec<Op>,
@@ -97,7 +98,7 @@ impl History {
         acknowledged.max_by_key(|op| op.seq)
     }
 
-    /// Returns what must be stored once nothing is pending.
+    /// Returns the state that must be stored once nothing is pending.
     #[must_use]
     pub fn expected(&self) -> Expected {
         let last = self.last_acknowledged();
@@ -132,7 +133,7 @@ pub struct Floor {
     deleted: bool,
 }
 
-/// A write that gets its name from the server, while that is not known.
+/// The place of a write that gets its name from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Named,
@@ -150,13 +151,13 @@ struct Inner {
     versions: HashMap<ReportKind, u64>,
 }
 
-/// See the module.
+/// The ledger of writes. See the module.
 #[derive(Default)]
 pub struct Ledger {
     inner: Mutex<Inner>,
 }
 
-/// What an event or an object says it is.
+/// The identity of an event or an object, as it is written in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// See [`Op::seq`].
@@ -170,12 +171,12 @@ impl Ledger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Objects that were there before the harness, with their contents.
+    /// Sets the objects that existed before the harness, with their contents.
     pub fn set_background(&self, objects: BTreeMap<Key, String>) {
         self.inner().background = objects;
     }
 
-    /// See [`Ledger::set_background`].
+    /// Returns these objects. See [`Ledger::set_background`].
     #[must_use]
     pub fn background(&self) -> BTreeMap<Key, String> {
         self.inner().background.clone()
@@ -187,7 +188,7 @@ impl Ledger {
         self.inner().next
     }
 
-    /// A write of this object begins, under the next number.
+    /// Begins a write of this object, under the next number.
     pub fn begin(&self, key: &Key, what: What, selected: bool) -> Stamp {
         let mut inner = self.inner();
         let last = inner.objects.get(key);
@@ -195,12 +196,12 @@ impl Ledger {
         inner.begin(key, what, last.unwrap_or_default() + 1, selected)
     }
 
-    /// A write of this object begins that makes it `seq`, whatever was tried before.
+    /// Begins a write of this object that makes it `seq`, whatever was tried before.
     pub fn begin_at(&self, key: &Key, what: What, seq: u64, selected: bool) -> Stamp {
         self.inner().begin(key, what, seq, selected)
     }
 
-    /// Returns a write begins that gets its name from the server.
+    /// Begins a write that gets its name from the server.
     pub fn begin_unnamed(&self) -> Stamp {
         let mut inner = self.inner();
         inner.next += 1;
@@ -209,7 +210,7 @@ impl Ledger {
         Stamp { seq: 1, id }
     }
 
-    /// The name that the server gave, with its acknowledgement.
+    /// Notes the name that the server assigned, with its acknowledgement.
     pub fn named(&self, stamp: Stamp, key: &Key, content: String, selected: bool) {
         let mut inner = self.inner();
         inner
@@ -227,7 +228,8 @@ impl Ledger {
         });
     }
 
-    /// The server will not tell the name of this write: `done` or not, as far as is known.
+    /// Notes that the server will not tell the name of this write: `done` or not, as far as is
+    /// known.
     pub fn unnamed(&self, stamp: Stamp, fate: Fate) {
         let place = if fate == Fate::Refused {
             None
@@ -241,7 +243,7 @@ impl Ledger {
         };
     }
 
-    /// What became of a write.
+    /// Notes the outcome of a write.
     pub fn end(&self, key: &Key, stamp: Stamp, fate: Fate, content: String) {
         let mut inner = self.inner();
         let ops = inner.objects.get_mut(key).map(|history| &mut history.ops);
@@ -259,7 +261,7 @@ impl Ledger {
         *known = version.max(*known);
     }
 
-    /// See [`Ledger::answered_at`].
+    /// Returns this version. See [`Ledger::answered_at`].
     #[must_use]
     pub fn version_floor(&self, kind: ReportKind) -> u64 {
         self.inner()
@@ -269,7 +271,7 @@ impl Ledger {
             .unwrap_or_default()
     }
 
-    /// Returns what is acknowledged of the objects of a kind in a namespace, or in all.
+    /// Returns the acknowledged state of the objects of a kind in a namespace, or in all.
     #[must_use]
     pub fn floors(&self, kind: ReportKind, namespace: Option<&str>) -> HashMap<Key, Floor> {
         let inner = self.inner();
@@ -286,7 +288,8 @@ impl Ledger {
             .collect()
     }
 
-    /// Returns whether what a reader found of an object is as new as the floor it began with.
+    /// Returns whether the state that a reader found of an object is as new as the floor it began
+    /// with.
     #[must_use]
     pub fn fresh(&self, key: &Key, floor: Floor, found: Option<Stamp>) -> bool {
         match found {
@@ -310,7 +313,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the deletion of what had this sequence number; the newest where one was tried again.
+    /// Returns the deletion of the state with this sequence number; the newest where one was tried
+    /// again.
     #[must_use]
     pub fn deletion(&self, key: &Key, of: u64) -> Option<Op> {
         let inner = self.inner();
@@ -331,8 +335,8 @@ impl Ledger {
         history.ops.iter().any(deletes)
     }
 
-    /// Writes of this object gave way to others: what was found counts from now on, and of several
-    /// writes with the same number one.
+    /// Notes that writes of this object gave way to others: the state that was found counts from
+    /// now on, and of several writes with the same number one.
     pub fn gave_way(&self, key: &Key, found: Option<Stamp>) {
         let mut inner = self.inner();
         let Some(history) = inner.objects.get_mut(key) else {
@@ -361,13 +365,13 @@ impl Ledger {
         }
     }
 
-    /// Returns what must be stored under a name; `None` where the harness never wrote.
+    /// Returns the state that must be stored under a name; `None` where the harness never wrote.
     #[must_use]
     pub fn expected(&self, key: &Key) -> Option<Expected> {
         self.inner().objects.get(key).map(History::expected)
     }
 
-    /// Acknowledged writes.
+    /// Returns the number of acknowledged writes.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         let inner = self.inner();

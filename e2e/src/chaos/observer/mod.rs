@@ -1,4 +1,4 @@
-//! What one watcher sees, event by event, set against what was written.
+//! The events that one watcher sees, compared with the writes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,39 +21,39 @@ pub enum EventType {
 /// One event, or an object of an initial list.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Whose.
+    /// The key of the object.
     pub key: Key,
-    /// Its resourceVersion.
+    /// The resourceVersion.
     pub version: u64,
-    /// `None` for an object that the harness did not write.
+    /// The stamp; `None` for an object that the harness did not write.
     pub stamp: Option<Stamp>,
 }
 
-/// What tells of the events.
+/// The source of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A watch.
     Watch,
     /// A `RetryWatcher` of client-go, which ends at the first 410.
     RetryWatcher,
-    /// An informer of client-go, which says what became of its cache instead of every event.
+    /// An informer of client-go, which reports the state of its cache instead of every event.
     Informer,
 }
 
-/// How a watcher works.
+/// The properties of a watcher.
 #[derive(Clone, Debug)]
 pub struct Nature {
-    /// For messages.
+    /// The name for messages.
     pub name: String,
-    /// What it watches.
+    /// The kind that it watches.
     pub kind: ReportKind,
-    /// Whether it sees selected objects alone.
+    /// True when it sees selected objects alone.
     pub selected: bool,
-    /// Whether it gets bookmarks.
+    /// True when it gets bookmarks.
     pub bookmarks: bool,
-    /// What tells of the events.
+    /// The source of the events.
     pub source: Source,
-    /// Its kube-apiserver.
+    /// The index of its kube-apiserver.
     pub apiserver: usize,
 }
 
@@ -70,14 +70,14 @@ struct Inner {
     /// Writes that the last list may have come before or after.
     uncertain: HashSet<u64>,
     told: HashSet<u64>,
-    /// Whether it has listed again since the last check.
+    /// True when it has listed again since the last check.
     listed_again: bool,
     given_up: HashSet<Key>,
 }
 
-/// See the module.
+/// An observer of one watcher. See the module.
 pub struct Observer {
-    /// How the watcher works.
+    /// The properties of the watcher.
     pub nature: Nature,
     ledger: Arc<Ledger>,
     tally: Arc<Tally>,
@@ -111,7 +111,7 @@ impl Observer {
             .flaw_of(flaw, key, || format!("{name}: {}", text()));
     }
 
-    /// Returns whether it is told what became of a cache.
+    /// Returns whether it is told the state of a cache.
     fn level(&self) -> bool {
         self.nature.source == Source::Informer
     }
@@ -122,8 +122,8 @@ impl Observer {
         self.inner().started
     }
 
-    /// It asks for a list: of what is being deleted meanwhile, that may show nothing yet or nothing
-    /// any more.
+    /// Notes that it asks for a list: of an object that is being deleted meanwhile, the list may
+    /// show nothing yet or nothing any more.
     pub fn asks(&self) {
         let mut gone = HashMap::new();
         self.ledger.each(|key, history| {
@@ -138,12 +138,12 @@ impl Observer {
         self.inner().gone = Some(gone);
     }
 
-    /// An object of the initial state, or of that after it lost its place.
+    /// Notes an object of the initial state, or of that after it lost its place.
     pub fn listed(&self, seen: Seen) {
         self.inner().listed.push(seen);
     }
 
-    /// The initial state is complete, and is of this version.
+    /// Notes that the initial state is complete, and is of this version.
     pub fn begun(&self, version: u64) {
         let mut inner = self.inner();
         let listed: HashMap<Key, Option<Stamp>> = inner
@@ -163,7 +163,7 @@ impl Observer {
         inner.cache = listed;
     }
 
-    /// What a list shows is not to be seen any more.
+    /// Marks the objects of a list, which are not to be seen any more.
     fn pass_over(&self, inner: &mut Inner, listed: &HashMap<Key, Option<Stamp>>) {
         let mut passed = Vec::new();
         let gone = inner.gone.take();
@@ -203,7 +203,7 @@ impl Observer {
         key.kind == self.nature.kind && (selected || !self.nature.selected)
     }
 
-    /// A bookmark.
+    /// Notes a bookmark.
     pub fn bookmark(&self, version: u64) {
         let mut inner = self.inner();
         if version < inner.last {
@@ -215,7 +215,7 @@ impl Observer {
         inner.last = version.max(inner.last);
     }
 
-    /// An event.
+    /// Notes an event.
     pub fn event(&self, type_: EventType, seen: &Seen) {
         self.tally.note(Note::Events);
         let mut inner = self.inner();
@@ -330,7 +330,7 @@ impl Observer {
         }
     }
 
-    /// It met a 410, or had to list again for another reason.
+    /// Notes that it met a 410, or had to list again for another reason.
     pub fn expired(&self, why: &str) {
         let moment = self.tally.moment();
         self.inner().listed_again = self.level();
@@ -351,7 +351,7 @@ impl Observer {
         }
     }
 
-    /// Returns whether it knows everything that is stored, as far as that is sure and was not counted.
+    /// Returns whether it knows all stored objects, as far as that is sure and was not counted.
     #[must_use]
     pub fn settled(&self) -> bool {
         let inner = self.inner();
@@ -365,7 +365,7 @@ impl Observer {
         settled
     }
 
-    /// Counts what it did not see, each write once.
+    /// Counts the writes that it did not see, each once.
     pub fn settle(&self) {
         let mut inner = self.inner();
         inner.listed_again = false;
@@ -406,7 +406,7 @@ impl Observer {
     }
 }
 
-/// Returns whether a cache has what is stored.
+/// Returns whether a cache has the stored object.
 fn agrees(expected: &Expected, held: Option<Stamp>) -> bool {
     match expected {
         Expected::Unknown => true,

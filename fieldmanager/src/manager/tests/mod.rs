@@ -11,7 +11,7 @@ mod properties;
 mod update;
 mod versions;
 
-/// Owners below `.spec`, one a line: `name Operation time: paths`.
+/// Returns the owners below `.spec`, one a line: `name Operation time: paths`.
 fn owners(object: &Value) -> Vec<String> {
     let managed = Managed::decode(object).unwrap();
     let entries = managed.encode();

@@ -6,7 +6,7 @@ use crate::FieldSet;
 use crate::managed::{Managed, Manager};
 use crate::testing::{object, spec, typed};
 
-/// Returns a write: who, whether by apply, and what.
+/// Returns writes: the manager, whether by apply, and the value.
 fn writes() -> impl Strategy<Value = Vec<(String, bool, Value)>> {
     prop::collection::vec(("[a-c]", any::<bool>(), spec()), 1..5)
 }
@@ -61,8 +61,8 @@ proptest! {
         prop_assert!(comparison.modified.leaves().is_empty(), "{}", comparison.modified);
     }
 
-    /// Without force nothing that somebody else owns changes; and it goes only with an item or an
-    /// entry around it that the applier owned and has ceased to apply.
+    /// Without force nothing that somebody else owns changes; and it is removed only with an item
+    /// or an entry around it that the applier owned and no longer applies.
     #[test]
     fn nothing_is_lost_without_its_owners(writes in writes(), config in spec()) {
         let before = run(&writes);

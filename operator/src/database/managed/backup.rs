@@ -1,7 +1,7 @@
-//! Backups of a managed database, and the way back from one.
+//! Backups of a managed database, and the restore of one.
 //!
-//! A `CronJob` dumps the database to a volume of its own or to a bucket; each backup is called as
-//! its Job is. A `ReportsServer` that starts with a backup gets a Job that fills the empty database
+//! A `CronJob` dumps the database to a volume of its own or to a bucket; each backup has the name
+//! of its Job. A `ReportsServer` that starts with a backup gets a Job that fills the empty database
 //! before the first server starts.
 
 use std::collections::BTreeMap;
@@ -24,17 +24,17 @@ use crate::names::Names;
 
 /// Variable with the name of the backup.
 const BACKUP_NAME: &str = "BACKUP_NAME";
-/// Where backups are mounted.
+/// The directory in which backups are mounted.
 const DIRECTORY: &str = "/backups";
 pub(super) const CLIENT_DIRECTORY: &str = "/etc/reports-postgres-client";
-/// A backup that could not be started this long is left out.
+/// The time after which a backup that could not be started is left out.
 const STARTING_DEADLINE_SECONDS: i64 = 3600;
 /// Tries of one Job: the database may be restarting.
 const RETRIES: i32 = 3;
 /// Label that the Job controller sets on pods; the name of a backup.
 const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 
-/// What a Job does.
+/// The work of a Job.
 struct Work<'a> {
     source: Source,
     script: &'static str,
@@ -65,7 +65,8 @@ pub fn claim(backup: &Backup, scope: Scope<'_>) -> Option<PersistentVolumeClaim>
     })
 }
 
-/// Makes the backups. `kubectl create job NAME --from=cronjob/...` makes one called `NAME` at once.
+/// Returns the `CronJob` that makes the backups. `kubectl create job NAME --from=cronjob/...` makes
+/// one called `NAME` at once.
 #[must_use]
 pub fn cron_job(managed: &Managed, backup: &Backup, scope: Scope<'_>) -> CronJob {
     let retention_minutes = backup.retention.as_secs() / 60;
@@ -117,7 +118,7 @@ pub fn cron_job(managed: &Managed, backup: &Backup, scope: Scope<'_>) -> CronJob
     }
 }
 
-/// Fills the empty database.
+/// Returns the Job that fills the empty database.
 #[must_use]
 pub fn recovery_job(managed: &Managed, recovery: &Recovery, scope: Scope<'_>) -> Job {
     let labels = scope.names.recovery_labels();
@@ -139,7 +140,8 @@ pub fn recovery_job(managed: &Managed, recovery: &Recovery, scope: Scope<'_>) ->
     }
 }
 
-/// A Job cannot be changed, so another backup takes another one.
+/// Returns the name of the Job that restores a backup. A Job cannot be changed, so another backup
+/// needs another Job.
 #[must_use]
 pub fn recovery_name(recovery: &Recovery, names: &Names) -> String {
     let mut hash = Sha256::new();
@@ -205,7 +207,7 @@ fn client(managed: &Managed, scope: Scope<'_>, script: &str, own: Vec<EnvVar>) -
     }
 }
 
-/// As the servers connect.
+/// Returns the variables with which the servers connect.
 pub(super) fn connection(scope: Scope<'_>) -> Vec<EnvVar> {
     let file = |name: &str| format!("{CLIENT_DIRECTORY}/{name}");
     [

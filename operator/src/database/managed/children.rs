@@ -22,7 +22,7 @@ use crate::certs::Material;
 /// Annotation of the `StatefulSet` while an upgrade has stopped the database. It tells the
 /// operator's stop from one by hand.
 pub const STOPPED_ANNOTATION: &str = "reports-server.io/stopped-for-upgrade";
-/// Annotation of the pods: what they have to be started anew for.
+/// Annotation of the pods: the hash of the configuration that needs a restart.
 const CONFIG_ANNOTATION: &str = "reports-server.io/config";
 const TLS: &str = "kubernetes.io/tls";
 
@@ -39,23 +39,23 @@ pub struct Children {
     pub config: ConfigMap,
     /// The volume.
     pub data: PersistentVolumeClaim,
-    /// Where servers reach the database.
+    /// The Service by which servers reach the database.
     pub service: Service,
-    /// Names the pod; a `StatefulSet` asks for it.
+    /// The Service that names the pod; a `StatefulSet` asks for it.
     pub pods: Service,
     /// The database.
     pub stateful_set: StatefulSet,
-    /// Brings it to another major version.
+    /// The objects that bring it to another major version.
     pub upgrade: Option<upgrade::Children>,
-    /// Fills the new database from a backup.
+    /// The Job that fills the new database from a backup.
     pub recovery: Option<Job>,
     /// The volume for backups.
     pub backups: Option<PersistentVolumeClaim>,
-    /// Makes backups.
+    /// The `CronJob` that makes backups.
     pub backup: Option<CronJob>,
 }
 
-/// Builds all of them.
+/// Builds all of these objects.
 #[must_use]
 pub fn children(managed: &Managed, material: &Material, scope: Scope<'_>) -> Children {
     let names = scope.names;
@@ -147,7 +147,8 @@ fn stateful_set(
     }
 }
 
-/// A change of these takes effect with a restart only; the others are read again.
+/// Returns the hash of the configuration that takes effect only with a restart; the rest is read
+/// again.
 fn restart_key(files: &BTreeMap<String, String>) -> String {
     let text = |name: &str| files.get(name).map_or("", String::as_str);
     let reloaded = |line: &&str| {

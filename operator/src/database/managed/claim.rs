@@ -11,8 +11,8 @@ use super::scope::Scope;
 use super::upgrade::IMAGE_ANNOTATION;
 use super::wanted::Managed;
 
-/// One claim with a name of ours, not one by template: a template's size cannot be changed, and a
-/// volume has to be able to grow.
+/// Returns the claim of the volume. It is one claim with a name of ours, not one by template: a
+/// template's size cannot be changed, and a volume has to be able to grow.
 pub(super) fn claim(managed: &Managed, name: String, scope: Scope<'_>) -> PersistentVolumeClaim {
     let mut metadata = scope.retained(name);
     let version = (VERSION_ANNOTATION.to_owned(), managed.version().to_string());

@@ -1,4 +1,4 @@
-//! `postgresql.conf` and what else PostgreSQL reads.
+//! `postgresql.conf` and the other files that PostgreSQL reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,11 +7,11 @@ use super::PORT;
 use super::tuning::{Tuning, tuning};
 use super::wanted::Managed;
 
-/// Where the files of [`files`] are mounted.
+/// The directory in which the files of [`files`] are mounted.
 pub const DIRECTORY: &str = "/etc/reports-postgres";
-/// Where the certificates are mounted.
+/// The directory in which the certificates are mounted.
 pub const TLS_DIRECTORY: &str = "/etc/reports-postgres-tls";
-/// Where the entrypoint looks for what to run at the first start.
+/// The directory whose files the entrypoint runs at the first start.
 pub const INIT_DIRECTORY: &str = "/docker-entrypoint-initdb.d";
 /// The directory of the socket, shared by the containers of the pod.
 pub const SOCKET_DIRECTORY: &str = "/var/run/postgresql";
@@ -45,7 +45,7 @@ pub const RELOADED: [&str; 7] = [
     "work_mem",
 ];
 
-/// Contents of all files, by name.
+/// Returns the contents of all files, by name.
 #[must_use]
 pub fn files(managed: &Managed) -> BTreeMap<String, String> {
     let [role, done] = INIT_FILES;
@@ -64,7 +64,7 @@ pub fn files(managed: &Managed) -> BTreeMap<String, String> {
     )
 }
 
-/// Returns the settings. Nothing in it depends on the time, so that the same input gives the same
+/// Returns the settings. Nothing in it depends on the time, so that the same input makes the same
 /// bytes.
 #[must_use]
 pub fn postgresql_conf(managed: &Managed) -> String {

@@ -1,4 +1,4 @@
-//! What is the same in every database.
+//! Names and numbers that are the same in every database.
 
 /// The database.
 pub const DATABASE: &str = "reports";
@@ -8,9 +8,9 @@ pub const ROLE: &str = "reports_server";
 pub const SUPERUSER: &str = "postgres";
 /// Key of the superuser's password in its Secret.
 pub const PASSWORD_KEY: &str = "password";
-/// Where PostgreSQL listens.
+/// The port of PostgreSQL.
 pub const PORT: i32 = 5432;
-/// Annotation of the volume: the major version that its data is of.
+/// Annotation of the volume: the major version of its data.
 pub const VERSION_ANNOTATION: &str = "reports-server.io/postgres-version";
-/// Annotation of the volume: whether the backup that it starts with has been restored.
+/// Annotation of the volume: the state of the restore of the backup that it starts with.
 pub const RECOVERY_ANNOTATION: &str = "reports-server.io/recovery";

@@ -1,8 +1,8 @@
 //! PostgreSQL that the operator runs: a `StatefulSet` of one pod on the official image.
 //!
-//! [`settings`] makes of the specification what is wanted, [`Managed::reconciled_with`] of that and of
-//! what the namespace holds already what is to be done, [`children`] the objects. None of it has a
-//! client.
+//! [`settings`] reads the wanted database from the specification, [`Managed::reconciled_with`]
+//! compares it with what the namespace holds already, and [`children`] builds the objects. None of
+//! it has a client.
 
 pub mod backup;
 mod children;

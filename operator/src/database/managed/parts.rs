@@ -1,4 +1,4 @@
-//! What the pods of a database, of its backups and of its upgrades are put together from.
+//! The parts of the pods of a database, of its backups and of its upgrades.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub fn variable(name: &str, value: String) -> EnvVar {
     }
 }
 
-/// Returns where a volume is mounted.
+/// Returns the mount of a volume.
 pub fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
@@ -42,7 +42,7 @@ pub fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     }
 }
 
-/// Returns a key under its own name.
+/// Returns a key as a file of the same name.
 pub fn path(key: &str) -> KeyToPath {
     KeyToPath {
         key: key.to_owned(),
@@ -62,7 +62,7 @@ pub fn on_claim(name: &str, claim: String) -> Volume {
     }
 }
 
-/// Files of a `ConfigMap`.
+/// Returns the volume with files of a `ConfigMap`.
 pub fn files(name: &str, config_map: String, files: &[&str], mode: i32) -> Volume {
     Volume {
         config_map: Some(ConfigMapVolumeSource {
@@ -75,7 +75,7 @@ pub fn files(name: &str, config_map: String, files: &[&str], mode: i32) -> Volum
     }
 }
 
-/// Returns a Secret, or one key of it.
+/// Returns the volume of a Secret, or of one key of it.
 pub fn secret(name: &str, secret: String, key: Option<&str>) -> Volume {
     Volume {
         secret: Some(SecretVolumeSource {
@@ -88,7 +88,7 @@ pub fn secret(name: &str, secret: String, key: Option<&str>) -> Volume {
     }
 }
 
-/// Returns a directory that lives as long as the pod.
+/// Returns the volume of a directory that lives as long as the pod.
 pub fn empty(name: &str) -> Volume {
     Volume {
         empty_dir: Some(EmptyDirVolumeSource::default()),
@@ -96,7 +96,8 @@ pub fn empty(name: &str) -> Volume {
     }
 }
 
-/// `/dev/shm`: what a container gets by itself is 64 MiB, too little for parallel queries.
+/// Returns the volume of `/dev/shm`. A container has 64 MiB by itself, too little for parallel
+/// queries.
 pub fn shared_memory(name: &str) -> Volume {
     Volume {
         empty_dir: Some(EmptyDirVolumeSource {
@@ -152,7 +153,7 @@ pub fn job(labels: &BTreeMap<String, String>, retries: i32, pod: PodSpec) -> Job
     }
 }
 
-/// Returns what a container needs that handles a backup a part at a time.
+/// Returns the resources of a container that handles a backup a part at a time.
 pub fn resources() -> ResourceRequirements {
     let quantity = |text: &str| Quantity(text.to_owned());
     ResourceRequirements {
@@ -165,8 +166,8 @@ pub fn resources() -> ResourceRequirements {
     }
 }
 
-/// PostgreSQL takes a key that its own user owns, or root with the group reading along: that is
-/// what a mounted Secret with an `fsGroup` is.
+/// Returns the security context. PostgreSQL takes a key that its own user owns, or root where the
+/// group can read it: so a mounted Secret with an `fsGroup` is.
 pub fn security_context() -> PodSecurityContext {
     PodSecurityContext {
         run_as_user: Some(POSTGRES_ID),

@@ -27,13 +27,14 @@ const GRACE_SECONDS: i64 = 120;
 /// Longest start: crash recovery replays the log since the last checkpoint.
 const START_SECONDS: i32 = 3600;
 
-/// Answers a query, and by TCP too: while the first start sets the database up, it does not listen
-/// there. Asked by the socket, where nobody is refused, so that no question fills the log.
+/// The readiness probe: a query is answered, and the server listens on TCP. While the first start
+/// sets the database up, it does not listen there. The question goes through the socket, where
+/// nobody is refused, so that no question fills the log.
 const READY: &str = "psql -XqAt -h /var/run/postgresql -U postgres -d reports \
     -c \"SELECT 'ready' WHERE current_setting('listen_addresses') <> ''\" | grep -q ready";
-/// Answers at all, be it that it has no connection left.
+/// The liveness probe: the server answers at all, even if it has no connection left.
 const ALIVE: &str = "pg_isready -q -h /var/run/postgresql -U postgres -d reports || [ $? -eq 1 ]";
-/// Fast shutdown whatever signal the image asks for: a smart one would wait for the servers.
+/// The fast shutdown, whatever signal the image asks for: a smart one would wait for the servers.
 const STOP: &str = "pg_ctl stop -D \"$PGDATA\" -m fast -W";
 
 /// Returns the pod's specification.
@@ -98,7 +99,8 @@ fn postgres(managed: &Managed) -> Container {
     }
 }
 
-/// Beside the database, for one job: PostgreSQL does not look at its files by itself.
+/// Returns the container beside the database that has it reload its files: PostgreSQL does not look
+/// at them by itself.
 fn reload(managed: &Managed) -> Container {
     let quantity = |text: &str| Quantity(text.to_owned());
     Container {
@@ -116,7 +118,7 @@ fn reload(managed: &Managed) -> Container {
     }
 }
 
-/// Returns what every container of the image has.
+/// Returns a container with what every container of the image has.
 pub(super) fn container(managed: &Managed, name: &str) -> Container {
     Container {
         name: name.to_owned(),
@@ -147,7 +149,7 @@ pub(super) fn environment() -> Vec<EnvVar> {
     ]
 }
 
-/// Returns the socket, the configuration and the certificates.
+/// Returns the mounts of the socket, the configuration and the certificates.
 fn shared_mounts() -> Vec<VolumeMount> {
     vec![
         mount("config", conf::DIRECTORY, true),

@@ -1,4 +1,4 @@
-//! What can be done of what is wanted, with what the namespace holds already.
+//! The comparison of the wanted database with what the namespace holds already.
 
 use crds::v1alpha1::reasons;
 
@@ -11,32 +11,32 @@ const PENDING: &str = "pending";
 /// Beginning of the note on a volume that started with a backup; its name follows.
 const DONE: &str = "done:";
 
-/// What the namespace holds of the database already.
+/// The parts of the database that the namespace holds already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// The superuser's password.
     pub password: String,
-    /// Its claims, and others of the namespace.
+    /// Claims of the database, and others of the namespace.
     pub volumes: Vec<Volume>,
-    /// Whether the Job that restores the backup has succeeded.
+    /// True when the Job that restores the backup has succeeded.
     pub restored: bool,
-    /// How it runs, and what was begun of an upgrade.
+    /// The state of the database, and of an upgrade that was begun.
     pub seen: Seen,
 }
 
 impl Managed {
-    /// Returns the same of the major version that it has, whatever is asked for: an upgrade is not
-    /// begun, and one under way is given up.
+    /// Returns the same database with the major version that it has, whatever is asked for: an
+    /// upgrade is not begun, and one under way is given up.
     #[must_use]
     pub fn staying(mut self) -> Self {
         self.stays = true;
         self
     }
 
-    /// Brings what is wanted together with what there is.
+    /// Adapts the wanted database to what the namespace holds.
     ///
     /// # Errors
-    /// If the volume is of a newer major version, or lost, or a backup is to be restored into a
+    /// If the volume is of a newer major version, or lost, or a backup should be restored into a
     /// database that exists.
     pub fn reconciled_with(self, known: Known) -> Result<Self, SettingsError> {
         let Known {
@@ -66,7 +66,7 @@ impl Managed {
         }
     }
 
-    /// No upgrade is wanted; one may have been.
+    /// Returns the database without an upgrade; one may have been wanted before.
     fn kept(mut self, version: Option<u32>, seen: &Seen) -> Self {
         self.version = version.unwrap_or(self.version);
         let left = !seen.jobs.is_empty() || seen.live;
@@ -78,8 +78,8 @@ impl Managed {
         self
     }
 
-    /// Returns the database as it is, of `version`, with what is to be done to bring it to the one
-    /// that is wanted.
+    /// Returns the database as it is, of `version`, with the next stage of the upgrade to the
+    /// wanted version.
     fn upgraded(self, version: u32, seen: &Seen) -> Self {
         let target = self.clone();
         let image = self
@@ -114,14 +114,14 @@ impl Managed {
         met
     }
 
-    /// Returns whether something of a major upgrade goes on.
+    /// Returns whether a major upgrade is under way.
     #[must_use]
     pub fn is_upgrading(&self) -> bool {
         let wanted = self.upgrade.as_ref();
         self.present.clear || wanted.is_some_and(|upgrade| upgrade.stage.is_under_way())
     }
 
-    /// Name of the claim of the volume in use.
+    /// Returns the name of the claim of the volume in use.
     #[must_use]
     pub fn claim(&self) -> String {
         let present = self.present.volume().map(|volume| volume.name.clone());
@@ -146,7 +146,7 @@ impl Managed {
         self.present.restored || self.present.recovery().is_some_and(done)
     }
 
-    /// Returns what to note on the volume about the backup that it starts with.
+    /// Returns the note for the volume about the backup that it starts with.
     #[must_use]
     pub fn recovery_note(&self) -> Option<String> {
         let recovery = self.recovery.as_ref()?;
@@ -156,7 +156,8 @@ impl Managed {
         })
     }
 
-    /// A backup is restored into a new volume only: nothing that is served is ever overwritten.
+    /// Checks that a backup is restored into a new volume only: nothing that is served is ever
+    /// overwritten.
     fn check_recovery(&self, present: &Present) -> Result<(), SettingsError> {
         let Some(recovery) = &self.recovery else {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Binary and decimal suffixes and what they multiply by.
+/// Binary and decimal suffixes, each with its factor.
 const SUFFIXES: [(&str, f64); 14] = [
     ("Ki", 1024.0),
     ("Mi", 1_048_576.0),
@@ -20,7 +20,8 @@ const SUFFIXES: [(&str, f64); 14] = [
     ("", 1.0),
 ];
 
-/// Whole bytes, rounded down; none for what is no quantity or negative. Exact up to 2^53 (8 PiB).
+/// Returns whole bytes, rounded down; none for a text that is no quantity or negative. Exact up to
+/// 2^53 (8 PiB).
 #[must_use]
 pub fn bytes(quantity: &Quantity) -> Option<u64> {
     let text = quantity.0.trim();

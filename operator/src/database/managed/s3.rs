@@ -11,22 +11,22 @@ use super::parts::{mount, resources, secret};
 use super::wanted::TransferImage;
 use crate::security;
 
-/// Where the CAs of the service's certificate are mounted.
+/// The directory in which the CAs of the service's certificate are mounted.
 const CA_DIRECTORY: &str = "/etc/reports-s3";
 const CA_FILE: &str = "ca.crt";
 const CA_VOLUME: &str = "s3-ca";
-/// Keys of the Secret with credentials, the variables that they become, and whether one may be
-/// missing.
+/// Keys of the Secret with credentials, the variables that they become, and true for those that may
+/// be missing.
 const CREDENTIALS: [(&str, &str, bool); 3] = [
     ("accessKeyId", "AWS_ACCESS_KEY_ID", false),
     ("secretAccessKey", "AWS_SECRET_ACCESS_KEY", false),
     ("sessionToken", "AWS_SESSION_TOKEN", true),
 ];
 
-/// What is done with a backup.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transfer {
-    /// Brings the file to the bucket; backups older than these minutes go.
+    /// Brings the file to the bucket, and deletes backups that are older than these minutes.
     Put { retention_minutes: u64 },
     /// Brings the file from the bucket.
     Get,
@@ -106,7 +106,7 @@ pub(super) fn volume(bucket: &S3Destination) -> Option<Volume> {
     Some(secret(CA_VOLUME, from.name.clone(), Some(CA_FILE)))
 }
 
-/// What tells one place from another, for the name of a Job.
+/// Hashes the parts that tell one place from another, for the name of a Job.
 pub(super) fn distinguish(bucket: &S3Destination, hash: &mut Sha256) {
     let parts = [&bucket.endpoint, &bucket.region, &bucket.prefix];
     let parts = parts.map(|part| part.as_deref().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Where the objects of a database belong.
+//! The namespace and the owner of a database's objects.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use crate::names::Names;
 
-/// Where the objects belong.
+/// The names, the namespace and the owner of the objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// Names.
+    /// Names of the objects.
     pub names: &'a Names,
     /// The target namespace.
     pub namespace: &'a str,
-    /// Makes the objects go with the `ReportsServer`.
+    /// The owner, with which the objects are deleted.
     pub owner: Option<&'a OwnerReference>,
-    /// Whether the volume stays nevertheless.
+    /// True when the volume stays nevertheless.
     pub retain_data: bool,
 }
 
@@ -27,7 +27,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Of what stays when the `ReportsServer` goes, unless the user has confirmed otherwise.
+    /// Returns the metadata of an object that stays when the `ReportsServer` goes, unless the user
+    /// has confirmed otherwise.
     pub(super) fn retained(&self, name: String) -> ObjectMeta {
         if self.retain_data {
             return self.unowned(name, self.names.postgres_labels());
@@ -35,7 +36,7 @@ impl Scope<'_> {
         self.metadata(name)
     }
 
-    /// Of what always stays.
+    /// Returns the metadata of an object that always stays.
     pub(super) fn unowned(&self, name: String, labels: BTreeMap<String, String>) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),

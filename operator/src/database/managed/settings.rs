@@ -1,4 +1,4 @@
-//! What is wanted of a managed database, and what of that can be done with what there is.
+//! The wanted managed database, as the specification asks for it.
 
 use crds::v1alpha1::defaults::{BACKUP_RETENTION, BACKUP_SCHEDULE, Effective, STORAGE_SIZE};
 use crds::v1alpha1::spec::{BackupSpec, ImageSpec, RecoverySpec};
@@ -16,7 +16,8 @@ const MEMORY: (&str, &str) = ("512Mi", "1Gi");
 /// CPU that is asked for where the user gives none.
 const CPU: &str = "250m";
 
-/// Why a specification cannot be carried out: reason of the conditions, and field and remedy.
+/// The reason why a specification cannot be carried out: reason of the conditions, and field and
+/// remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     /// One of [`reasons`].
@@ -25,14 +26,14 @@ pub struct SettingsError {
     pub message: String,
 }
 
-/// What a managed database depends on besides its own part of the specification.
+/// The facts that a managed database depends on besides its own part of the specification.
 #[derive(Clone, Debug)]
 pub struct Surroundings<'a> {
     /// Image of PostgreSQL where the specification names none.
     pub default_image: &'a str,
     /// The image that transfers backups to a bucket and back.
     pub transfer_image: TransferImage,
-    /// uid of the namespace `kube-system`: the etcd that reports are imported from.
+    /// uid of the namespace `kube-system`: it stands for the etcd that reports are imported from.
     pub cluster_uid: &'a str,
     /// Most servers that there can be.
     pub servers: i32,
@@ -101,7 +102,8 @@ pub fn settings(
     })
 }
 
-/// Returns the field, else what the user's tag says, else the release's version.
+/// Returns the version of the field, else that of the user's tag, else that of the release, and
+/// whether the user has named it.
 fn wanted_version(
     field: Option<&str>,
     image: &ImageSpec,
@@ -158,8 +160,8 @@ fn backup(spec: BackupSpec) -> Backup {
     }
 }
 
-/// Returns where a backup to start with is: where the specification says, else where the backups of a
-/// `ReportsServer` of this name go.
+/// Returns the place of a backup to start with: the one of the specification, else the one to which
+/// the backups of a `ReportsServer` of this name go.
 fn source(name: &str, recovery: RecoverySpec, backups: Option<&BackupSpec>) -> Source {
     let destination = backups.and_then(|backup| backup.destination.as_ref());
     let bucket = destination.and_then(|destination| destination.s3.clone());
@@ -170,7 +172,8 @@ fn source(name: &str, recovery: RecoverySpec, backups: Option<&BackupSpec>) -> S
     }
 }
 
-/// A limit of memory is what the settings are made for, so there always is one.
+/// Returns the resources of the database. They always have a limit of memory, because the settings
+/// are made for it.
 fn resources(own: Option<ResourceRequirements>) -> ResourceRequirements {
     let Some(own) = own else {
         let quantity = |text: &str| Quantity(text.to_owned());

@@ -1,4 +1,4 @@
-//! Settings of PostgreSQL that follow from the memory, the volume and the clients it has.
+//! Settings of PostgreSQL that follow from the memory, the volume and the number of its clients.
 //!
 //! The rules are those of the PostgreSQL documentation and of common practice: a quarter of the
 //! memory for shared buffers, three quarters taken for cached, and what connections may take at
@@ -8,11 +8,11 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// Connections beside those of the servers: the superuser's reserve, a backup, people.
 const OTHER_CONNECTIONS: u64 = 20;
-/// Connections come in steps: a change takes a restart, so another server pod should not ask for
-/// one.
+/// The step in which connections grow. A change takes a restart, so another server pod should not
+/// ask for one.
 const CONNECTION_STEP: u64 = 100;
 
-/// What the settings follow from.
+/// The basis of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Memory that the pod may take, bytes.
@@ -139,8 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// From half a gibibyte on everything fits at worst: buffers, every connection with a sort,
-        /// an index being built, and three workers of autovacuum.
+        /// Everything fits at worst, from half a gibibyte on: buffers, every connection with a
+        /// sort, an index being built, and three workers of autovacuum.
         #[test]
         fn the_memory_is_enough_at_worst(
             memory in GIB / 2..512 * GIB,

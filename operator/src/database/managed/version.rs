@@ -1,7 +1,7 @@
 //! Versions and images of PostgreSQL.
 
-/// Image of mode `Managed` where nothing else is said: the newest minor version at the time of the
-/// release. This and [`SUPPORTED`] are all there is to change for another one.
+/// Image of mode `Managed` where none is given: the newest minor version at the time of the
+/// release. This and [`SUPPORTED`] are the only places to change for another one.
 pub const DEFAULT_IMAGE: &str = "docker.io/library/postgres:17.11-bookworm";
 
 /// Major versions, and the tag of the official image for each.

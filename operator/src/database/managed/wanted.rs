@@ -14,14 +14,14 @@ use super::version::{self, major};
 use crate::images;
 use crate::names::Names;
 
-/// What the settings reckon with where a quantity cannot be read.
+/// The size that the settings assume where a quantity cannot be read.
 const GIB: u64 = 1 << 30;
 
 /// A managed database as it is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Managed {
     pub(super) version: u32,
-    /// Whether the user names the version; else the one of the volume counts.
+    /// True when the user names the version; else the one of the volume counts.
     pub(super) explicit: bool,
     pub(super) default_image: String,
     pub(super) registry: Option<String>,
@@ -32,7 +32,7 @@ pub struct Managed {
     pub class: Option<String>,
     /// CPU and memory, with defaults.
     pub resources: ResourceRequirements,
-    /// Labels a node must have.
+    /// Labels that a node must have.
     pub node_selector: Option<BTreeMap<String, String>>,
     /// Taints that are tolerated.
     pub tolerations: Option<Vec<Toleration>>,
@@ -50,13 +50,13 @@ pub struct Managed {
     pub cluster_uid: String,
     pub(super) recovery: Option<Recovery>,
     pub(super) names: Names,
-    /// The image to go on with, whatever the specification says of others.
+    /// The image that stays in use, whatever the specification says of others.
     pub(super) pinned: Option<String>,
     /// The superuser's password; made once, and kept.
     pub password: String,
-    /// Whether another major version is not gone to, whatever is asked for.
+    /// True when the major version is not changed, whatever is asked for.
     pub(super) stays: bool,
-    /// What there is already.
+    /// The parts that there are already.
     pub present: Present,
     /// The major upgrade that is wanted.
     pub upgrade: Option<Upgrade>,
@@ -92,13 +92,13 @@ impl Managed {
         major(tag).is_none_or(|default| default == self.version)
     }
 
-    /// Returns when the image is pulled.
+    /// Returns the pull policy of the image.
     #[must_use]
     pub fn pull_policy(&self) -> PullPolicy {
         self.image.pull_policy.unwrap_or_default()
     }
 
-    /// Returns what the settings of PostgreSQL follow from.
+    /// Returns the basis of the settings of PostgreSQL.
     #[must_use]
     pub fn room(&self) -> Room {
         let memory = |of: &Option<BTreeMap<String, Quantity>>| {
@@ -119,20 +119,20 @@ impl Managed {
 /// Backups as they are wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backup {
-    /// When, as a cron expression.
+    /// The times, as a cron expression.
     pub schedule: String,
-    /// How long one is kept.
+    /// The time for which a backup is kept.
     pub retention: Duration,
-    /// Where they go.
+    /// The destination of the backups.
     pub destination: Destination,
 }
 
-/// Where backups go.
+/// The destination of backups.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Destination {
     /// A volume of their own.
     Volume {
-        /// Its size.
+        /// Size of the volume.
         size: Quantity,
         /// `StorageClass`; the cluster's default where absent.
         class: Option<String>,
@@ -141,7 +141,7 @@ pub enum Destination {
     Bucket(S3Destination),
 }
 
-/// Where a backup is.
+/// The place of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// On a volume: name of the `PersistentVolumeClaim`.
@@ -150,34 +150,34 @@ pub enum Source {
     Bucket(S3Destination),
 }
 
-/// A backup that the database is to start with.
+/// A backup with which the database starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// Its name.
+    /// Name of the backup.
     pub backup: String,
-    /// Where it is.
+    /// Place of the backup.
     pub source: Source,
 }
 
 /// The image that transfers backups: the server's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferImage {
-    /// Image.
+    /// Reference of the image.
     pub image: String,
-    /// When it is pulled.
+    /// The pull policy of the image.
     pub pull_policy: PullPolicy,
 }
 
-/// What there is of a managed database.
+/// The parts of a managed database that there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// Its volumes.
+    /// Volumes of the database.
     pub volumes: Volumes,
-    /// Whether the Job that restores the backup has succeeded.
+    /// True when the Job that restores the backup has succeeded.
     pub restored: bool,
-    /// Whether the database must not run now.
+    /// True when the database must not run now.
     pub stopped: bool,
-    /// Whether Jobs of upgrades are to be deleted.
+    /// True when Jobs of upgrades have to be deleted.
     pub clear: bool,
 }
 

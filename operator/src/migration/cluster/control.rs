@@ -1,4 +1,4 @@
-//! Client of the control API: the operator's hand on the server.
+//! The client of the control API: the operator's hand on the server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ const BACKOFF: Duration = Duration::from_millis(50);
 /// Longest pause between two tries.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// How long a fencing token is asked for.
+/// The time for which a fencing token is asked for.
 const FENCE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Requests to the control API through the kube-apiserver.
@@ -32,7 +32,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Uses `wire` for every request.
+    /// Returns a client that uses `wire` for every request.
     #[must_use]
     pub fn new(wire: Wire) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Control {
         Ok(())
     }
 
-    /// Makes sure that nobody has taken a token since.
+    /// Checks that nobody has taken a token since.
     ///
     /// # Errors
     /// 409 where somebody has; see [`WireError`].
@@ -155,8 +155,8 @@ impl Control {
         }
     }
 
-    /// Sets the gate of a resource, and gives what is in force; tried again while the failure is
-    /// transient, for `patience`.
+    /// Sets the gate of a resource, and returns the one in force. A transient failure is tried
+    /// again, for `patience`.
     ///
     /// # Errors
     /// The last failure once `patience` is over, at once for one that is not transient.
@@ -179,7 +179,7 @@ impl Control {
             .map(|gate| gate.spec)
     }
 
-    /// Raises the version counter, and gives the one in force; tried again as in
+    /// Raises the version counter, and returns the one in force; tried again as in
     /// [`Self::set_gate`].
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! When etcd deleted an object that a list does not show any more.
+//! The search for the version at which etcd deleted an object that a list does not show any more.
 //!
 //! A client that has seen a deletion and then resumes its watch here sees it again at any later
 //! version than etcd's. Nothing tells that version; but a list of one name at an exact version
@@ -16,19 +16,19 @@ use super::door::objects::VERSION;
 use super::pages::{Identity, identity};
 use super::wire::{Wire, WireError, collection_of, query};
 
-/// Most deletions that are searched for, each in a dozen requests or two while clients wait. Whoever
-/// has more to make up for has lost a database, and its clients begin anew.
+/// Most deletions that are searched for, each in a dozen requests or two while clients wait. A
+/// group with more of them has lost a database, and its clients begin anew.
 const MOST: usize = 256;
 /// Searches under way at the same time.
 const CONCURRENCY: usize = 8;
-/// How long one request is tried.
+/// The time for which one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Versions at which etcd deleted `gone`, in that order: objects of one resource in the states that
-/// were last seen of them, none of which a list at version `listed` showed.
+/// Returns the versions at which etcd deleted `gone`, in that order: objects of one resource in the
+/// states that were last seen of them, none of which a list at version `listed` showed.
 ///
 /// Where etcd does not remember, or they are more than can be searched for, that is a version above
-/// `listed`, each its own: whoever has seen the deletion sees it twice, but nobody misses it.
+/// `listed`, each its own: a client that has seen the deletion sees it twice, but none misses it.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -63,12 +63,12 @@ pub async fn versions(
         .collect())
 }
 
-/// What etcd remembers of an object at one version.
+/// The memory that etcd has of an object at one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// It was there.
+    /// The object was there.
     There,
-    /// It was not.
+    /// The object was not there.
     Gone,
     /// That version is compacted.
     Forgotten,

@@ -1,9 +1,9 @@
 //! Every kube-apiserver of the cluster, one by one.
 //!
-//! Watch caches, discovery and old handlers are a kube-apiserver's own, so what has to hold
+//! Watch caches, discovery and old handlers belong to one kube-apiserver, so what has to hold
 //! everywhere is asked everywhere. The addresses are the endpoints of the Service
-//! `default/kubernetes`; where they cannot be reached (a managed control plane behind one
-//! address) the configured address stands in, and [`Endpoints::direct`] is false.
+//! `default/kubernetes`; where they cannot be reached (a managed control plane behind one address)
+//! the configured address stands in, and [`Endpoints::direct`] is false.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections that stand in for unknown kube-apiservers behind one address.
 pub const INDIRECT_CONNECTIONS: usize = 5;
 
-/// Why the addresses are not known.
+/// The reason why the addresses are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointsError {
     /// No client can be made from the operator's own configuration.
@@ -29,7 +29,7 @@ pub enum EndpointsError {
     Client {
         /// The address.
         address: String,
-        /// What the client says.
+        /// The error of the client.
         source: Box<kube::Error>,
     },
     /// The addresses cannot be listed.
@@ -43,7 +43,7 @@ pub enum EndpointsError {
 /// One kube-apiserver.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Its address as `host:port`.
+    /// Address of the kube-apiserver as `host:port`.
     pub address: String,
     /// Requests to it and to no other.
     pub wire: Wire,
@@ -52,9 +52,9 @@ pub struct Endpoint {
 /// The kube-apiservers of a cluster.
 #[derive(Clone)]
 pub struct Endpoints {
-    /// At least one.
+    /// All of them; at least one.
     pub all: Vec<Endpoint>,
-    /// Whether `all` are really the single kube-apiservers.
+    /// True when `all` are really the single kube-apiservers.
     pub direct: bool,
 }
 
@@ -94,7 +94,7 @@ pub async fn discover(config: &kube::Config) -> Result<Endpoints, EndpointsError
     })
 }
 
-/// Endpoints for all addresses, or none when one of them does not answer.
+/// Returns endpoints for all addresses, or none when one of them does not answer.
 async fn direct(
     config: &kube::Config,
     addresses: &[String],
@@ -121,7 +121,7 @@ async fn direct(
     Ok((!all.is_empty()).then_some(all))
 }
 
-/// Several connections to the one configured address.
+/// Opens several connections to the one configured address.
 async fn indirect(config: &kube::Config) -> Result<Vec<Endpoint>, EndpointsError> {
     let mut all = Vec::new();
     for n in 0..INDIRECT_CONNECTIONS {
@@ -145,7 +145,7 @@ async fn answers(wire: &Wire) -> Result<(), WireError> {
     Ok(())
 }
 
-/// `host:port` of every ready endpoint, sorted, each once.
+/// Returns `host:port` of every ready endpoint, sorted, each once.
 fn addresses(slices: &[EndpointSlice]) -> Vec<String> {
     let mut all: Vec<String> = slices
         .iter()

@@ -1,4 +1,4 @@
-//! Marks of imports: what the server knows of copies in etcd.
+//! Marks of imports: the copies in etcd that the server knows of.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::migration::context::Cx;
 use crate::migration::observe::state::Resource;
 use crate::migration::steps::recover::batch;
 
-/// How long one request is tried.
+/// The time for which one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Has the server forget the marks of imports, whose objects have this `version` of the API: the

@@ -1,4 +1,4 @@
-//! What talks to the kube-apiserver and to the server.
+//! The parts that talk to the kube-apiserver and to the server.
 
 pub mod admission;
 pub mod control;

@@ -21,21 +21,21 @@ use crate::apiservice::{self, Holder, TAKEN_SPEC};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Observed, Resource, Version};
 
-/// How long a write is tried while the kube-apiserver or the server is away.
+/// The time for which a write is tried while the kube-apiserver or the server is away.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause before a watch that could not be had is opened again.
+/// Pause before a watch that could not be opened is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often a patch is built anew because the object has changed since it was read.
+/// The number of times that a patch is built anew because the object has changed since it was read.
 const CONFLICTS: u32 = 8;
 
-/// Path of an APIService.
+/// Returns the path of an APIService.
 fn api_service_path(name: &str) -> String {
     format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
 }
 
-/// Changes an object by a JSON patch that is built from its present state and refused when that
-/// has changed; then it is read and built anew. `None` from `build` means there is nothing to do.
-/// Gives the object as it is then.
+/// Changes an object by a JSON patch that is built from its present state. The patch is refused
+/// when that state has changed; then the object is read and the patch built anew. `None` from
+/// `build` means that there is nothing to do. Returns the object as it is afterwards.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -112,7 +112,8 @@ pub async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     mend(cx, o).await
 }
 
-/// The same of those that lead to the server; one that was led elsewhere is left as it is.
+/// Does the same for the APIServices that lead to the server; one that was led elsewhere is left as
+/// it is.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -177,8 +178,8 @@ pub async fn register(
     Ok(())
 }
 
-/// Deletes those of the group's APIServices that are ours by now, each only as it is; the
-/// kube-apiserver creates the CRDs' own anew.
+/// Deletes those of the group's APIServices that are ours by now, each only in the state that was
+/// read; the kube-apiserver creates the CRDs' own anew.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -252,8 +253,8 @@ pub async fn return_to_predecessor(cx: &Cx, o: &Observed) -> Result<(), WireErro
     patch_ours(cx, o, apiservice::return_patch).await
 }
 
-/// Forgets how the group's APIServices led to the server that they were taken over from: the way
-/// leads to the CRDs from now on.
+/// Forgets the route of the group's APIServices to the server that they were taken over from: they
+/// lead to the CRDs from now on.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -301,7 +302,7 @@ async fn release_one(cx: &Cx, path: &str) -> Result<(), WireError> {
 }
 
 /// Raises the counter of a group that the server serves to `revision` of etcd at least, and tells
-/// everybody who watches: so clients hold versions that the CRD would know as well.
+/// all watches: so clients hold versions that the CRD would know as well.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -317,7 +318,7 @@ pub async fn keep_up(cx: &Cx, o: &Observed, revision: u64) -> Result<(), WireErr
     Ok(())
 }
 
-/// DELETE with options.
+/// Sends DELETE with options.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -363,7 +364,8 @@ pub async fn set_gates<'a>(
     move_gates(cx, resources, &spec).await.map(drop)
 }
 
-/// Returns the same with all that a gate has; gives the gates as they are then.
+/// Sets everything that a gate has, for `resources`, all at the same time; returns the gates as
+/// they are afterwards.
 ///
 /// # Errors
 /// See [`WireError`]; 409 where another operator has taken over.
@@ -378,7 +380,8 @@ pub async fn move_gates<'a>(
     futures::future::try_join_all(each).await
 }
 
-/// Takes a new fencing token of each resource of the group: whoever was at it before is refused.
+/// Takes a new fencing token of each resource of the group: an operator that moved it before is
+/// refused.
 ///
 /// # Errors
 /// See [`WireError`].

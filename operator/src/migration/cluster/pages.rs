@@ -1,4 +1,4 @@
-//! Paged lists, and what identifies an object in them.
+//! Paged lists, and the identity of an object in them.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::control::retry;
 use super::wire::{Wire, WireError, query};
 use crate::migration::context::hold_lock::HoldLock;
 
-/// How long one page is tried: a CRD that is re-initializing its storage answers 429 for up to
-/// 12 s at 18,000 objects, longer at more.
+/// The time for which one page is tried: a CRD that is re-initializing its storage answers 429 for
+/// up to 12 s at 18,000 objects, longer at more.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Namespace (empty for cluster-scoped kinds) and name.
@@ -35,7 +35,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// What tells one state of one object from every other.
+/// The identity of one state of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Namespace and name.
@@ -46,7 +46,7 @@ pub struct Identity {
     pub version: u64,
 }
 
-/// Reads the identity off an object; `None` when a part is missing or not a number.
+/// Reads the identity from an object; `None` when a part is missing or not a number.
 #[must_use]
 pub fn identity(object: &Value) -> Option<Identity> {
     let meta = object.get("metadata")?;
@@ -61,7 +61,7 @@ pub fn identity(object: &Value) -> Option<Identity> {
     })
 }
 
-/// `metadata.resourceVersion` as a number.
+/// Returns `metadata.resourceVersion` as a number.
 #[must_use]
 pub fn version(object: &Value) -> Option<u64> {
     object
@@ -72,7 +72,8 @@ pub fn version(object: &Value) -> Option<u64> {
         .ok()
 }
 
-/// Spaces the requests of one group evenly, and stops them while another group holds requests.
+/// A pacer that spaces the requests of one group evenly, and stops them while another group holds
+/// requests.
 pub struct Pacer {
     group: String,
     hold_lock: HoldLock,
@@ -81,7 +82,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// At most `per_second` requests a second for `group`; no bound when absent or zero.
+    /// Returns a pacer for at most `per_second` requests a second of `group`; no bound when absent
+    /// or zero.
     #[must_use]
     pub fn new(group: &str, hold_lock: HoldLock, per_second: Option<u32>) -> Self {
         let interval = per_second
@@ -114,11 +116,11 @@ impl Pacer {
 /// One page of a list.
 #[derive(Debug)]
 pub struct Page {
-    /// Its objects.
+    /// Objects of the page.
     pub items: Vec<Value>,
     /// The version of the whole list.
     pub version: u64,
-    /// How many objects follow, where the API says so.
+    /// The number of objects that follow, where the API tells it.
     pub remaining: Option<u64>,
 }
 

@@ -15,12 +15,13 @@ use super::wire::{Wire, WireError, query};
 
 /// Writers at the same time.
 const BURNERS: u64 = 8;
-/// Most revisions that a writer makes before the revision is looked at again: others make some too.
+/// Most revisions that a writer makes before the revision is read again: others make some too.
 const SHARE: u64 = 500;
-/// How long one request is tried.
+/// The time for which one request is tried.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Etcd's revision: the newest of what the kube-apiservers say, read from a built-in resource.
+/// Returns etcd's revision: the newest that a kube-apiserver reports, read from a built-in
+/// resource.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -33,7 +34,7 @@ pub async fn newest(endpoints: &Endpoints) -> Result<u64, WireError> {
     Ok(all.into_iter().max().unwrap_or_default())
 }
 
-/// Etcd's revision as one kube-apiserver says.
+/// Returns etcd's revision as one kube-apiserver reports it.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -51,10 +52,10 @@ pub async fn known_to(wire: &Wire) -> Result<u64, WireError> {
     })
 }
 
-/// Raises etcd's revision to `goal` at least, by writes to `ConfigMap`s of `name` in `namespace`; see
-/// [`tidy`]. Says before each round how many revisions are left.
+/// Raises etcd's revision to `goal` at least, by writes to `ConfigMap`s of `name` in `namespace`;
+/// see [`tidy`]. Reports before each round the number of revisions that are left.
 ///
-/// Gives the revision that is reached.
+/// Returns the revision that is reached.
 ///
 /// # Errors
 /// See [`WireError`]; carrying it out again goes on.

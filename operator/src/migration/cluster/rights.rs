@@ -1,4 +1,4 @@
-//! The rights that moving a group takes, and whether the operator has them.
+//! The rights that moving a group needs, and the check that the operator has them.
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::{
@@ -23,7 +23,7 @@ pub struct Right {
     pub verb: &'static str,
     /// Namespace; all when absent.
     pub namespace: Option<String>,
-    /// Name of the one object that it is about; all when absent.
+    /// Name of the one object that it covers; all when absent.
     pub name: Option<String>,
 }
 
@@ -157,7 +157,7 @@ pub fn of_restarts(workloads: &[Workload]) -> Vec<Right> {
     rights.collect()
 }
 
-/// Those of `rights` that the client's user does not have.
+/// Returns those of `rights` that the client's user does not have.
 ///
 /// # Errors
 /// The first question that could not be asked.

@@ -1,4 +1,4 @@
-//! How many requests are under way at once: fewer when the kube-apiserver refuses them or slows
+//! The number of requests under way at once: fewer when the kube-apiserver refuses them or slows
 //! down, more again while it answers well.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::wire::WireError;
 
-/// An answer that takes so many times as long as the fastest is slow...
+/// The factor by which a slow answer is slower than the fastest...
 const SLOWER: u32 = 4;
-/// ...unless it is as fast as this.
+/// ...unless the answer is as fast as this.
 const FAST: Duration = Duration::from_millis(250);
 /// The longest that all requests pause because one was refused.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -25,12 +25,13 @@ pub struct Limit {
     fastest: Option<Duration>,
     /// Good answers since the limit was changed.
     good: u32,
-    /// Answers to requests from before the limit was last lowered: they tell nothing new.
+    /// Answers still to come to requests from before the limit was last lowered: they tell nothing
+    /// new.
     stale: u32,
 }
 
 impl Limit {
-    /// At most `max`, at least 1.
+    /// Returns a limit of at most `max`, and at least 1.
     #[must_use]
     pub fn new(max: u32) -> Self {
         let max = max.max(1);
@@ -43,13 +44,13 @@ impl Limit {
         }
     }
 
-    /// Returns how many may be under way.
+    /// Returns the number of requests that may be under way.
     #[must_use]
     pub fn now(&self) -> u32 {
         self.now
     }
 
-    /// An answer has come after `took`.
+    /// Notes an answer that has come after `took`.
     pub fn answered(&mut self, took: Duration) {
         let fastest = self.fastest.map_or(took, |fastest| fastest.min(took));
         self.fastest = Some(fastest);
@@ -65,7 +66,7 @@ impl Limit {
         }
     }
 
-    /// A request was refused, or not answered at all.
+    /// Notes a request that was refused, or not answered at all.
     pub fn refused(&mut self) {
         self.lower();
     }
@@ -81,10 +82,10 @@ impl Limit {
     }
 }
 
-/// Lets requests through, as many at once as the [`Limit`] allows.
+/// A throttle that lets as many requests through at once as the [`Limit`] allows.
 pub struct Throttle {
     state: Mutex<State>,
-    /// A request has ended.
+    /// The signal that a request has ended.
     ended: Notify,
 }
 
@@ -94,7 +95,7 @@ struct State {
     pause: Option<Instant>,
 }
 
-/// A request under way; what drops it makes room.
+/// A request under way; dropping it makes room.
 struct Running<'a>(&'a Throttle);
 
 impl Drop for Running<'_> {
@@ -105,7 +106,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What a request has to do first.
+/// The answer to a request that wants to enter.
 enum Entry<'a> {
     Go(Running<'a>),
     Pause(Instant),
@@ -113,7 +114,7 @@ enum Entry<'a> {
 }
 
 impl Throttle {
-    /// At most `max` requests at once.
+    /// Returns a throttle for at most `max` requests at once.
     #[must_use]
     pub fn new(max: u32) -> Self {
         Self {
@@ -126,7 +127,7 @@ impl Throttle {
         }
     }
 
-    /// Returns how many may be under way now.
+    /// Returns the number of requests that may be under way now.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.lock().limit.now()

@@ -5,10 +5,10 @@
 //! environment is not read.
 //!
 //! `REPORTS_SERVER_OPERATOR_FAULT` holds one point or several with commas between them:
-//! `SwitchPatch` aborts after that step, `before:SwitchPatch` before it, and `within:ImportDatabase`
-//! after the first page of an import; the names are those of [`StepName`]. That a point has fired is
-//! written to the notes' `ConfigMap` (key `fault.<point>`, `:` written as `_`) before the abort, so
-//! the restarted process, whose environment is the same, goes on.
+//! `SwitchPatch` aborts after that step, `before:SwitchPatch` before it, and
+//! `within:ImportDatabase` after the first page of an import; the names are those of [`StepName`].
+//! A point that fires is noted in the notes' `ConfigMap` (key `fault.<point>`, `:` written as `_`)
+//! before the abort, so the restarted process, whose environment is the same, goes on.
 
 use crate::migration::observe::notes::NoteBook;
 use crate::migration::plan::step::StepName;
@@ -16,7 +16,7 @@ use crate::migration::plan::step::StepName;
 /// The environment variable.
 pub const VARIABLE: &str = "REPORTS_SERVER_OPERATOR_FAULT";
 
-/// On which side of a step.
+/// The side of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Before it begins.

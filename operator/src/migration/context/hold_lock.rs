@@ -1,4 +1,5 @@
-//! One group at a time holds its requests, and meanwhile nobody else loads the kube-apiserver.
+//! The lock by which one group at a time holds its requests, and meanwhile no other group loads the
+//! kube-apiserver.
 //!
 //! Requests that are held wait for the kube-apiserver: for its patches, for the drain of its
 //! handler, for its revision. A list of ten thousand reports of another group beside that makes
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-/// Shared by all groups of the process.
+/// The lock, which all groups of the process share.
 #[derive(Clone, Default)]
 pub struct HoldLock {
     turn: Arc<Mutex<()>>,
@@ -16,8 +17,8 @@ pub struct HoldLock {
 }
 
 impl HoldLock {
-    /// Waits until no other group holds requests, then asks the others to be still until what
-    /// comes back is dropped.
+    /// Waits until no other group holds requests, then asks the others to be still until the
+    /// returned turn is dropped.
     pub async fn begin(&self, group: &str) -> HoldTurn {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         self.holder.send_replace(Some(group.to_owned()));
@@ -27,7 +28,7 @@ impl HoldLock {
         }
     }
 
-    /// Returns whether a group holds requests, or is about to.
+    /// Returns a receiver of the group that holds requests, or is about to.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Option<String>> {
         self.holder.subscribe()
@@ -42,7 +43,7 @@ impl HoldLock {
     }
 }
 
-/// While it lives, other groups are still.
+/// The turn of a group. While it lives, other groups are still.
 pub struct HoldTurn {
     holder: Arc<watch::Sender<Option<String>>>,
     _turn: OwnedMutexGuard<()>,

@@ -1,4 +1,4 @@
-//! What every step has at hand, and the frame that each step runs in.
+//! The context of every step, and the frame that each step runs in.
 
 pub mod deps;
 pub mod fault;
@@ -31,11 +31,11 @@ use crate::migration::steps::restart::Restarts;
 pub struct Cx {
     /// See [`Deps`].
     pub deps: Deps,
-    /// On whose behalf.
+    /// The `ReportsServer` on whose behalf the group is moved.
     pub owner: Owner,
-    /// What is wanted now.
+    /// The wanted state.
     pub target: GroupTarget,
-    /// Where the state is published.
+    /// The publisher of the state.
     pub report: StatusPublisher,
     /// A client that does not try again by itself.
     pub client: kube::Client,
@@ -84,7 +84,7 @@ impl Cx {
         }
     }
 
-    /// Takes a new target over.
+    /// Takes over a new target.
     pub fn set_target(&mut self, target: GroupTarget) {
         if target.settings.max_requests_per_second != self.target.settings.max_requests_per_second {
             self.pacer = pacer(&self.deps, &target);
@@ -137,18 +137,18 @@ impl Cx {
         result
     }
 
-    /// Waits until no other group holds requests; until what comes back is dropped, other groups
+    /// Waits until no other group holds requests. Until the returned turn is dropped, other groups
     /// neither hold requests nor list and copy.
     pub async fn hold_turn(&self) -> HoldTurn {
         self.deps.hold_lock.begin(&self.target.group).await
     }
 
-    /// The fault point within a step.
+    /// Passes the fault point within a step.
     pub async fn within(&self, step: StepName) {
         self.faults.at(Side::Within, step, &self.notes).await;
     }
 
-    /// Publishes which step runs.
+    /// Publishes the step that runs.
     pub fn show(&self, step: StepName, phase: Phase) {
         self.report.update(|status| status.begin(step, phase));
     }
@@ -195,9 +195,9 @@ fn pacer(deps: &Deps, target: &GroupTarget) -> Arc<Pacer> {
     ))
 }
 
-/// Longest note that the Events API takes is 1 kB.
+/// Longest note; the Events API takes 1 kB.
 const MAX_NOTE: usize = 1000;
 /// `action` of every event.
 const ACTION: &str = "Migrate";
-/// How long an event is tried.
+/// The time for which an event is tried.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
 //! The cluster of the model: etcd with the CRD, our server, the kube-apiservers between them and
-//! clients, and what clients were told.
+//! clients, and the answers that clients got.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,10 @@ use crds::control::GateState;
 
 /// Name of an object.
 pub type Key = u8;
-/// How many kube-apiservers there are.
+/// The number of kube-apiservers.
 pub const APISERVERS: usize = 2;
 
-/// What identifies an object and its content: which of those under its name, and how often it was
-/// updated.
+/// An object and its content: the incarnation under its name, and the number of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
     pub incarnation: u32,
@@ -45,12 +44,12 @@ impl Store {
         self.objects.get(&key).map(|(object, _)| *object)
     }
 
-    /// The next version.
+    /// Writes a change with the next version.
     pub fn write(&mut self, key: Key, state: State) {
         self.record(self.version + 1, key, state);
     }
 
-    /// A change at a version that somebody else gave.
+    /// Records a change at a version that somebody else gave.
     pub fn record(&mut self, at: u64, key: Key, state: State) {
         self.version = self.version.max(at);
         match state {
@@ -80,7 +79,7 @@ pub struct Gate {
     pub frozen: Option<u64>,
 }
 
-/// Where an open watch gets its events from.
+/// The origin of the events of an open watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Etcd,
@@ -97,18 +96,20 @@ pub struct Watcher {
     via: usize,
     bookmarks: bool,
     source: Option<Source>,
-    /// Its own connection is broken, and it has not come back yet.
+    /// True when its own connection is broken, and it has not come back yet.
     away: bool,
-    /// It has come along with the way back that is under way.
+    /// True when it has come along with the way back that is under way.
     along: bool,
-    /// It may be told 410 once: it takes no bookmarks, or was away when others were told more.
+    /// True when it may be told 410 once: it takes no bookmarks, or was away when others were told
+    /// more.
     excused: bool,
-    /// It was away: of what was held it is told the last state only, and that perhaps again.
+    /// True when it was away: of what was held it is told the last state only, and that perhaps
+    /// again.
     repeats: bool,
     position: u64,
-    /// How many changes of each key it has seen.
+    /// The number of changes of each key that it has seen.
     seen: BTreeMap<Key, usize>,
-    /// How often it was told 410 without an excuse.
+    /// The number of times that it was told 410 without an excuse.
     pub expired: u32,
 }
 
@@ -121,21 +122,21 @@ pub struct Cluster {
     /// Copies in etcd that the server knows of.
     pub marks: BTreeMap<Key, State>,
     pub door: bool,
-    /// Whether the APIService leads to our server.
+    /// True when the APIService leads to our server.
     pub ours: bool,
-    /// The same as each kube-apiserver knows it, and last as our server does.
+    /// The value of `ours` that each kube-apiserver knows, and last the one that our server knows.
     pub known: [bool; APISERVERS + 1],
     /// Every acknowledged change of each key.
     pub history: BTreeMap<Key, Vec<State>>,
     pub watchers: Vec<Watcher>,
-    /// The server was brought up to etcd without a mirror: of several changes one event is left, and
-    /// none of an object that came and went. Who was connected has seen those from etcd; who was away
-    /// just then never hears of it.
+    /// True when the server was brought up to etcd without a mirror: of several changes one event
+    /// is left, and none of an object that came and went. A client that was connected has seen
+    /// those from etcd; one that was away just then never hears of it.
     pub merged: bool,
     incarnations: u32,
 }
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Create,
@@ -193,7 +194,7 @@ impl Cluster {
         self.gate.state == GateState::Open && self.known[APISERVERS]
     }
 
-    /// A client writes. What is not served waits or is refused, and changes nothing.
+    /// Writes as a client. A request that is not served waits or is refused, and changes nothing.
     pub fn write(&mut self, via: usize, key: Key, op: Op) -> Result<(), Flaw> {
         let to_server = self.known[via];
         if to_server && !self.serves() {
@@ -229,7 +230,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Every watcher gets what there is, and comes back where it was cut.
+    /// Delivers to every watcher what there is; each comes back where it was cut.
     pub fn pump(&mut self) -> Result<(), Flaw> {
         for n in 0..self.watchers.len() {
             self.connect(n);
@@ -264,7 +265,7 @@ impl Cluster {
         }
     }
 
-    /// A watcher is told 410, and lists.
+    /// Tells a watcher 410, which then lists.
     fn expire(&mut self, n: usize, source: Source) {
         let version = self.store(source).version;
         let all = self
@@ -280,7 +281,7 @@ impl Cluster {
         watcher.seen = seen;
     }
 
-    /// The connection of a watcher breaks.
+    /// Breaks the connection of a watcher.
     pub fn leave(&mut self, n: usize) {
         let watcher = &mut self.watchers[n];
         watcher.source = None;
@@ -289,19 +290,20 @@ impl Cluster {
         watcher.excused |= !watcher.along;
     }
 
-    /// Requests are held on the way back: who is connected now may leave and come back unnoticed.
+    /// Notes the watchers that come along when requests are held on the way back: those that are
+    /// connected now may leave and come back unnoticed.
     fn watchers_come_along(&mut self) {
         for watcher in &mut self.watchers {
             watcher.along = watcher.bookmarks && watcher.source == Some(Source::Server);
         }
     }
 
-    /// It comes back.
+    /// Lets a watcher come back.
     pub fn come_back(&mut self, n: usize) {
         self.watchers[n].away = false;
     }
 
-    /// What is told from now on is new to whoever is away, and too much for it.
+    /// Excuses the watchers that are away: from now on they are told new things, and too many.
     fn excuse_the_absent(&mut self) {
         for watcher in &mut self.watchers {
             watcher.along = false;
@@ -346,7 +348,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A bookmark at every watch on `server` (or on the CRD).
+    /// Sends a bookmark to every watch on `source`.
     fn bookmark(&mut self, source: Source, version: u64) {
         let there = |w: &&mut Watcher| w.bookmarks && w.source == Some(source);
         for watcher in self.watchers.iter_mut().filter(there) {
@@ -354,7 +356,7 @@ impl Cluster {
         }
     }
 
-    /// The watches on our server end: with a bookmark, and with 410 for who takes none.
+    /// Ends the watches on our server: with a bookmark, and with 410 for those that take none.
     fn end_watches(&mut self, last: u64) {
         self.bookmark(Source::Server, last);
         for n in 0..self.watchers.len() {
@@ -372,18 +374,18 @@ impl Cluster {
         }
     }
 
-    /// Bookmarks of the CRD, as they come every minute.
+    /// Sends bookmarks of the CRD, as they come every minute.
     pub fn bookmark_crd(&mut self) {
         self.bookmark(Source::Etcd, self.etcd.version);
     }
 
-    /// Our counter is raised, and watches are told.
+    /// Raises our counter, and tells the watches.
     pub fn raise_counter(&mut self, version: u64) {
         self.server.raise(version);
         self.bookmark(Source::Server, self.server.version);
     }
 
-    /// The CRD is changed: all watches on it are drained, and caches begin anew.
+    /// Changes the CRD: all watches on it are drained, and caches begin anew.
     pub fn change_crd(&mut self, door: bool) {
         self.excuse_the_absent();
         self.door = door;
@@ -419,34 +421,35 @@ impl Cluster {
         }
     }
 
-    /// Etcd has everything: the last bookmark is etcd's revision.
+    /// Marks the gate as released, because etcd has everything: the last bookmark is etcd's
+    /// revision.
     pub fn release_gate(&mut self) {
         self.gate.released = true;
         self.gate.frozen = self.gate.frozen.max(Some(self.etcd.version));
     }
 
-    /// The APIService is changed; each kube-apiserver notices in its own time.
+    /// Changes the APIService; each kube-apiserver notices in its own time.
     pub fn set_api_service(&mut self, ours: bool) {
         self.ours = ours;
     }
 
-    /// A kube-apiserver, or last our server, notices. What is open there goes on: watches on the CRD
-    /// until it is changed, those on our server until the gate closes.
+    /// Lets a kube-apiserver, or last our server, notice. What is open there goes on: watches on
+    /// the CRD until it is changed, those on our server until the gate closes.
     pub fn notice(&mut self, who: usize) {
         self.known[who] = self.ours;
     }
 
-    /// Whoever sends a request is answered.
+    /// Returns whether every request is answered.
     pub fn is_served(&self) -> bool {
         self.all_know() && (!self.ours || self.serves())
     }
 
-    /// Everybody has noticed what the APIService says.
+    /// Returns whether all have noticed where the APIService leads.
     pub fn all_know(&self) -> bool {
         self.known.iter().all(|known| *known == self.ours)
     }
 
-    /// What is wrong now that everything has come to rest.
+    /// Checks the cluster after everything has come to rest.
     pub fn at_rest(&self, disturbed: bool) -> Result<(), Flaw> {
         let (store, name) = if self.ours {
             (&self.server, "the server")

@@ -1,6 +1,6 @@
 //! The migration as a model: real decisions, and clients, kube-apiservers, crashes and users in any
 //! order between the small steps that they lead to. Nothing that a client was told may be lost or
-//! told again, whatever the order, and the group gets to where it is wanted.
+//! told again, whatever the order, and the group reaches the wanted state.
 
 mod cluster;
 mod operator;
@@ -18,12 +18,12 @@ const KEYS: Key = 3;
 /// Steps after which a group that has not come to rest never will.
 const PATIENCE: usize = 2_000;
 
-/// What happens next.
+/// The next event of the model.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     /// The operator takes a small step.
     Operator,
-    /// Its mirror follows.
+    /// The operator's mirror follows.
     Mirror,
     /// A client writes through a kube-apiserver.
     Write(usize, Key, Op),
@@ -115,8 +115,8 @@ impl Model {
         self.cluster.pump()
     }
 
-    /// Nothing happens any more but what the operator does: it comes to rest where it is wanted, and
-    /// before, while it is suspended, where clients are served.
+    /// Lets only the operator act: the group comes to rest where it is wanted, and before, while it
+    /// is suspended, where clients are served.
     fn rest(&mut self) -> Result<(), Flaw> {
         if self.operator.suspended() {
             self.come_to_rest()?;
@@ -181,10 +181,11 @@ fn search(
     }
 }
 
-/// Sequences that are tried, always the same ones; of a step that is left out as many as it takes.
+/// Sequences that are tried, always the same ones; for a step that is left out, as many as it
+/// needs.
 const CASES: u32 = 4_000;
 const OMISSION_CASES: u32 = 40_000;
-/// Tries so many others.
+/// The variable with the number of other sequences to try.
 const CASES_VARIABLE: &str = "MIGRATION_MODEL_CASES";
 
 fn cases() -> (u32, TestRng) {

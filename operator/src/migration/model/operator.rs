@@ -16,7 +16,7 @@ use crate::migration::plan::target::{ApiOwner, GroupTarget, Settings};
 use crate::migration::plan::{self, tests as states};
 use crate::migration::steps;
 
-/// As the constants of the way back, for few objects.
+/// The room of the way back, smaller than the real one because there are few objects.
 const ROOM: u64 = 20;
 const MARGIN: u64 = 6;
 
@@ -27,13 +27,13 @@ pub enum Omission {
     Confirm,
     /// The counter does not jump before the hold.
     Jump,
-    /// What comes behind the jump is written below it.
+    /// Changes behind the jump are written below it.
     Cut,
     /// Requests are not held while the rest is written.
     Hold,
     /// The floor is not raised above etcd's revision.
     Floor,
-    /// Copies that were made are not known to whoever comes after.
+    /// Copies that were made are not known to the process that comes after.
     Marks,
     /// The gate opens before the old watches are drained.
     Drain,
@@ -48,7 +48,7 @@ enum Small {
     MirrorList,
     Verify,
     ApiService(bool),
-    /// Everybody knows where the APIService leads.
+    /// All kube-apiservers know where the APIService leads.
     Confirm,
     Drain,
     Floor,
@@ -58,9 +58,9 @@ enum Small {
         raised: bool,
     },
     CloseDoor,
-    /// What differs is to be written.
+    /// The differences have to be written.
     Compare,
-    /// The same, but for what has come since the jump.
+    /// The changes since the jump have to be written.
     BeforeCut,
     WriteBack(Key, State),
     /// An object that came and went does so in etcd.
@@ -72,7 +72,7 @@ enum Small {
     Prune,
 }
 
-/// What comes of a small step.
+/// The result of a small step.
 enum Done {
     Yes,
     NotYet,
@@ -82,22 +82,22 @@ enum Done {
 
 type Objects = BTreeMap<Key, (Object, u64)>;
 
-/// What the operator has in memory.
+/// The memory of the operator.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     script: VecDeque<Small>,
     interruptible: bool,
-    /// How far the mirror is, and whether the list is copied.
+    /// The position of the mirror, and true when the list is copied.
     mirror: Option<(u64, bool)>,
     verified: bool,
-    /// What the way back knows to be in etcd.
+    /// The copies that the way back knows to be in etcd.
     copies: BTreeMap<Key, State>,
-    /// What the counter has jumped to, and what the server had then.
+    /// The version that the counter has jumped to, and the objects that the server had then.
     goal: u64,
     cut: Objects,
 }
 
-/// See the module.
+/// The operator; see the module.
 #[derive(Clone, Debug)]
 pub struct Operator {
     pub owner: ApiOwner,
@@ -122,12 +122,12 @@ impl Operator {
         }
     }
 
-    /// It dies, and is started again.
+    /// Kills the operator and starts it again.
     pub fn crash(&mut self) {
         self.memory = Memory::default();
     }
 
-    /// The user wants the other owner.
+    /// Lets the user want the other owner.
     pub fn flip(&mut self) {
         self.owner = match self.owner {
             ApiOwner::Server => ApiOwner::Crd,
@@ -136,7 +136,7 @@ impl Operator {
         self.interrupt();
     }
 
-    /// The user suspends its work, or lets it go on.
+    /// Lets the user suspend its work, or resume it.
     pub fn suspend(&mut self, suspended: bool) {
         if self.suspended != suspended {
             self.suspended = suspended;
@@ -154,7 +154,7 @@ impl Operator {
         }
     }
 
-    /// The mirror follows what etcd has taken.
+    /// Lets the mirror follow what etcd has taken.
     pub fn mirror(&mut self, cluster: &mut Cluster) {
         let Some((position, listed)) = self.memory.mirror else {
             return;
@@ -165,7 +165,7 @@ impl Operator {
         }
     }
 
-    /// Takes the next small step; gives the phase where there is none to take.
+    /// Takes the next small step; returns the phase where there is none to take.
     pub fn step(&mut self, cluster: &mut Cluster) -> Option<Phase> {
         let Some(small) = self.memory.script.pop_front() else {
             return self.decide(cluster);
@@ -370,7 +370,7 @@ impl Operator {
         Done::Yes
     }
 
-    /// Returns the small steps of the way back. In the hold a failure serves clients again.
+    /// Carries out the small steps of the way back. In the hold a failure serves clients again.
     fn go_back(&mut self, small: Small, cluster: &mut Cluster) -> Done {
         if !cluster.door {
             if cluster.gate.state == GateState::Held {
@@ -479,7 +479,7 @@ impl Operator {
         }
     }
 
-    /// The old watches end; what the server lacks comes from the mirror, or from a list.
+    /// Ends the old watches; what the server lacks comes from the mirror, or from a list.
     fn drain(&mut self, cluster: &mut Cluster) {
         let position = self.memory.mirror.take().map(|(position, _)| position);
         if let Some(position) = position {
@@ -492,7 +492,7 @@ impl Operator {
     }
 }
 
-/// The copy at the server begins anew.
+/// Begins the copy at the server anew.
 fn reset(cluster: &mut Cluster) {
     cluster.set_gate(GateState::Closed, Some(false));
     cluster.gate.opened = false;
@@ -503,7 +503,7 @@ fn reset(cluster: &mut Cluster) {
     cluster.marks.clear();
 }
 
-/// The server takes over what etcd has taken since `position`.
+/// Takes over, at the server, what etcd has taken since `position`.
 fn import(cluster: &mut Cluster, position: u64) {
     let events: Vec<_> = cluster.etcd.log.clone();
     for event in events.into_iter().filter(|event| event.at > position) {
@@ -515,7 +515,7 @@ fn import(cluster: &mut Cluster, position: u64) {
     }
 }
 
-/// The server takes over what differs, as the events that were lost.
+/// Takes over, at the server, what differs, as the events that were lost.
 fn recover(cluster: &mut Cluster) {
     cluster.merged = true;
     let mut lost: Vec<(u64, Key, State)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Reads what is known about a group off the cluster and the server.
+//! Reading what is known about a group from the cluster and the server.
 
 pub mod notes;
 pub mod origin;
@@ -22,15 +22,15 @@ use crate::migration::report::status::Problem;
 use crate::migration::steps::import;
 use crate::said::said;
 
-/// Why the state of a group cannot be read.
+/// The reason why the state of a group cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// A kind of the cluster.
+    /// A request to the cluster fails.
     #[error("cannot read {what}: {}", said(.source))]
     Cluster {
-        /// What was read.
+        /// The kind of object that was read.
         what: &'static str,
-        /// What the client says.
+        /// The error of the client.
         source: Box<kube::Error>,
     },
     /// The control API refuses.
@@ -39,7 +39,7 @@ pub enum ObserveError {
 }
 
 impl ObserveError {
-    /// For the status.
+    /// Returns the problem for the status.
     #[must_use]
     pub fn problem(&self) -> Problem {
         if let Self::Cluster { source, .. } = self
@@ -55,8 +55,8 @@ impl ObserveError {
     }
 }
 
-/// Reads a group. What only the process knows (mirrors, verification, rights) is left at its
-/// default.
+/// Reads a group. The facts that only the process knows (mirrors, verification, rights) are left at
+/// their default.
 ///
 /// # Errors
 /// See [`ObserveError`]. A control API that is away is not an error but observed as such.
@@ -105,7 +105,7 @@ pub async fn observe(
     })
 }
 
-/// Returns what an earlier step has imported of the predecessor's database.
+/// Returns the note of an earlier import from the predecessor's database.
 async fn imported(
     notes: &NoteBook,
     target: &GroupTarget,
@@ -167,7 +167,7 @@ async fn stored(
     }
 }
 
-/// Puts each stored resource and its CRD together; the rest are CRDs the server does not store.
+/// Joins each stored resource with its CRD; the rest are CRDs that the server does not store.
 fn join(stored: Vec<StoredResource>, mut crds: Vec<Crd>) -> (Vec<Resource>, Vec<Crd>) {
     let resources = stored
         .into_iter()
@@ -183,8 +183,8 @@ fn join(stored: Vec<StoredResource>, mut crds: Vec<Crd>) -> (Vec<Resource>, Vec<
     (resources, crds)
 }
 
-/// Returns the versions to switch: what the CRDs of the stored resources serve, or without any CRD what
-/// the server serves; and what is ours already.
+/// Returns the versions to switch: those that the CRDs of the stored resources serve, or without
+/// any CRD those that the server serves; and those that are ours already.
 fn versions(
     resources: &[Resource],
     others: &[Crd],
@@ -252,7 +252,8 @@ fn versions(
         .collect()
 }
 
-/// Returns the server that the user lets us take the group over from, where it answers for a version.
+/// Returns the server that the user lets us take the group over from, where it answers for a
+/// version.
 fn predecessor(versions: &[Version], target: &GroupTarget) -> Option<String> {
     let service = target.predecessor.as_ref()?.service();
     let foreign = Holder::Foreign(service.clone());

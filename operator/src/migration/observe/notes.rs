@@ -1,6 +1,6 @@
-//! The little that has to be remembered and is nowhere to be read off, in a `ConfigMap` in the
-//! operator's namespace: why a group was given back, what was imported from a predecessor's database,
-//! and which fault points have fired.
+//! The few facts that have to be remembered because they can be read nowhere else, in a `ConfigMap`
+//! in the operator's namespace: the reason why a group was given back, the imports from a
+//! predecessor's database, and the fault points that have fired.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -28,7 +28,7 @@ impl NoteBook {
     /// Returns a note.
     ///
     /// # Errors
-    /// What the client says.
+    /// The error of the client.
     pub async fn get(&self, key: &str) -> Result<Option<String>, kube::Error> {
         let map = self.api.get_opt(NAME).await?;
         Ok(map
@@ -36,10 +36,10 @@ impl NoteBook {
             .and_then(|mut data| data.remove(key)))
     }
 
-    /// Writes a note, or takes it away.
+    /// Writes a note, or removes it.
     ///
     /// # Errors
-    /// What the client says.
+    /// The error of the client.
     pub async fn set(&self, key: &str, value: Option<&str>) -> Result<(), kube::Error> {
         let patch = json!({"data": {key: value}});
         match self
@@ -72,13 +72,13 @@ impl NoteBook {
     }
 }
 
-/// Key of the note that tells why a group was given back.
+/// Returns the key of the note with the reason why a group was given back.
 #[must_use]
 pub fn reverted(group: &str) -> String {
     format!("reverted.{group}")
 }
 
-/// Key of the note that tells what was imported from the database of a predecessor.
+/// Returns the key of the note about the import from the database of a predecessor.
 #[must_use]
 pub fn import(group: &str) -> String {
     format!("import.{group}")

@@ -1,7 +1,7 @@
-//! From which CRDs the server's copies come. A CRD that was deleted takes its copies in etcd with it,
-//! and one that is installed again begins without any: neither says that a client has deleted a
-//! report. Of a group that was taken over from another server etcd has no copies, only what lay there
-//! before that server came, which is nobody's late write.
+//! The CRDs from which the server's copies come. A CRD that was deleted takes its copies in etcd
+//! with it, and one that is installed again begins without any: neither says that a client has
+//! deleted a report. Of a group that was taken over from another server etcd has no copies, only
+//! what lay there before that server came, which is nobody's late write.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::migration::cluster::wire::WireError;
 use crate::migration::context::Cx;
 use crate::said::said;
 
-/// How long a question is tried.
+/// The time for which a question is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Why the origin of the copies is not known.
+/// The reason why the origin of the copies is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {
     /// A CRD cannot be read.
     #[error(transparent)]
     Wire(Box<WireError>),
-    /// The operator's notes.
+    /// The operator's notes cannot be read or written.
     #[error("the operator's notes cannot be read or written: {}", said(.0))]
     Notes(#[source] Box<kube::Error>),
 }
@@ -45,17 +45,18 @@ impl From<WireError> for OriginError {
     }
 }
 
-/// Key of the note that tells from which CRDs a group was copied.
+/// Returns the key of the note with the CRDs from which a group was copied.
 fn key(group: &str) -> String {
     format!("copied-from.{group}")
 }
 
-/// Key of the note that tells when a group was taken over from another server.
+/// Returns the key of the note with etcd's revision at which a group was taken over from another
+/// server.
 fn taken_over_key(group: &str) -> String {
     format!("taken-over-at.{group}")
 }
 
-/// Notes from which CRDs the group is copied; written before the first request is held.
+/// Notes the CRDs from which the group is copied; written before the first request is held.
 ///
 /// # Errors
 /// See [`OriginError`].
@@ -82,8 +83,8 @@ pub async fn note_taken_over(cx: &Cx, revision: u64) -> Result<(), OriginError> 
     set(cx, &taken_over_key(&cx.target.group), Some(&revision)).await
 }
 
-/// Returns etcd's revision at which the group was taken over from another server: what is as old in
-/// etcd belongs to the time before that server. `None` where the group was copied from CRDs.
+/// Returns etcd's revision at which the group was taken over from another server: anything as old
+/// in etcd belongs to the time before that server. `None` where the group was copied from CRDs.
 ///
 /// # Errors
 /// See [`OriginError`].
@@ -102,9 +103,8 @@ async fn set(cx: &Cx, key: &str, text: Option<&str>) -> Result<(), OriginError> 
     set.map_err(|error| OriginError::Notes(Box::new(error)))
 }
 
-/// Returns whether what etcd lacks of a resource was deleted by clients: it was copied from a CRD,
-/// the CRD is the one that it was copied from, and nobody is deleting it. To be asked after etcd
-/// was listed.
+/// Returns whether clients deleted what etcd lacks of a resource: it was copied from a CRD, the CRD
+/// is the one that it was copied from, and nobody is deleting it. Ask after etcd was listed.
 ///
 /// # Errors
 /// See [`OriginError`].
@@ -129,7 +129,7 @@ pub async fn tells_deletions(cx: &Cx, resource: &str) -> Result<bool, OriginErro
     Ok(tells)
 }
 
-/// Decides, by the note and the CRD as it is now. A group that was switched before such notes were
+/// Decides by the note and the CRD as it is now. A group that was switched before such notes were
 /// written has none: then a CRD that is there counts.
 fn is_origin(noted: Option<&str>, resource: &str, crd: Option<&CustomResourceDefinition>) -> bool {
     let Some(crd) = crd.filter(|crd| crd.metadata.deletion_timestamp.is_none()) else {

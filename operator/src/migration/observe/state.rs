@@ -1,4 +1,4 @@
-//! What is known about one API group: all that a decision is made from.
+//! The facts about one API group, from which every decision is made.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::target::{GroupTarget, SourcePolicy};
 use crate::migration::steps::import::note::Note;
 
-/// By how much clocks may differ.
+/// The time by which clocks may differ.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
-/// A CRD of the group and what matters about it.
+/// A CRD of the group, and its relevant parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crd {
     /// The object as it was read.
@@ -34,13 +34,13 @@ impl Crd {
         Self { object, door }
     }
 
-    /// Name: `<plural>.<group>`.
+    /// Returns the name: `<plural>.<group>`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Served versions without the side door, in the CRD's order.
+    /// Returns the served versions without the side door, in the CRD's order.
     pub fn served(&self) -> impl Iterator<Item = &str> {
         let versions = self.object.spec.versions.iter();
         versions
@@ -48,8 +48,8 @@ impl Crd {
             .map(|v| v.name.as_str())
     }
 
-    /// Returns the version to read through: the storage version where it is served, because any other
-    /// may prune fields that only the storage version knows.
+    /// Returns the version to read through: the storage version where it is served, because any
+    /// other may prune fields that only the storage version knows.
     #[must_use]
     pub fn read_version(&self) -> Option<&str> {
         let storage = self
@@ -105,19 +105,19 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Name of the stored resource and of the CRD.
+    /// Returns the name of the stored resource and of the CRD.
     #[must_use]
     pub fn name(&self) -> &str {
         self.stored.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Plural name.
+    /// Returns the plural name.
     #[must_use]
     pub fn plural(&self) -> &str {
         &self.stored.status.resource
     }
 
-    /// State of the gate.
+    /// Returns the state of the gate.
     #[must_use]
     pub fn gate(&self) -> GateState {
         self.stored.status.gate
@@ -129,7 +129,7 @@ impl Resource {
         self.gate() == GateState::Closed && self.stored.status.objects > 0
     }
 
-    /// Returns whether its gate is not open but was, so that it is only to be opened again: there
+    /// Returns whether its gate is not open but was, so that it only has to be opened again: there
     /// is nothing in etcd that the server would still have to copy.
     #[must_use]
     pub fn is_to_reopen(&self) -> bool {
@@ -142,20 +142,20 @@ impl Resource {
     }
 }
 
-/// One version that is to be served by us.
+/// One version that our server should serve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version {
-    /// Its name.
+    /// Name of the version.
     pub name: String,
-    /// Its APIService.
+    /// APIService of the version.
     pub api_service: Option<APIService>,
-    /// Who answers.
+    /// The server that answers for it.
     pub holder: Holder,
-    /// Ours, but with another port or CA bundle than wanted.
+    /// True when it is ours, but with another port or CA bundle than wanted.
     pub outdated: bool,
 }
 
-/// How far the mirrors of the group are; known to this process only.
+/// The progress of the group's mirrors; known to this process only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MirrorStage {
     /// At least one resource has no running mirror.
@@ -167,54 +167,56 @@ pub enum MirrorStage {
     Following,
 }
 
-/// What the annotations of our APIServices remember.
+/// The facts in the annotations of our APIServices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// When our server was put in charge.
+    /// The time at which our server was put in charge.
     pub switched_at: Option<Timestamp>,
-    /// When the copies in etcd were deleted.
+    /// The time at which the copies in etcd were deleted.
     pub pruned_at: Option<Timestamp>,
     /// Size of the objects in etcd at the switch.
     pub etcd_bytes: u64,
     /// The server that the group was taken over from, as `namespace/name` of its Service.
     pub taken_from: Option<String>,
-    /// Whether the APIServices can still be led back to it.
+    /// True when the APIServices can still be led back to it.
     pub can_return: bool,
 }
 
 /// Everything known about a group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// What the server stores of the group, sorted by name.
+    /// The resources of the group that the server stores, sorted by name.
     pub resources: Vec<Resource>,
     /// The versions to switch, sorted.
     pub versions: Vec<Version>,
-    /// CRDs of the group that the server does not store, with a version that is to be switched.
+    /// CRDs of the group that the server does not store, with a version that should be switched.
     pub strangers: Vec<String>,
     /// The server that answers for a version now and that the group may be taken over from, as
     /// `namespace/name` of its Service.
     pub predecessor: Option<String>,
     /// See [`Notes`].
     pub notes: Notes,
-    /// What is imported of the predecessor's database; none where nothing is, or none was named.
+    /// The imports from the predecessor's database; none where nothing is imported, or no database
+    /// was named.
     pub import: Option<Note>,
-    /// Why the group was given back although the server shall own it, if it was.
+    /// The reason why the group was given back although the server should own it, if it was.
     pub reverted: Option<String>,
-    /// The control API answers and is Available through the aggregator.
+    /// True when the control API answers and is Available through the aggregator.
     pub control_available: bool,
     /// Rights that the operator lacks, in words; empty when all are there or were not asked.
     pub missing_rights: Vec<String>,
     /// See [`MirrorStage`].
     pub mirrors: MirrorStage,
-    /// Whether this process has verified everything since its mirrors began.
+    /// True when this process has verified everything since its mirrors began.
     pub verified: bool,
-    /// When late writes to etcd are to be looked for again, where this process has looked.
+    /// The time of the next look for late writes to etcd, where this process has looked.
     pub next_look: Option<Timestamp>,
-    /// What a switch would do, once everything is verified.
+    /// The plan of a switch, once everything is verified.
     pub plan: Option<Plan>,
-    /// The server was not ready a moment ago: clients that it cut off are still coming back.
+    /// True when the server was not ready a moment ago: clients that it cut off are still coming
+    /// back.
     pub server_just_started: bool,
-    /// Now.
+    /// The present time.
     pub now: Timestamp,
 }
 
@@ -259,8 +261,8 @@ impl Observed {
         self.resources.iter().map(|r| (r, read(r))).collect()
     }
 
-    /// Returns what the server has copied from CRDs that are gone by now, beside others that are
-    /// there, and does not serve.
+    /// Returns the resources that the server has copied from CRDs that are gone by now, beside
+    /// others that are there, and does not serve.
     pub fn leftovers(&self) -> impl Iterator<Item = &Resource> {
         let copied = self.predecessor.is_none() && self.has_crds();
         let resources = self.resources.iter();
@@ -303,8 +305,8 @@ impl Observed {
         self.resources.iter().any(|r| r.gate() == state)
     }
 
-    /// Returns whether the server may have of some resource what etcd has not: it serves it, or
-    /// whoever held its requests on the way back is gone.
+    /// Returns whether the server may have something of a resource that etcd lacks: it serves it,
+    /// or the operator that held its requests on the way back is gone.
     #[must_use]
     pub fn is_ahead_of_etcd(&self) -> bool {
         self.resources.iter().any(|r| match r.gate() {
@@ -314,8 +316,8 @@ impl Observed {
         })
     }
 
-    /// Returns whether the switch is told to have been later than now: the clock was set back, and
-    /// whatever follows the switch by some time would be late by as much.
+    /// Returns whether the noted time of the switch is later than now: the clock was set back, and
+    /// everything that follows the switch by some time would be late by as much.
     #[must_use]
     pub fn is_dated_ahead(&self) -> bool {
         let latest = self.now.checked_add(CLOCK_SKEW).unwrap_or(Timestamp::MAX);
@@ -334,8 +336,9 @@ impl Observed {
         self.crds().any(|(_, crd)| crd.door.is_open())
     }
 
-    /// Returns what `approval: Manual` asks the user to approve: which CRDs (by uid) and versions go to
-    /// which Service, and what becomes of the copies. Counts are left out; they move.
+    /// Returns the hash of what `approval: Manual` asks the user to approve: which CRDs (by uid)
+    /// and versions go to which Service, and what becomes of the copies. Counts are left out; they
+    /// move.
     #[must_use]
     pub fn plan_hash(&self, target: &GroupTarget) -> String {
         let mut lines = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What can be decided.
+//! The decisions and the actions of a migration.
 
 use jiff::Timestamp;
 
@@ -26,12 +26,12 @@ pub enum Decision {
         phase: Phase,
         /// One sentence.
         message: String,
-        /// When something becomes due.
+        /// The time at which something becomes due.
         wake: Option<Timestamp>,
     },
 }
 
-/// Where a switch begins or goes on.
+/// The point at which a switch begins or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchFrom {
     /// At 4a, with live mirrors.
@@ -42,10 +42,10 @@ pub enum SwitchFrom {
     Confirm,
 }
 
-/// Something to carry out.
+/// An action to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nobody is served by us: close the gates, so that the copy may begin.
+    /// No client is served by us: close the gates, so that the copy may begin.
     CloseGates,
     /// Open the gates and create the APIServices of a group without CRDs.
     Register,
@@ -55,10 +55,10 @@ pub enum Action {
     Verify,
     /// 4a to 4e.
     Switch(SwitchFrom),
-    /// Open gates that were open before: a way back that was not gone to its end.
+    /// Open gates that were open before: a way back was not brought to its end.
     Reopen,
     /// Our APIServices were taken away although the server has taken writes: put it in charge
-    /// again, and take what etcd got meanwhile for stragglers.
+    /// again, and treat what etcd got meanwhile as stragglers.
     Retake,
     /// 4f.
     Settle,

@@ -1,4 +1,4 @@
-//! When something is due.
+//! The times at which something is due.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::target::{ApiOwner, GroupTarget, Settings};
 use crate::migration::observe::state::Observed;
 
-/// `since` and `duration` later.
+/// Returns the time `duration` after `since`.
 #[must_use]
 pub fn after(since: Timestamp, duration: Duration) -> Timestamp {
     SignedDuration::try_from(duration)
@@ -16,7 +16,7 @@ pub fn after(since: Timestamp, duration: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
-/// Until when stragglers are looked for; `None` for one look.
+/// Returns the time until which stragglers are looked for; `None` for one look.
 #[must_use]
 pub fn drained(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
     let window = target.settings.drain_window;
@@ -25,8 +25,8 @@ pub fn drained(o: &Observed, target: &GroupTarget) -> Option<Timestamp> {
     Some(after(since, window))
 }
 
-/// Returns when the soak of a group that was switched at `since` is over: late writes are looked
-/// for first.
+/// Returns the time at which the soak of a group that was switched at `since` is over: late writes
+/// are looked for first.
 #[must_use]
 pub fn soaked(since: Timestamp, settings: &Settings) -> Timestamp {
     after(since, settings.drain_window + settings.soak)

@@ -1,32 +1,33 @@
-//! What a switch would do, and about how long it would take. Pure.
+//! The plan of a switch, with estimates of its duration. Pure.
 
 use super::target::{Settings, SourcePolicy};
 
-/// From the first request that is held to the gate that opens, and what a CRD takes to answer
+/// The time from the first request that is held to the gate that opens, and until a CRD answers
 /// through its additional version afterwards.
 const SWITCH_SECONDS: u64 = 15;
 /// Requests a second where the settings have no bound.
 const UNBOUNDED: u32 = 100;
 
-/// What a switch would do.
+/// The plan of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// See [`crate::migration::observe::state::Observed::plan_hash`].
     pub hash: String,
     /// Objects in etcd when they were listed.
     pub reports: u64,
-    /// Their size as JSON, in bytes.
+    /// Size of these objects as JSON, in bytes.
     pub bytes: u64,
-    /// How long the copy and the comparison took.
+    /// The time that the copy and the comparison took.
     pub copy_seconds: Option<u64>,
     /// Estimate for the switch.
     pub switch_seconds: u64,
-    /// Estimate for deleting the copies, where they are to be deleted.
+    /// Estimate for deleting the copies, where the plan deletes them.
     pub prune_seconds: Option<u64>,
 }
 
 impl Plan {
-    /// Returns the plan for `reports` objects of `bytes`, in a database that is `persistent` or not.
+    /// Returns the plan for `reports` objects of `bytes`, in a database that is `persistent` or
+    /// not.
     #[must_use]
     pub fn new(
         hash: String,
@@ -53,7 +54,7 @@ impl Plan {
         }
     }
 
-    /// One sentence for people.
+    /// Describes the plan in one sentence for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let copy = self.copy_seconds;
@@ -70,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Returns what so many requests take at the pace of the settings, in whole seconds.
+/// Returns the time for so many requests at the pace of the settings, in whole seconds.
 fn requests(settings: &Settings, count: u64) -> u64 {
     let per_second = settings.max_requests_per_second.filter(|n| *n > 0);
     count.div_ceil(u64::from(per_second.unwrap_or(UNBOUNDED)))

@@ -1,4 +1,5 @@
-//! What to do next. Pure: the same observation always gives the same decision.
+//! The decision about the next action. Pure: the same observation always leads to the same
+//! decision.
 
 pub mod action;
 pub mod due;
@@ -23,7 +24,7 @@ use crate::apiservice::Holder;
 use crate::migration::observe::state::{MirrorStage, Observed};
 use crate::migration::report::status::Problem;
 
-/// The server has lost what etcd no longer has.
+/// The reason that the server has lost what etcd no longer has.
 pub const DATABASE_LOST: &str = "DatabaseLost";
 
 fn wait(step: StepName, problem: Problem) -> Decision {
@@ -34,7 +35,7 @@ fn wait(step: StepName, problem: Problem) -> Decision {
     }
 }
 
-/// Decides.
+/// Decides the next action.
 #[must_use]
 pub fn plan(o: &Observed, target: &GroupTarget) -> Decision {
     match decide(o, target) {
@@ -61,7 +62,7 @@ fn decide(o: &Observed, target: &GroupTarget) -> Decision {
     }
 }
 
-/// Towards our server, while at least one version is not ours.
+/// Decides on the way to our server, while at least one version is not ours.
 fn forward(o: &Observed, target: &GroupTarget) -> Decision {
     if let Some(problem) = preflight::refusal(o, target) {
         return wait(StepName::Preflight, problem);
@@ -109,7 +110,7 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
     Decision::Run(Action::Switch(SwitchFrom::Hold))
 }
 
-/// Everything that changes nothing is done.
+/// Returns the decision of a dry run, when everything that changes nothing is done.
 fn dry_run(found: &str) -> Decision {
     Decision::Idle {
         phase: Phase::DryRun,
@@ -120,7 +121,7 @@ fn dry_run(found: &str) -> Decision {
     }
 }
 
-/// Every version is ours.
+/// Decides when every version is ours.
 fn served(o: &Observed, target: &GroupTarget) -> Decision {
     let closed = o.resources.iter().filter(|r| r.gate() != GateState::Open);
     let (mut any, mut reopen, mut with_crd) = (false, false, false);
@@ -187,7 +188,7 @@ fn is_import_due(o: &Observed, target: &GroupTarget) -> bool {
     })
 }
 
-/// Late writes are looked for, and between two looks there is nothing to do.
+/// Decides on the look for late writes; between two looks there is nothing to do.
 fn settle(o: &Observed, target: &GroupTarget) -> Decision {
     let waits = due::drained(o, target).zip(o.next_look);
     match waits.filter(|(_, next)| o.now < *next) {
@@ -202,7 +203,7 @@ fn settle(o: &Observed, target: &GroupTarget) -> Decision {
     }
 }
 
-/// Soaked: what becomes of the copies in etcd.
+/// Decides on the copies in etcd, after the soak.
 fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
     if let SourcePolicy::Prune { after: keep } = target.settings.source
         && target.persistent
@@ -251,7 +252,7 @@ fn taken_over(o: &Observed) -> String {
     format!("served by the server; taken over from {from}, which is not needed any more")
 }
 
-/// Towards the CRDs.
+/// Decides on the way to the CRDs.
 fn back(o: &Observed, target: &GroupTarget) -> Decision {
     let ahead = o.is_ahead_of_etcd();
     if !o.any_ours() && !ahead {
@@ -309,7 +310,7 @@ fn foreign(o: &Observed) -> Option<&str> {
     })
 }
 
-/// The CRDs answer and our gates are closed.
+/// Returns the decision when the CRDs answer and our gates are closed.
 fn restored(o: &Observed) -> Decision {
     if o.crds()
         .any(|(_, crd)| crd.door.is_open() && crd.asks_to_close())

@@ -1,22 +1,22 @@
-//! How far a group is, in one word.
+//! The phase of a group, in one word.
 
-/// Short, stable word for `status.migration.phase`.
+/// A short, stable word for `status.migration.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Nothing has been looked at yet, or something outside has to become ready first.
     #[default]
     Pending,
-    /// Looking whether the group can be taken.
+    /// The operator checks whether the group can be taken.
     Preflight,
-    /// Copying objects and following their changes.
+    /// Objects are copied, and their changes are followed.
     Copying,
-    /// Comparing both sides object by object.
+    /// Both sides are compared object by object.
     Verifying,
-    /// Everything is verified, and nothing is to be switched.
+    /// Everything is verified, and nothing is going to be switched.
     DryRun,
-    /// Waiting for the user's approval of the plan.
+    /// The migration waits for the user's approval of the plan.
     AwaitingApproval,
-    /// Between holding the first request and closing the side door.
+    /// The time between holding the first request and closing the side door.
     Switching,
     /// Served by us; reports that only the database of a predecessor has are imported.
     Importing,
@@ -24,11 +24,11 @@ pub enum Phase {
     Soaking,
     /// Served by us; the copies in etcd are kept until their time has come.
     Serving,
-    /// Deleting the copies in etcd.
+    /// The copies in etcd are being deleted.
     Pruning,
     /// Served by us and nothing left to do.
     Completed,
-    /// Writing back to etcd and giving the APIServices back.
+    /// Objects are written back to etcd, and the APIServices are given back.
     RollingBack,
     /// Served by the CRDs.
     RolledBack,

@@ -1,4 +1,4 @@
-//! Step 1: whether a group can be taken at all. Pure.
+//! Step 1: the check whether a group can be taken at all. Pure.
 
 use crds::v1alpha1::reasons;
 
@@ -7,8 +7,8 @@ use crate::apiservice::{Holder, name};
 use crate::migration::observe::state::Observed;
 use crate::migration::report::status::Problem;
 
-/// Returns the first thing that keeps the group from being taken, if any; what a user has to change
-/// first, then what only has to be waited for.
+/// Returns the first thing that keeps the group from being taken, if any; first what a user has to
+/// change, then what only needs time.
 #[must_use]
 pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     foreign(o, target)
@@ -19,8 +19,8 @@ pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         .or_else(|| not_ready(o, target))
 }
 
-/// Returns why the versions of a served group that are not ours cannot be led to the server, if
-/// they cannot.
+/// Returns the reason why the versions of a served group that are not ours cannot be led to the
+/// server, if they cannot.
 #[must_use]
 pub fn refused_versions(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     foreign(o, target).or_else(|| uncovered(o, target))
@@ -74,8 +74,8 @@ fn may_take_over(o: &Observed, service: &str) -> bool {
     o.predecessor.as_deref() == Some(service) && !o.is_ahead_of_etcd()
 }
 
-/// A group that a predecessor serves has to be its own as a whole: what etcd has beside it would
-/// have to be merged.
+/// Returns the problem of a group that a predecessor serves only in part. Its reports have to be
+/// the predecessor's as a whole: what etcd has beside it would have to be merged.
 fn mixed(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     let predecessor = o.predecessor.as_deref()?;
     let of_crd = o.versions.iter().find(|v| v.holder == Holder::Crd)?;
@@ -124,7 +124,8 @@ fn unsuitable_crd(o: &Observed) -> Option<Problem> {
     })
 }
 
-/// An APIService takes a whole version of a group, so everything in it must be ours to serve.
+/// Returns the problem of a version that the server does not cover. An APIService takes a whole
+/// version of a group, so everything in it must be ours to serve.
 fn uncovered(o: &Observed, target: &GroupTarget) -> Option<Problem> {
     if let Some(stranger) = o.strangers.first() {
         return Some(stalled(

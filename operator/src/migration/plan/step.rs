@@ -9,7 +9,7 @@ use super::phase::Phase;
 /// One step; the order is that of a run forward, then of a run back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StepName {
-    /// Whether the group can be taken at all.
+    /// Check whether the group can be taken at all.
     Preflight,
     /// No CRD in the cluster: open the gate and create the APIServices.
     Register,

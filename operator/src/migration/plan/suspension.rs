@@ -1,11 +1,11 @@
-//! What goes on while the `ReportsServer` is suspended. Pure.
+//! The work that goes on while the `ReportsServer` is suspended. Pure.
 
 use super::action::{Action, Decision, SwitchFrom};
 use super::phase::Phase;
 use super::step::StepName;
 use crate::migration::observe::state::Observed;
 
-/// Returns what is decided in place of `action` while nothing new may be begun; nothing where the
+/// Returns the decision in place of `action` while nothing new may be begun; nothing where the
 /// action goes on.
 #[must_use]
 pub fn rest(o: &Observed, action: Action) -> Option<Decision> {
@@ -22,7 +22,7 @@ pub fn rest(o: &Observed, action: Action) -> Option<Decision> {
     })
 }
 
-/// Returns whether clients would notice if this were left out: between two steps of a switch
+/// Returns whether clients would notice if this were left out. Between two steps of a switch
 /// requests are held or refused, and what has been given back halfway is served by nobody.
 fn goes_on(o: &Observed, action: Action) -> bool {
     match action {

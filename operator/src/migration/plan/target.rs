@@ -1,4 +1,4 @@
-//! What the controller asks the migration of one API group to reach.
+//! The state that the controller asks the migration of one API group to reach.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use crate::database::place::{Connection, Source};
 /// The `ReportsServer` on whose behalf a group is moved; events are published about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Name of the (cluster-scoped) `ReportsServer`; the key of everything the supervisor holds.
+    /// Name of the (cluster-scoped) `ReportsServer`; the key of everything that the supervisor
+    /// holds.
     pub name: String,
-    /// Its uid.
+    /// uid of the `ReportsServer`.
     pub uid: String,
-    /// Its apiVersion, for events.
+    /// apiVersion of the `ReportsServer`, for events.
     pub api_version: String,
-    /// Its kind, for events.
+    /// Kind of the `ReportsServer`, for events.
     pub kind: String,
 }
 
@@ -38,7 +39,7 @@ impl Owner {
     }
 }
 
-/// Who shall answer for an API group.
+/// The party that should answer for an API group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ApiOwner {
     /// Our server.
@@ -54,7 +55,8 @@ pub struct Predecessor {
     pub namespace: String,
     /// Name of its Service.
     pub name: String,
-    /// The user that it is to the kube-apiserver. It may not lead the APIServices back to itself.
+    /// The user name that the kube-apiserver knows it by. It may not lead the APIServices back to
+    /// itself.
     pub user: String,
 }
 
@@ -71,9 +73,9 @@ impl Predecessor {
 pub struct PredecessorDatabase {
     /// Namespace of the Secrets that `connection` names.
     pub namespace: String,
-    /// How it is reached.
+    /// The connection to the database.
     pub connection: Connection,
-    /// Whose rows are meant: `cluster_id` of the tables, a UUID.
+    /// The cluster whose rows are meant: `cluster_id` of the tables, a UUID.
     pub cluster_id: String,
 }
 
@@ -106,14 +108,14 @@ impl PredecessorDatabase {
         format!("{}/{name}", self.namespace)
     }
 
-    /// Returns what tells this source of reports from another one.
+    /// Returns the identity of this source of reports.
     #[must_use]
     pub fn source(&self) -> String {
         format!("secret {}, cluster {}", self.secret(), self.cluster_id)
     }
 }
 
-/// Whether a verified copy is switched at once or waits for the user.
+/// The approval of a verified copy: it is switched at once, or waits for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {
     /// Switch as soon as everything is verified.
@@ -123,7 +125,7 @@ pub enum Approval {
     Manual,
 }
 
-/// What becomes of a switch that does not hold up during the soak.
+/// The reaction to a switch that does not hold up during the soak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Give the group back to its CRDs.
@@ -133,7 +135,7 @@ pub enum OnFailure {
     Hold,
 }
 
-/// What becomes of the copies in etcd.
+/// The policy for the copies in etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourcePolicy {
     /// Nothing is deleted from etcd.
@@ -145,7 +147,7 @@ pub enum SourcePolicy {
     },
 }
 
-/// How thoroughly a copy is compared with etcd.
+/// The depth of the comparison of a copy with etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verification {
     /// uid and resourceVersion of every object, and the checksum of a part of them.
@@ -159,11 +161,11 @@ pub enum Verification {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
-    /// What it is.
+    /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// Its namespace.
+    /// Namespace of the workload.
     pub namespace: String,
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
 }
 
@@ -185,11 +187,11 @@ pub struct Settings {
     pub concurrency: u32,
     /// See [`Approval`].
     pub approval: Approval,
-    /// Nothing is switched and nothing deleted from etcd.
+    /// True when nothing is switched and nothing is deleted from etcd.
     pub dry_run: bool,
     /// The plan hash that the user approved.
     pub approved_plan: Option<String>,
-    /// How long a switched group is observed before it counts as done.
+    /// The time for which a switched group is observed before it counts as done.
     pub soak: Duration,
     /// See [`OnFailure`].
     pub on_failure: OnFailure,
@@ -197,14 +199,15 @@ pub struct Settings {
     pub source: SourcePolicy,
     /// See [`Verification`].
     pub verification: Verification,
-    /// How long after the switch late writes to etcd are looked for; zero looks once.
+    /// The time after the switch in which late writes to etcd are looked for; with zero there is
+    /// one look.
     pub drain_window: Duration,
-    /// What is restarted where watches were lost.
+    /// Workloads that are restarted where watches were lost.
     pub restart: Vec<Workload>,
 }
 
-/// Default of [`Settings::soak`]: long enough for several availability probes of the
-/// kube-aggregator, short enough to be waited for.
+/// The default of [`Settings::soak`]: long enough for several availability probes of the
+/// kube-aggregator, and short enough to wait for.
 pub const DEFAULT_SOAK: Duration = Duration::from_secs(10);
 
 impl Default for Settings {
@@ -237,24 +240,24 @@ impl Default for Settings {
 pub struct GroupTarget {
     /// API group, for example `wgpolicyk8s.io`.
     pub group: String,
-    /// Who shall serve it. For a deletion with `apis: Restore` this is [`ApiOwner::Crd`], kept
-    /// until the status says [`crate::migration::Phase::RolledBack`].
+    /// The party that should serve it. For a deletion with `apis: Restore` this is
+    /// [`ApiOwner::Crd`], kept until the status says [`crate::migration::Phase::RolledBack`].
     pub owner: ApiOwner,
     /// The server that may answer for the group now, where that is not the CRD.
     pub predecessor: Option<Predecessor>,
-    /// The database of a server that is gone, where reports are to be imported from it.
+    /// The database of a server that is gone, where reports have to be imported from it.
     pub database: Option<PredecessorDatabase>,
     /// The Service of our server.
     pub service: ServiceRef,
-    /// CA bundle (PEM) that the kube-aggregator verifies our server with.
+    /// CA bundle (PEM) with which the kube-aggregator verifies our server.
     pub ca_bundle: Vec<u8>,
-    /// Whether the server's Deployment is ready.
+    /// True when the server's Deployment is ready.
     pub server_ready: bool,
-    /// Whether the control API is Available through the aggregator (the canary of design §5).
+    /// True when the control API is Available through the aggregator.
     pub control_available: bool,
     /// False when the database would not survive its pod: then nothing is ever pruned.
     pub persistent: bool,
-    /// Whether nothing new is begun: what clients would notice comes to its end, all else waits.
+    /// True when nothing new is begun: what clients would notice comes to its end, all else waits.
     pub suspended: bool,
     /// See [`Settings`].
     pub settings: Settings,

@@ -1,4 +1,4 @@
-//! Every state a migration can be found in, and what it leads to.
+//! Every state that a migration can be found in, and the decision for it.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ pub(in crate::migration) fn version(holder: Holder) -> Version {
     }
 }
 
-/// Two resources with CRDs, in one state.
+/// Returns two resources with CRDs, in one state.
 fn observed(holder: Holder, gate: GateState, settled: bool) -> Observed {
     let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
     Observed {
@@ -560,7 +560,7 @@ fn a_reverted_group_goes_back_and_stays_there() {
     assert!(message.contains("slow"));
 }
 
-/// Held, and written back to etcd whole.
+/// Returns a group that is held, and written back to etcd whole.
 fn released(holder: Holder) -> Observed {
     let mut o = observed(holder, GateState::Held, true);
     o.resources
@@ -673,7 +673,7 @@ proptest! {
 
 const PREDECESSOR: &str = "reports-server/reports-server";
 
-/// Served by a predecessor that the user lets us take the group over from.
+/// Returns a group that is served by a predecessor which the user lets us take the group over from.
 fn preceded(gate: GateState) -> (Observed, GroupTarget) {
     let mut o = observed(Holder::Foreign(PREDECESSOR.into()), gate, false);
     o.predecessor = Some(PREDECESSOR.into());
@@ -689,7 +689,7 @@ fn preceded(gate: GateState) -> (Observed, GroupTarget) {
     (o, target)
 }
 
-/// The APIServices are ours, and tell how they led to the predecessor.
+/// Returns a group whose APIServices are ours, and tell how they led to the predecessor.
 fn taken(gate: GateState) -> (Observed, GroupTarget) {
     let (mut o, target) = preceded(gate);
     o.predecessor = None;
@@ -797,7 +797,7 @@ fn a_way_back_leads_to_the_crds_or_to_the_predecessor_that_was_not_left() {
     assert_eq!(message, format!("served by {PREDECESSOR}"));
 }
 
-/// Served, with a database that reports are to be imported from.
+/// Returns a group that is served, with a database to import reports from.
 fn with_database(since_seconds: i64) -> (Observed, GroupTarget) {
     let target = GroupTarget {
         database: Some(PredecessorDatabase::new("ns", "secret", "cluster")),
@@ -845,7 +845,7 @@ fn a_group_without_crds_imports_once_it_is_registered_and_one_that_goes_back_doe
     assert_eq!(action(&o, &t), Action::Mirror);
 }
 
-/// Returns what is decided for a suspended `ReportsServer`.
+/// Returns the decision for a suspended `ReportsServer`.
 fn suspended(o: &Observed, owner: ApiOwner) -> Decision {
     let target = GroupTarget {
         owner,

@@ -1,8 +1,8 @@
-//! What a verification has found.
+//! The result of a verification.
 
 use super::target::Verification;
 
-/// What a verification has found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Objects in etcd.
@@ -11,7 +11,7 @@ pub struct Verified {
     pub equal: u64,
     /// Of the equal ones, those whose checksum was compared.
     pub checksummed: u64,
-    /// How thorough it was.
+    /// The depth of the verification.
     pub as_asked: Verification,
     /// SHA-256 (hex) over key, uid, resourceVersion and, where it was compared, checksum of the
     /// equal ones, in the order of their keys.

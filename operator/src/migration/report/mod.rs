@@ -20,9 +20,9 @@ use crate::migration::report::status::{GroupStatus, Restart};
 use crate::migration::steps::diff::NAMED;
 use crate::migration::steps::import::note::Account;
 
-/// Retries that are kept, the newest.
+/// The number of newest retries that are kept.
 const RETRIES: usize = 20;
-/// Restarts that are kept: as many as there can be workloads.
+/// The number of restarts that are kept: as many as there can be workloads.
 const RESTARTS: usize = 16;
 /// Most characters of a reason or a name.
 const MAX_TEXT: usize = 300;
@@ -33,17 +33,18 @@ const MAX_TEXT: usize = 300;
 pub struct MigrationReport {
     /// API group.
     pub group: String,
-    /// Phase when the report was written.
+    /// The phase at the time of the report.
     pub phase: String,
     /// See [`Counts`].
     pub counts: Counts,
     /// SHA-256 (hex) over the checksums of the resources, in the order of their names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-    /// The longest that requests were held in this run, in milliseconds of the server's clock.
+    /// The longest time for which requests were held in this run, in milliseconds of the server's
+    /// clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_hold_milliseconds: Option<u64>,
-    /// Why the soak gave the group back, if it did.
+    /// The reason why the soak gave the group back, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_back: Option<String>,
     /// One entry a step, in the order in which they first began.
@@ -52,29 +53,29 @@ pub struct MigrationReport {
     pub retries: Retries,
     /// One entry a resource.
     pub resources: Vec<ResourceRecord>,
-    /// The first objects that were left in etcd, and why.
+    /// The first objects that were left in etcd, with the reasons.
     pub left: Vec<String>,
     /// The first writes to etcd that gave way to the server's own.
     pub dropped: Vec<String>,
-    /// The first rows that were left in a predecessor's database, and why.
+    /// The first rows that were left in a predecessor's database, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_imported: Vec<String>,
-    /// Workloads that were to be restarted because watches were lost, each with the last time.
+    /// Workloads that were due for a restart because watches were lost, each with the last time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<Restart>,
 }
 
-/// How many objects.
+/// Numbers of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
-    /// In etcd when they were listed.
+    /// Objects in etcd when they were listed.
     pub total: u64,
-    /// Copied.
+    /// Objects copied.
     pub copied: u64,
-    /// Compared and found equal, or explained by the watch.
+    /// Objects compared and found equal, or explained by the watch.
     pub verified: u64,
-    /// Of these, compared by checksum and found equal.
+    /// Of these, those compared by checksum and found equal.
     pub checksummed: u64,
     /// Writes and deletions in etcd that were found after the switch, whatever became of them.
     pub stragglers: u64,
@@ -82,9 +83,9 @@ pub struct Counts {
     pub dropped: u64,
     /// Rows of a predecessor's database that were imported.
     pub imported: u64,
-    /// Rows of it that the server had a report for, or had deleted one.
+    /// Rows of that database for which the server had a report, or had deleted one.
     pub known: u64,
-    /// Rows of it that were left there.
+    /// Rows of that database that were left there.
     pub not_imported: u64,
     /// Copies that the server knew of when the prune began; the deleted are counted against it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,38 +113,38 @@ pub struct Left {
 }
 
 impl Left {
-    /// Returns all of them.
+    /// Returns the sum of all of them.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.finalizers + self.changed + self.not_copied
     }
 }
 
-/// When a step ran.
+/// The record of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StepRecord {
     /// Name of the step.
     pub step: String,
-    /// When it first began.
+    /// The time at which it first began.
     pub begun: Timestamp,
-    /// When it last came to its end; absent while it never has.
+    /// The time at which it last came to its end; absent while it never has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// How long that run of it took.
+    /// The duration of that run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub milliseconds: Option<u64>,
-    /// How often it began.
+    /// The number of times that it began.
     pub runs: u64,
-    /// How often it failed.
+    /// The number of times that it failed.
     pub failures: u64,
 }
 
-/// What had to be tried again.
+/// Failures that led to another try.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Retries {
-    /// How often.
+    /// The number of all failures.
     pub count: u64,
     /// The newest, at most [`RETRIES`]; the same reason in a row is one entry.
     pub newest: Vec<Retry>,
@@ -153,24 +154,24 @@ pub struct Retries {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Retry {
-    /// When it happened last.
+    /// The time at which it happened last.
     pub at: Timestamp,
-    /// In which step; absent when no step had begun.
+    /// The step of the failure; absent when no step had begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// What was wrong.
+    /// The error.
     pub reason: String,
-    /// How often in a row.
+    /// The number of times in a row.
     pub count: u64,
 }
 
-/// What became of one resource.
+/// The record of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceRecord {
     /// Plural name.
     pub resource: String,
-    /// The version it was read through.
+    /// The version through which it was read.
     pub version: String,
     /// Objects in etcd when they were listed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,10 +180,10 @@ pub struct ResourceRecord {
     pub copied: u64,
     /// Objects compared.
     pub verified: u64,
-    /// Of these, compared by checksum and found equal.
+    /// Of these, those compared by checksum and found equal.
     pub checksummed: u64,
-    /// Checksum over the uid, resourceVersion and, as far as it was compared, content of the compared
-    /// ones.
+    /// Checksum over the uid, resourceVersion and, as far as it was compared, content of the
+    /// compared ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
     /// Newest etcd version that the server has.
@@ -190,7 +191,8 @@ pub struct ResourceRecord {
 }
 
 impl MigrationReport {
-    /// A step begins. The first of a run forward that follows a run back begins a new report.
+    /// Notes that a step begins. The first of a run forward that follows a run back begins a new
+    /// report.
     pub fn begin(&mut self, step: StepName, at: Timestamp) {
         let first = matches!(step, StepName::Preflight | StepName::Register);
         if first && self.is_back() {
@@ -200,21 +202,21 @@ impl MigrationReport {
         record.runs += 1;
     }
 
-    /// A step has come to its end after `milliseconds`.
+    /// Notes that a step has come to its end after `milliseconds`.
     pub fn end(&mut self, step: StepName, at: Timestamp, milliseconds: u64) {
         let record = self.record(step, at);
         record.ended = Some(at);
         record.milliseconds = Some(milliseconds);
     }
 
-    /// Returns how long a step took when it last came to its end, in milliseconds.
+    /// Returns the duration of a step when it last came to its end, in milliseconds.
     #[must_use]
     pub fn took(&self, step: StepName) -> Option<u64> {
         let of = |record: &&StepRecord| record.step == step.as_str();
         self.steps.iter().find(of)?.milliseconds
     }
 
-    /// Returns how many seconds the mirror and the verification took when they last ran.
+    /// Returns the seconds that the mirror and the verification took when they last ran.
     #[must_use]
     pub fn copy_took(&self) -> Option<u64> {
         let mirror = self.took(StepName::Mirror)?;
@@ -222,12 +224,13 @@ impl MigrationReport {
         Some(mirror.saturating_add(verify).div_ceil(1000))
     }
 
-    /// A step has failed.
+    /// Notes that a step has failed.
     pub fn fail(&mut self, step: StepName, at: Timestamp) {
         self.record(step, at).failures += 1;
     }
 
-    /// Something is tried again. Whether that is news: not the same as the last time.
+    /// Notes that something is tried again. Returns true when that is news: not the same as the
+    /// last time.
     pub fn retry(&mut self, step: Option<StepName>, reason: &str, at: Timestamp) -> bool {
         let step = step.map(|step| step.as_str().to_owned());
         let reason = bounded(reason);
@@ -252,27 +255,28 @@ impl MigrationReport {
         true
     }
 
-    /// A prune begins with so many copies. One that goes on where an earlier one stopped is counted
-    /// against what that one began with.
+    /// Notes that a prune begins with so many copies. One that continues an earlier prune is
+    /// counted against the number with which that one began.
     pub fn prune_begins(&mut self, copies: u64) {
         let all = self.counts.pruned + copies;
         self.counts.to_prune = self.counts.to_prune.max(Some(all));
     }
 
-    /// A prune has left `remaining` copies so far; gives how many are deleted by now.
+    /// Notes that a prune has left `remaining` copies so far; returns the number that is deleted by
+    /// now.
     pub fn prune_goes_on(&mut self, remaining: u64) -> u64 {
         let all = self.counts.to_prune.unwrap_or(remaining);
         self.counts.pruned = all.saturating_sub(remaining);
         self.counts.pruned
     }
 
-    /// A prune is through.
+    /// Notes that a prune has ended.
     pub fn prune_ends(&mut self, left: Left, names: &[String]) {
         self.counts.left = left;
         self.left = first(names);
     }
 
-    /// Stragglers were found, and some of them dropped.
+    /// Notes that stragglers were found, and some of them dropped.
     pub fn settle(&mut self, found: u64, dropped: &[String], all_dropped: u64) {
         self.counts.stragglers += found;
         self.counts.dropped += all_dropped;
@@ -281,7 +285,7 @@ impl MigrationReport {
         self.dropped.extend(names);
     }
 
-    /// What became of the rows of a predecessor's database so far.
+    /// Notes the outcome for the rows of a predecessor's database so far.
     pub fn imports(&mut self, sum: &Account) {
         self.counts.imported = sum.imported;
         self.counts.known = sum.present;
@@ -289,7 +293,7 @@ impl MigrationReport {
         self.not_imported = first(&sum.names);
     }
 
-    /// The restart of a workload; the newest of each is kept.
+    /// Notes the restart of a workload; the newest of each is kept.
     pub fn restart(&mut self, restart: Restart) {
         self.restarts
             .retain(|known| known.workload != restart.workload);
@@ -298,8 +302,8 @@ impl MigrationReport {
         self.restarts.drain(..beyond);
     }
 
-    /// Takes over what the status knows. What it does not know (after a restart of the operator) is
-    /// left as it was.
+    /// Takes over the facts of the status. Those that it does not have (after a restart of the
+    /// operator) are left as they were.
     pub fn take_over(&mut self, status: &GroupStatus) {
         self.group.clone_from(&status.group);
         status.phase.as_str().clone_into(&mut self.phase);
@@ -338,7 +342,7 @@ impl MigrationReport {
         }
     }
 
-    /// One sentence for an event.
+    /// Describes the report in one sentence for an event.
     #[must_use]
     pub fn describe(&self) -> String {
         let Counts {

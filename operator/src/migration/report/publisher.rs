@@ -1,4 +1,4 @@
-//! Where a task publishes its state.
+//! The channel by which a task publishes its state.
 
 use tokio::sync::watch;
 
@@ -6,7 +6,7 @@ use super::status::GroupStatus;
 use crate::migration::plan::target::Owner;
 use crate::migration::task::changes::Changes;
 
-/// Where a task publishes its state.
+/// The channel by which a task publishes its state.
 pub struct StatusPublisher {
     status: watch::Sender<GroupStatus>,
     changes: Changes,
@@ -31,7 +31,7 @@ impl StatusPublisher {
         self.status.borrow().clone()
     }
 
-    /// Changes the status and wakes the controller if that made a difference.
+    /// Changes the status, and wakes the controller if that made a difference.
     pub fn update(&self, change: impl FnOnce(&mut GroupStatus)) {
         let changed = self.status.send_if_modified(|status| {
             let before = status.clone();

@@ -1,4 +1,4 @@
-//! What the migration of one API group has reached, for the `ReportsServer`'s status.
+//! The progress of the migration of one API group, for the `ReportsServer`'s status.
 
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::status::RestartResult;
@@ -13,14 +13,14 @@ use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Workload;
 use crate::migration::plan::verified::Verified;
 
-/// Who answers for one version of a group now.
+/// The server that answers for one version of a group now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServedBy {
     /// Our server.
     Server,
     /// The CRD: a Local, automanaged APIService.
     Crd,
-    /// Nobody: there is no APIService.
+    /// None: there is no APIService.
     Absent,
     /// Some other server.
     Foreign,
@@ -31,18 +31,18 @@ pub enum ServedBy {
 pub struct ApiServiceStatus {
     /// `<version>.<group>`.
     pub name: String,
-    /// Its uid, where it exists.
+    /// uid of the APIService, where it exists.
     pub uid: Option<String>,
     /// See [`ServedBy`].
     pub served_by: ServedBy,
-    /// Its labels and specification while a CRD serves it.
+    /// Labels and specification of the APIService while a CRD serves it.
     pub original: Option<Map<String, Value>>,
 }
 
-/// How far one resource has come.
+/// The progress of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceProgress {
-    /// The version it is read through while it is copied.
+    /// The version through which it is read while it is copied.
     pub version: String,
     /// Plural name.
     pub resource: String,
@@ -65,7 +65,7 @@ pub struct ResourceProgress {
 }
 
 impl ResourceProgress {
-    /// This, with what a verification has found.
+    /// Returns this progress with the result of a verification.
     #[must_use]
     pub fn with(mut self, verified: Option<&Verified>) -> Self {
         if let Some(verified) = verified {
@@ -84,7 +84,7 @@ impl ResourceProgress {
 pub struct Problem {
     /// Reason in `CamelCase` for a condition.
     pub reason: &'static str,
-    /// What is wrong and what to do about it.
+    /// The error and its remedy.
     pub message: String,
     /// True when retrying cannot help and a user has to act.
     pub stalled: bool,
@@ -102,43 +102,43 @@ impl Problem {
     }
 }
 
-/// What the prune gave back.
+/// The effect of the prune.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Objects deleted from etcd.
     pub objects: u64,
-    /// Their size as JSON, in bytes.
+    /// Size of these objects as JSON, in bytes.
     pub bytes: u64,
     /// Objects left in etcd.
     pub left: u64,
-    /// The first of them, as `resource/namespace/name: why`.
+    /// The first of those left, as `resource/namespace/name: why`.
     pub left_names: Vec<String>,
 }
 
 /// Writes to etcd that gave way to the server's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// How many.
+    /// The number of these writes.
     pub count: u64,
-    /// The first of them, as `resource/namespace/name`.
+    /// The first of these writes, as `resource/namespace/name`.
     pub names: Vec<String>,
 }
 
-/// What became of the rows of a predecessor's database.
+/// The outcome for the rows of a predecessor's database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Reports that were imported.
     pub objects: u64,
     /// Rows that were left there.
     pub left: u64,
-    /// The first of them, as `resource/namespace/name: why`.
+    /// The first of those rows, as `resource/namespace/name: why`.
     pub left_names: Vec<String>,
 }
 
-/// The migration report, in short.
+/// A summary of the migration report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportSummary {
-    /// Name of the `ConfigMap` in the target namespace that has the whole.
+    /// Name of the `ConfigMap` in the target namespace with the whole report.
     pub config_map: String,
     /// SHA-256 (hex) over everything that was compared.
     pub checksum: Option<String>,
@@ -146,30 +146,30 @@ pub struct ReportSummary {
     pub stragglers: u64,
     /// Objects written to etcd on the way back.
     pub written_back: u64,
-    /// How often something was tried again.
+    /// The number of times that something was tried again.
     pub retries: u64,
-    /// The newest reason for that, as `step: reason`.
+    /// The newest reason for a retry, as `step: reason`.
     pub last_retry: Option<String>,
-    /// The longest that requests were held, in milliseconds.
+    /// The longest time for which requests were held, in milliseconds.
     pub longest_hold_milliseconds: Option<u64>,
 }
 
-/// What became of the restart of a workload.
+/// The outcome of the restart of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restart {
-    /// Which one.
+    /// The workload.
     #[serde(flatten)]
     pub workload: Workload,
-    /// What became of it.
+    /// The outcome of the restart.
     pub result: RestartResult,
-    /// When that was.
+    /// The time of the outcome.
     pub at: Timestamp,
-    /// Why it was to be restarted, and what keeps it from that.
+    /// The reason for the restart, and the obstacle where there was one.
     pub message: String,
 }
 
-/// State of one API group; a snapshot.
+/// The state of one API group; a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStatus {
     /// API group.
@@ -184,71 +184,72 @@ pub struct GroupStatus {
     pub api_services: Vec<ApiServiceStatus>,
     /// One entry a resource.
     pub resources: Vec<ResourceProgress>,
-    /// What [`crate::migration::Approval::Manual`] asks the user to approve, `sha256:...`.
+    /// The hash that [`crate::migration::Approval::Manual`] asks the user to approve, `sha256:...`.
     pub plan_hash: Option<String>,
-    /// What a switch would do, while everything is verified and nothing switched.
+    /// The plan of a switch, while everything is verified and nothing switched.
     pub plan: Option<Plan>,
-    /// When our server was put in charge.
+    /// The time at which our server was put in charge.
     pub switched_at: Option<Timestamp>,
-    /// When the copies in etcd were deleted.
+    /// The time at which the copies in etcd were deleted.
     pub pruned_at: Option<Timestamp>,
-    /// What that gave back; known to the process that did it.
+    /// The effect of the prune; known to the process that did it.
     pub pruned: Option<Pruned>,
-    /// How long requests waited in the switch; known to the process that did it.
+    /// The time for which requests waited in the switch; known to the process that did it.
     pub held_milliseconds: Option<u64>,
-    /// When the copies in etcd become due for deletion, where they are to be deleted.
+    /// The time at which the copies in etcd become due for deletion, where the plan deletes them.
     pub prune_due: Option<Timestamp>,
     /// Writes that others made to etcd while the server was in charge, and that were dropped.
     pub dropped: Dropped,
-    /// What was imported from the database of a predecessor, once that is done.
+    /// The imports from the database of a predecessor, once they are done.
     pub imported: Option<Imported>,
     /// See [`ReportSummary`]; none before the first was written.
     pub report: Option<ReportSummary>,
-    /// Workloads that were to be restarted, each with the last time.
+    /// Workloads that were due for a restart, each with the last time.
     pub restarts: Vec<Restart>,
-    /// Whether a CRD of the group has the additional version `legacy` now.
+    /// True when a CRD of the group has the additional version `legacy` now.
     pub door_open: bool,
-    /// Whether the group's CRDs exist, so that it can be given back.
+    /// True when the group's CRDs exist, so that it can be given back.
     pub crds_present: bool,
-    /// What is in the way, if anything.
+    /// The present obstacle, if there is one.
     pub problem: Option<Problem>,
-    /// The step in which that happened.
+    /// The step in which that obstacle appeared.
     pub failed_step: Option<StepName>,
-    /// The action in which that happened.
+    /// The action in which that obstacle appeared.
     pub failed_action: Option<Action>,
     /// The action under way.
     pub action: Option<Action>,
 }
 
 impl GroupStatus {
-    /// Something keeps the present step from its end.
+    /// Notes that something keeps the present step from its end.
     pub fn fail(&mut self, problem: Problem) {
         self.failed_step = self.step;
         self.failed_action = self.action.take();
         self.problem = Some(problem);
     }
 
-    /// Something outside has to happen first.
+    /// Notes that something outside has to happen first.
     pub fn wait(&mut self, problem: Problem) {
         self.succeed();
         self.message.clone_from(&problem.message);
         self.problem = Some(problem);
     }
 
-    /// Nothing is in the way, and nothing is under way.
+    /// Notes that nothing is in the way, and nothing is under way.
     pub fn succeed(&mut self) {
         self.goes_on();
         self.action = None;
     }
 
-    /// What is under way goes on: whatever was in its way is not any more.
+    /// Notes that the present work goes on: its obstacle is gone.
     pub fn goes_on(&mut self) {
         self.failed_step = None;
         self.failed_action = None;
         self.problem = None;
     }
 
-    /// An action begins. What was wrong is shown on only while the same is tried again.
+    /// Notes that an action begins. The last error is shown on only while the same action is tried
+    /// again.
     pub fn attempt(&mut self, action: Action) {
         if self.failed_action != Some(action) {
             self.goes_on();
@@ -256,7 +257,7 @@ impl GroupStatus {
         self.action = Some(action);
     }
 
-    /// A step begins. What was wrong with an earlier one is not wrong any more.
+    /// Notes that a step begins. The error of an earlier step is gone.
     pub fn begin(&mut self, step: StepName, phase: Phase) {
         if self.failed_step.is_some_and(|failed| failed < step) {
             self.goes_on();

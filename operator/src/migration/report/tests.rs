@@ -1,4 +1,4 @@
-//! What a report counts, and its bounds.
+//! The counts of a report, and its bounds.
 
 use crds::v1alpha1::spec::WorkloadKind;
 use crds::v1alpha1::status::RestartResult;

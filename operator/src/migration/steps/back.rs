@@ -5,7 +5,7 @@
 //! hidden from it. So three things are kept, whatever else goes on in etcd (`docs/migration.md`):
 //!
 //! - The caches of the CRD begin above every version that was given to clients before the *jump*:
-//!   who has not come along by then is told 410, and never sees an old state.
+//!   a client that has not come along by then is told 410, and never sees an old state.
 //! - At the jump our counter is raised above all that is written back of what was before it, and a
 //!   bookmark tells every watcher.
 //! - What comes behind the jump is written while requests are held, each object once, at revisions
@@ -34,11 +34,11 @@ use crate::migration::context::Cx;
 use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::plan::step::StepName;
 
-/// How far etcd's revision is above our counter when the CRD's caches begin anew, at first: what
-/// clients write until the jump has to fit in between.
+/// The distance of etcd's revision above our counter when the CRD's caches begin anew, at first:
+/// what clients write until the jump has to fit in between.
 const ROOM: u64 = 500;
-/// How often the caches begin anew because clients have written more, and how often the counter
-/// jumps.
+/// The number of times that the caches begin anew because clients have written more, and that the
+/// counter jumps.
 const ATTEMPTS: u32 = 5;
 /// Changes that may be left for the hold.
 const REST: usize = 100;
@@ -47,21 +47,21 @@ const FEW: usize = 50;
 /// Most passes before the jump. Each is as long as what was written during the one before, so they
 /// grow shorter unless etcd takes writes more slowly than we do.
 const PASSES: u32 = 20;
-/// How far the counter jumps beyond what is known to be written, for what others write to etcd.
+/// The distance of the jump beyond what is known to be written, for what others write to etcd.
 const MARGIN: u64 = 200;
-/// How long the server's changes are waited for.
+/// The time that is allowed for the server's changes to become known.
 const FOLLOW: Duration = Duration::from_secs(10);
-/// How long requests are held at most. After it they are served again, and the way back is tried
-/// again later. The server ends a hold that nobody ends after 5 s.
+/// The longest time for which requests are held. After it they are served again, and the way back
+/// is tried again later. The server ends a hold that nobody ends after 5 s.
 const HOLD: Duration = Duration::from_secs(4);
-/// Least and longest time that the caches of the public versions are given beyond that of the door.
+/// Least and longest time that the caches of the public versions get beyond that of the door.
 const CACHES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// How long the CRDs are waited for at every kube-apiserver.
+/// The time that is allowed for the CRDs to answer at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_mins(1);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a group was not given back.
+/// The reason why a group was not given back.
 #[derive(Debug, thiserror::Error)]
 pub enum BackError {
     /// A request failed for good.
@@ -80,9 +80,9 @@ pub enum BackError {
         .named.join("; ")
     )]
     Refused {
-        /// How many.
+        /// The number of these objects.
         count: usize,
-        /// The first of them, and why.
+        /// The first of these objects, with the reasons.
         named: Vec<String>,
     },
     /// The rest could not be written in the time that requests may wait.
@@ -119,9 +119,9 @@ pub enum BackError {
         CONFIRM.as_secs()
     )]
     NotConfirmed {
-        /// Path that was asked.
+        /// Path of the request.
         path: String,
-        /// Address.
+        /// Address of the kube-apiserver.
         endpoint: String,
     },
 }
@@ -175,8 +175,9 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     Ok(())
 }
 
-/// The last step, from the moment on at which etcd has everything: the APIServices are deleted, the
-/// CRDs answer everywhere, and our gates are closed, which ends the watches on our server.
+/// Does the last step, from the moment on at which etcd has everything: the APIServices are
+/// deleted, the CRDs answer everywhere, and our gates are closed, which ends the watches on our
+/// server.
 ///
 /// # Errors
 /// See [`BackError`]; carrying it out again goes on.
@@ -196,7 +197,7 @@ pub async fn release(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(),
     Ok(())
 }
 
-/// Says of every held gate that etcd has everything.
+/// Marks every held gate: etcd has everything.
 async fn release_gates(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), BackError> {
     let released = GateSpec {
         state: GateState::Held,
@@ -214,13 +215,13 @@ struct Doors {
     /// Etcd's revision at which the first of them was opened: all caches begin above it.
     caches: u64,
     opened: Vec<Opened>,
-    /// How often the watches on the server were cut until the jump.
+    /// The number of times that the watches on the server were cut until the jump.
     resumed: u32,
 }
 
 impl<'a> Back<'a> {
-    /// Brings etcd up to the server, until it has everything and requests are held. Gives what keeps
-    /// other groups still, and since when requests are held.
+    /// Brings etcd up to the server, until it has everything and requests are held. Returns the
+    /// turn that keeps other groups still, and the time since which requests are held.
     async fn write(&self) -> Result<(impl Sized + use<'a>, Clock), BackError> {
         let cx = self.cx;
         let mut doors = cx
@@ -275,8 +276,8 @@ impl<'a> Back<'a> {
         Ok(writers)
     }
 
-    /// Writes until little is left, then lets the counter jump above it, and etcd follow. Should much
-    /// be written while etcd follows, it jumps again: what is left is written in the hold.
+    /// Writes until little is left, then lets the counter jump above it, and etcd follow. If much
+    /// is written while etcd follows, the counter jumps again. What is left is written in the hold.
     async fn jump(&self, writers: &mut [Writer<'_>], doors: &mut Doors) -> Result<(), BackError> {
         let mut room = ROOM;
         for _ in 0..ATTEMPTS {
@@ -297,7 +298,8 @@ impl<'a> Back<'a> {
         Ok(())
     }
 
-    /// Lets the counter jump above all that is known to be written, writes it, and lets etcd follow.
+    /// Lets the counter jump above all that is known to be written, writes it, and lets etcd
+    /// follow.
     async fn jump_once(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
         let revision = revisions::newest(self.endpoints).await?;
         let known = self.counter().await?.max(revision);
@@ -317,7 +319,7 @@ impl<'a> Back<'a> {
         self.raise_revision(counter).await
     }
 
-    /// Passes, until few changes are left.
+    /// Makes passes until few changes are left.
     async fn catch_up(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
         for _ in 0..PASSES {
             if waiting(writers) <= FEW {
@@ -329,8 +331,8 @@ impl<'a> Back<'a> {
         Ok(())
     }
 
-    /// Requests are held; the rest is written. Where that fails, clients are served again rather
-    /// than kept waiting.
+    /// Holds requests and writes the rest. Where that fails, clients are served again rather than
+    /// kept waiting.
     async fn hold(&self, writers: &mut [Writer<'_>], doors: &Doors) -> Result<(), BackError> {
         let (cx, o) = (self.cx, self.o);
         let held = tokio::time::timeout(HOLD, self.write_rest(writers, doors)).await;
@@ -383,12 +385,12 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// Returns the newest version that the server has given, to whatever resource.
+    /// Returns the newest version that the server has given, to any resource.
     async fn counter(&self) -> Result<u64, BackError> {
         self.raise_counter(0).await
     }
 
-    /// Raises that to `goal` at least, and gives it.
+    /// Raises the counter to `goal` at least, and returns it.
     async fn raise_counter(&self, goal: u64) -> Result<u64, BackError> {
         let Some(resource) = self.o.resources.first() else {
             return Ok(goal);
@@ -413,18 +415,18 @@ impl<'a> Back<'a> {
     }
 }
 
-/// Returns how many objects have changed since they were last written.
+/// Returns the number of objects that have changed since they were last written.
 fn waiting(writers: &[Writer<'_>]) -> usize {
     writers.iter().map(Writer::waiting).sum()
 }
 
-/// Returns how often the watches on the server were cut.
+/// Returns the number of times that the watches on the server were cut.
 fn resumed(writers: &[Writer<'_>]) -> u32 {
     writers.iter().map(Writer::resumed).sum()
 }
 
 /// Waits until all changes of each resource are known, up to the version at which its own gate was
-/// closed to writes. What others have written since, its watch does not tell of.
+/// closed to writes. Its watch does not tell of later writes to other resources.
 async fn follow(writers: &[Writer<'_>], frozen: &HashMap<&str, u64>) -> Result<(), BackError> {
     let each = writers.iter().map(|writer| {
         let version = frozen.get(writer.resource_name()).copied();
@@ -456,7 +458,7 @@ fn check(account: &Account) -> Result<(), BackError> {
     })
 }
 
-/// Every kube-apiserver answers from the CRDs: discovery and lists.
+/// Waits until every kube-apiserver answers from the CRDs: discovery and lists.
 async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), BackError> {
     let group = cx.target.group.as_str();
     let mut lists: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -476,8 +478,8 @@ async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), Bac
     try_join_all(each).await.map(drop)
 }
 
-/// One version at one kube-apiserver. Discovery first: a list that it still sends to our server
-/// waits there until the gate closes, which is after this.
+/// Confirms one version at one kube-apiserver. Discovery comes first: a list that it still sends to
+/// our server waits there until the gate closes, which is after this.
 async fn confirm_at(
     endpoint: &Endpoint,
     discovery: &str,

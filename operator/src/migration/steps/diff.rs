@@ -1,4 +1,4 @@
-//! Comparing etcd with the server. Pure.
+//! The comparison of etcd with the server. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ pub struct Side {
     pub version: u64,
     /// See [`crds::control::checksum`]; empty when it was not computed.
     pub checksum: String,
-    /// Whether the object at the server is as it was imported.
+    /// True when the object at the server is as it was imported.
     pub as_imported: bool,
 }
 
@@ -45,19 +45,19 @@ pub fn of_digest(items: Vec<DigestItem>) -> Snapshot {
         .collect()
 }
 
-/// How one object differs; what both sides had when it was seen.
+/// The difference of one object: what both sides had when it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What etcd has: uid and resourceVersion.
+    /// The state in etcd: uid and resourceVersion.
     pub etcd: Option<(String, u64)>,
-    /// What the server has.
+    /// The state at the server.
     pub server: Option<(String, u64)>,
-    /// Same uid and resourceVersion, but other content.
+    /// True when uid and resourceVersion are the same, but the content is not.
     pub content: bool,
 }
 
 impl Difference {
-    /// One clause for people.
+    /// Describes the difference in one clause for people.
     #[must_use]
     pub fn describe(&self) -> String {
         let side = |side: &Option<(String, u64)>| match side {
@@ -72,8 +72,8 @@ impl Difference {
     }
 }
 
-/// Everything that differs between a list of etcd at version `listed` and the server's digest
-/// taken after it, except what the server has from later: the list could not know that.
+/// Returns everything that differs between a list of etcd at version `listed` and the server's
+/// digest taken after it, except what the server has from later: the list could not know that.
 #[must_use]
 pub fn compare(etcd: &Snapshot, server: &Snapshot, listed: u64) -> BTreeMap<Key, Difference> {
     let keys: BTreeSet<&Key> = etcd.keys().chain(server.keys()).collect();
@@ -117,12 +117,12 @@ pub struct Suspects {
     pub all: BTreeMap<Key, Difference>,
 }
 
-/// What a round of comparing means.
+/// The result of a round of comparing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every object was found equal or was changed by the stream since.
     Verified,
-    /// Look again.
+    /// The differences have to be compared again.
     Again(Suspects),
     /// Nothing explains these.
     Unexplained(BTreeMap<Key, Difference>),
@@ -173,7 +173,7 @@ pub fn judge(
     }
 }
 
-/// Names the first ten, with how they differ.
+/// Names the first ten, each with its difference.
 #[must_use]
 pub fn name_first<'a, V: 'a>(
     all: impl ExactSizeIterator<Item = (&'a Key, V)>,
@@ -184,17 +184,17 @@ pub fn name_first<'a, V: 'a>(
         .collect()
 }
 
-/// How many objects a message names.
+/// The number of objects that a message names.
 pub const NAMED: usize = 10;
 
 /// Writes to etcd that the server has not seen, and deletions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// In etcd with a uid or version that was never imported.
+    /// Objects in etcd with a uid or version that was never imported.
     pub written: Vec<Identity>,
-    /// Copied, gone from etcd, and untouched by us: deleted there unseen.
+    /// Copies that are gone from etcd and untouched by us: deleted there unseen.
     pub deleted: Vec<Identity>,
-    /// Copied and gone from etcd, but changed by us since: they stay.
+    /// Copies that are gone from etcd, but changed by us since: they stay.
     pub kept: Vec<Identity>,
 }
 
@@ -206,8 +206,8 @@ impl Missed {
     }
 }
 
-/// Returns what the mirror has missed, judged by etcd now (read through the side door), the imported
-/// copies and the server's objects.
+/// Returns what the mirror has missed, judged by etcd now (read through the side door), the
+/// imported copies and the server's objects.
 #[must_use]
 pub fn missed(etcd: &[Identity], imported: &Snapshot, objects: &Snapshot) -> Missed {
     // The mark of a copy that the way back was about to make has no uid.

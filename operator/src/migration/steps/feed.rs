@@ -1,4 +1,4 @@
-//! What the server writes while the way back is under way: its own log of changes, followed by a
+//! The server's writes while the way back is under way: its own log of changes, followed by a
 //! watch. So a deletion is known as one, and a pass looks only at what has changed since the last.
 
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use crate::migration::cluster::control::retry;
 use crate::migration::cluster::pages::{self, Key, identity};
 use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, query};
 
-/// How long the watch is tried to be resumed.
+/// The time for which the watch is tried to be resumed.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Changes whose objects are kept; of more only the keys are, and the objects are read again.
 const KEPT: usize = 1000;
 
-/// Why the changes of the server are not known.
+/// The reason why the changes of the server are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// The watch cannot be resumed.
@@ -26,42 +26,43 @@ pub enum FeedError {
     Lost {
         /// Path of the watch.
         path: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// It does not come as far as is asked for.
+    /// The watch does not reach the version that is asked for.
     #[error("{path}: the server's changes up to version {version} did not come within {} s", .within.as_secs())]
     Late {
         /// Path of the watch.
         path: String,
-        /// What was waited for.
+        /// The version that was waited for.
         version: u64,
-        /// For how long.
+        /// The time of the wait.
         within: Duration,
     },
 }
 
-/// What became of one object since the changes were last taken.
+/// The change of one object since the changes were last taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Its newest state, or the last one before it was deleted; absent where it has to be read.
+    /// The newest state, or the last one before the object was deleted; absent where it has to be
+    /// read.
     pub object: Option<Value>,
-    /// Whether it is gone.
+    /// True when the object is gone.
     pub deleted: bool,
-    /// Whether it has come to be since.
+    /// True when the object was created since.
     pub created: bool,
 }
 
-/// Changes by key, and how far they reach.
+/// Changes by key, and the version that they reach.
 #[derive(Debug, Default)]
 struct State {
     changes: HashMap<Key, Change>,
     position: u64,
-    /// Where the changes are to be cut in two, and what came up to there.
+    /// The version at which the changes are cut in two, and the changes up to there.
     cut: Option<u64>,
     before: Option<HashMap<Key, Change>>,
     lost: Option<String>,
-    /// How often the watch was resumed.
+    /// The number of times that the watch was resumed.
     resumed: u32,
 }
 
@@ -97,7 +98,8 @@ impl State {
         Ok(())
     }
 
-    /// Puts aside what has come, if everything up to `known`, which it is, is before the cut.
+    /// Puts the changes aside, if they are known up to the cut; `known` is the version up to which
+    /// they are.
     fn cut_behind(&mut self, known: u64) {
         if self.cut.is_some_and(|cut| known >= cut) {
             self.cut = None;
@@ -118,7 +120,7 @@ impl Feed {
     /// Follows the collection at `path` behind `version`.
     ///
     /// # Errors
-    /// When the watch cannot be opened.
+    /// If the watch cannot be opened.
     pub async fn start(wire: &Wire, path: &str, version: u64) -> Result<Self, WireError> {
         let first = uri(path, version);
         let stream = retry(PATIENCE, || wire.watch(&first)).await?;
@@ -140,13 +142,14 @@ impl Feed {
         })
     }
 
-    /// Returns how many objects have changed since the changes were last taken.
+    /// Returns the number of objects that have changed since the changes were last taken.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().changes.len()
     }
 
-    /// Returns how often the watch was cut and resumed. Where it is, those of others are as well.
+    /// Returns the number of times that the watch was cut and resumed. Where it is, those of others
+    /// are as well.
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.lock().resumed
@@ -210,7 +213,7 @@ impl Feed {
         Ok(state.before.take().unwrap_or_default())
     }
 
-    /// Takes what has changed.
+    /// Takes the changes.
     ///
     /// # Errors
     /// [`FeedError::Lost`].

@@ -1,4 +1,4 @@
-//! Carries one decision out.
+//! The execution of one decision.
 
 pub mod back;
 pub mod diff;
@@ -49,55 +49,55 @@ use crate::migration::report::status::Problem;
 use crate::migration::task::live::{Live, LiveError};
 use crate::said::said;
 
-/// How far our versions go on above etcd's revision when the APIServices are taken back: clients
-/// get on with those of etcd until the kube-apiservers have noticed.
+/// The distance above etcd's revision from which our versions go on when the APIServices are taken
+/// back: clients continue with those of etcd until the kube-apiservers have noticed.
 const RETAKE_MARGIN: u64 = 10_000;
 
-/// Why a step did not come to its end.
+/// The reason why a step did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
-    /// A single request.
+    /// A single request failed.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// The operator's notes.
+    /// The operator's notes cannot be read or written.
     #[error("the operator's notes cannot be written: {}", said(.0))]
     Notes(#[source] Box<kube::Error>),
-    /// The copy.
+    /// The copy failed.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// The comparison.
+    /// The comparison failed.
     #[error(transparent)]
     Verify(#[from] VerifyError),
-    /// The switch.
+    /// The switch failed.
     #[error(transparent)]
     Switch(#[from] SwitchError),
-    /// The search for stragglers.
+    /// The search for stragglers failed.
     #[error(transparent)]
     Settle(#[from] SettleError),
-    /// The import from a predecessor's database.
+    /// The import from a predecessor's database failed.
     #[error(
         "reports that only the database of the other server has are not imported yet: {0} (the group \
          is served without them, and the import is tried again)"
     )]
     Import(#[from] ImportError),
-    /// The soak.
+    /// The soak found the group unwell.
     #[error(
         "the API does badly: {0}; it stays with the server (onFailure: Hold). Set owner: CRD to give it back"
     )]
     Soak(#[from] Breach),
-    /// The prune.
+    /// The prune failed.
     #[error(transparent)]
     Prune(#[from] PruneError),
-    /// The way back.
+    /// The way back failed.
     #[error(transparent)]
     Back(#[from] BackError),
 }
 
 impl ActError {
-    /// Returns whether it comes of a server that was away on the way back: watches were cut.
+    /// Returns whether it results from a server that was away on the way back: watches were cut.
     #[must_use]
     pub fn is_of_the_server(&self) -> bool {
         match self {
@@ -134,7 +134,7 @@ impl ActError {
         }
     }
 
-    /// Returns whether it may come of a side door that somebody has closed.
+    /// Returns whether it may result from a side door that somebody has closed.
     #[must_use]
     pub fn is_of_the_door(&self) -> bool {
         if matches!(self, Self::Back(BackError::CrdChanged { .. })) {
@@ -153,7 +153,7 @@ impl ActError {
         }
     }
 
-    /// For the status.
+    /// Returns the problem for the status.
     #[must_use]
     pub fn problem(&self) -> Problem {
         if self.is_forbidden() {
@@ -248,9 +248,9 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
 }
 
 /// Returns whether an action takes a fencing token before it begins: it moves gates or imports, and
-/// whoever did so before is to be refused. Mirrors have taken one when they began. While they are
-/// `mirroring`, the switch that follows has it as well: with a new one, imports that are on their
-/// way would be refused, and what they carry fetched anew while requests are held.
+/// an operator that did so before has to be refused. Mirrors have taken one when they began. While
+/// they are `mirroring`, the switch that follows has it as well: with a new one, imports that are
+/// on their way would be refused, and what they carry fetched anew while requests are held.
 fn takes_fence(action: Action, mirroring: bool) -> bool {
     match action {
         Action::Switch(SwitchFrom::Hold) => !mirroring,
@@ -270,7 +270,7 @@ pub fn is_interruptible(action: Action) -> bool {
     )
 }
 
-/// A way back that somebody has got ahead of.
+/// Notes that somebody has got ahead of a way back, which begins anew.
 fn begin_anew(cx: &Cx, error: &BackError) {
     tracing::warn!(group = cx.target.group, %error, "the way back begins anew");
     cx.journal
@@ -279,8 +279,8 @@ fn begin_anew(cx: &Cx, error: &BackError) {
     cx.event(EventType::Warning, reasons::ROLLING_BACK, &note);
 }
 
-/// A group without CRDs: nothing to copy. The floor keeps clear of versions that clients may
-/// hold from CRDs which once were there.
+/// Registers a group without CRDs, where nothing has to be copied. The floor keeps clear of
+/// versions that clients may hold from CRDs which once were there.
 async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     if o.resources.iter().all(|r| !r.stored.status.opened) {
         // A server that was never asked has nothing of what an earlier one has imported.
@@ -307,7 +307,8 @@ async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     Ok(())
 }
 
-/// Clients may have been at the CRDs, and hold versions of etcd: ours go on above them.
+/// Puts the server in charge again. Clients may have been at the CRDs, and hold versions of etcd:
+/// ours go on above them.
 async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     let revision = revisions::known_to(&cx.wire).await?;
     if let Some(resource) = o.resources.first() {
@@ -322,7 +323,8 @@ async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
     Ok(())
 }
 
-/// The time of the switch is told anew where the clock was set back since.
+/// Brings the APIServices up to date, and corrects the time of the switch where the clock was set
+/// back since.
 async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     operations::refresh(cx, o).await?;
     if o.is_dated_ahead() {

@@ -1,9 +1,9 @@
-//! Copies in namespaces that are gone: those were deleted while the server served, and their reports
-//! with them.
+//! Copies in namespaces that are gone: those were deleted while the server served, and their
+//! reports with them.
 //!
-//! Before a kube-apiserver asks an admission policy about an object it looks the object's namespace
-//! up, and refuses the request with 404 where there is none. So the guard of the side door has to
-//! leave deletions alone for as long as such copies are deleted.
+//! Before a kube-apiserver asks an admission policy about an object, it looks up the object's
+//! namespace, and refuses the request with 404 where there is none. So the guard of the side door
+//! has to leave deletions alone for as long as such copies are deleted.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::migration::cluster::wire::{Wire, WireError};
 use crate::migration::cluster::{door, operations};
 use crate::migration::context::Cx;
 
-/// How long the kube-apiservers are given to hear of the changed guard.
+/// The time that the kube-apiservers get to hear of the changed guard.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long one request is tried while the kube-apiserver is away.
+/// The time for which one request is tried while the kube-apiserver is away.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A copy to delete.
@@ -29,9 +29,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct Orphan {
     /// Namespace and name.
     pub key: Key,
-    /// Its path through the door.
+    /// Path of the copy through the door.
     pub path: String,
-    /// `DeleteOptions`.
+    /// `DeleteOptions` of the request.
     pub options: Value,
 }
 
@@ -49,8 +49,8 @@ pub fn is_namespace_gone(error: &WireError) -> bool {
     }
 }
 
-/// Deletes the copies through `door`; gives the keys of those that are gone. The others are refused by
-/// a policy of somebody else, or were changed: they are left and logged.
+/// Deletes the copies through `door`; returns the keys of those that are gone. The others are
+/// refused by a policy of somebody else, or were changed: they are left and logged.
 ///
 /// # Errors
 /// See [`WireError`]; the guard may be left without deletions until it is put in force again.

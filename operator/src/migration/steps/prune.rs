@@ -28,10 +28,10 @@ use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::report::status::Pruned;
 use crate::migration::report::{Left, journal};
 
-/// How long one request is tried.
+/// The time for which one request is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Why pruning did not come to its end.
+/// The reason why pruning did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum PruneError {
     /// A request failed for good.
@@ -45,14 +45,14 @@ pub enum PruneError {
     Unhealthy(String),
 }
 
-/// What became of one copy.
+/// The outcome for one copy.
 #[derive(Clone, Debug)]
 enum Outcome {
-    /// Not in etcd any more.
+    /// The copy is not in etcd any more.
     Gone,
-    /// Left, because it is in another state than it was imported in.
+    /// The copy is left, because it is in another state than it was imported in.
     Left,
-    /// Still there, in a namespace that is gone.
+    /// The copy is still there, in a namespace that is gone.
     Orphaned(Orphan),
 }
 
@@ -90,8 +90,8 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
     Ok(pruned)
 }
 
-/// Writes down that the copies are deleted; it comes after everything that is told of the prune. The
-/// door is closed by a step of its own, which is not given up half-way.
+/// Writes down that the copies are deleted; it comes after everything that is reported of the
+/// prune. The door is closed by a step of its own, which is not given up half-way.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -100,18 +100,18 @@ pub async fn mark(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     operations::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await
 }
 
-/// How far a prune is.
+/// The progress of a prune.
 struct Progress<'a> {
     /// Copies that the server still knows of.
     remaining: u64,
-    /// What is left in etcd of the resources that are through.
+    /// The objects left in etcd of the resources that are done.
     left: Left,
-    /// For the status.
+    /// The outcome for the status.
     pruned: &'a mut Pruned,
 }
 
 impl Progress<'_> {
-    /// So many more are gone.
+    /// Notes that so many more are gone.
     fn gone(&mut self, cx: &Cx, resource: &Resource, count: u64) {
         self.remaining = self.remaining.saturating_sub(count);
         let remaining = self.remaining;
@@ -122,7 +122,7 @@ impl Progress<'_> {
         self.show(cx, count);
     }
 
-    /// Shows how far it is; `gone` copies were just deleted.
+    /// Shows the progress; `gone` copies were just deleted.
     fn show(&self, cx: &Cx, gone: u64) {
         let (pruned, remaining) = (self.pruned.clone(), self.remaining);
         cx.report.update(|status| {
@@ -220,7 +220,7 @@ async fn delete_paced<'a>(
         .map(|outcome| (copy, outcome))
 }
 
-/// Copies with finalizers. A deletion would only mark them, and nobody would finish it.
+/// Returns copies with finalizers. A deletion would only mark them, and nobody would finish it.
 async fn pinned(cx: &Cx, resource: &Resource, wire: &Wire) -> Result<HashSet<Key>, WireError> {
     let path = collection(&cx.target.group, VERSION, resource.plural());
     let mut pages = Pages::new(wire, path, cx.target.settings.page_size, true);
@@ -270,7 +270,7 @@ async fn delete(
     }
 }
 
-/// Names what is still in etcd, and why: `pinned` have finalizers, `known` were copied.
+/// Names what is still in etcd, with the reasons: `pinned` have finalizers, `known` were copied.
 fn name_left(
     resource: &Resource,
     rest: &[Identity],

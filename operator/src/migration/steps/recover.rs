@@ -1,8 +1,8 @@
-//! The hold without its mirrors: the operator died between the patch and the gate, or the
-//! server has lost its database while etcd still has everything.
+//! The hold without its mirrors: the operator died between the patch and the gate, or the server
+//! has lost its database while etcd still has everything.
 //!
-//! Nobody can write to etcd any more, so one list through the side door tells what the server
-//! has to have: what differs is imported as the events that were lost. A client's watch resumes
+//! Nobody can write to etcd any more, so one list through the side door tells what the server has
+//! to have: the differences are imported as the events that were lost. A client's watch resumes
 //! over them as if the mirror had seen them.
 
 use crds::control::{
@@ -23,16 +23,16 @@ use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Crd, Observed, Resource};
 
-/// How long a batch is tried.
+/// The time for which a batch is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Why the server could not be brought up to etcd.
+/// The reason why the server could not be brought up to etcd.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// A request failed for good.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// Whether etcd tells of deletions is not known.
+    /// It is not known whether etcd tells of deletions.
     #[error(transparent)]
     Origin(#[from] OriginError),
     /// No kube-apiserver is known.
@@ -117,8 +117,8 @@ fn lost_event(etcd: &Identity, server: Option<&Side>) -> Option<ImportType> {
     }
 }
 
-/// Returns what the server has and a list of etcd at version `listed` has not, with the versions of the
-/// deletions.
+/// Returns the objects that the server has and a list of etcd at version `listed` has not, with the
+/// versions of the deletions.
 async fn deletions(
     cx: &Cx,
     resource: &Resource,
@@ -143,7 +143,7 @@ async fn deletions(
 }
 
 /// Returns the last state that the server knows of an object, with the version of its deletion.
-/// Reads of whoever holds the gate pass it.
+/// Reads of the gate's holder pass it.
 async fn last_state(
     cx: &Cx,
     resource: &Resource,
@@ -205,7 +205,7 @@ impl Sender<'_> {
     }
 }
 
-/// One batch in a mode of its own.
+/// Returns one batch in a mode of its own.
 #[must_use]
 pub fn batch(mode: ImportMode, items: Vec<ImportItem>) -> ImportBatch {
     ImportBatch {

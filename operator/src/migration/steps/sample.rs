@@ -1,4 +1,5 @@
-//! Which objects are compared by checksum with `verification: Sample`, and their checksums.
+//! The choice of the objects that are compared by checksum with `verification: Sample`, and their
+//! checksums.
 //!
 //! Every object is compared by uid and resourceVersion, from a list of metadata. The content of a
 //! part of them is compared, too: 5 %, at least 100 of a resource, those with the smallest SHA-256
@@ -19,12 +20,12 @@ use crate::migration::cluster::wire::{WireError, object};
 
 /// Least number of objects of a resource whose content is compared.
 const LEAST: usize = 100;
-/// One of so many objects is compared by content.
+/// The share: one of so many objects is compared by content.
 const ONE_OF: usize = 20;
-/// How long one object is tried.
+/// The time for which one object is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Returns how many of `all` objects are compared by content.
+/// Returns the number of objects, of `all`, that are compared by content.
 #[must_use]
 pub fn size(all: usize) -> usize {
     all.div_ceil(ONE_OF).max(LEAST).min(all)
@@ -40,9 +41,9 @@ fn order(etcd: &Snapshot) -> Vec<Key> {
     drawn.into_iter().map(|(_, key)| key.clone()).collect()
 }
 
-/// Adds the checksums of the sample to a list of etcd, and those of the suspects of an earlier round:
-/// whether their content still differs has to be seen. An object that has changed since the list
-/// is left without, and the next one is drawn for it.
+/// Adds the checksums of the sample to a list of etcd, and those of the suspects of an earlier
+/// round, whose content may still differ. An object that has changed since the list is left
+/// without, and the next one is drawn for it.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -66,7 +67,7 @@ pub async fn complete(
     Ok(())
 }
 
-/// Adds the checksum of one object where it is as it was listed; tells whether it is known then.
+/// Adds the checksum of one object where it is as it was listed; returns whether it is known then.
 async fn fetch(source: &Source, etcd: &mut Snapshot, key: &Key) -> Result<bool, WireError> {
     let (Some(side), Some(endpoint)) = (etcd.get_mut(key), source.endpoints.all.first()) else {
         return Ok(false);
@@ -153,7 +154,7 @@ mod tests {
         (source, server)
     }
 
-    /// Answers reads of objects as they were listed, but for `changed`; gives what was read.
+    /// Answers reads of objects as they were listed, but for `changed`; returns what was read.
     async fn answer(
         mut server: Server,
         etcd: Snapshot,

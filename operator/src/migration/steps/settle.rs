@@ -1,7 +1,8 @@
 //! Step 4f: writes that reached etcd although the mirror had ended. None is expected.
 //!
 //! They are looked for once, or with `drainWindow` again and again until so much time is over since
-//! the switch. Where the group is to go back, one look is enough: the way back compares both sides.
+//! the switch. Where the group has to go back, one look is enough: the way back compares both
+//! sides.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -30,14 +31,14 @@ use crate::migration::plan::due;
 use crate::migration::plan::phase::Phase;
 use crate::migration::plan::step::StepName;
 
-/// How long a batch is tried.
+/// The time for which a batch is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Least pause between two looks.
 const PAUSE: Duration = Duration::from_secs(5);
-/// A pause is so many times as long as the look before it, so that looks stay a small load.
+/// The factor by which a pause is longer than the look before it, so that looks stay a small load.
 const RESTS: u32 = 4;
 
-/// Why stragglers could not be looked for.
+/// The reason why stragglers could not be looked for.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
     /// A request failed for good.
@@ -46,24 +47,24 @@ pub enum SettleError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// Whether etcd tells of deletions is not known.
+    /// It is not known whether etcd tells of deletions.
     #[error(transparent)]
     Origin(#[from] OriginError),
 }
 
-/// Returns when to look again after a look that began at `begun` and took so long; `None` once the
-/// window is over: a look that began in it may have missed what came at its end.
+/// Returns the time of the next look after one that began at `begun` and took so long; `None` once
+/// the window is over. A look that began in the window may have missed what came at its end.
 fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Timestamp> {
     let until = until.filter(|until| begun < *until)?;
     let ended = due::after(begun, took);
     Some(due::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
 }
 
-/// What this process knows of the late writes of a switch.
+/// The facts about the late writes of a switch that this process knows.
 #[derive(Default)]
 pub struct Reported {
     switched_at: Option<Timestamp>,
-    /// When to look again; none before the first look, and when no other is due.
+    /// The time of the next look; none before the first look, and when no other is due.
     next: Option<Timestamp>,
     /// Late writes that stay as they are in etcd, so that each is reported once. By name of the
     /// resource and key: the state in etcd, none for a deletion.
@@ -71,7 +72,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Returns when the next look is due, where one is; none for another switch.
+    /// Returns the time at which the next look is due, where one is; none for another switch.
     #[must_use]
     pub fn next(&self, switched_at: Option<Timestamp>) -> Option<Timestamp> {
         self.next.filter(|_| self.switched_at == switched_at)
@@ -87,7 +88,7 @@ impl Reported {
         }
     }
 
-    /// Returns what has not been reported.
+    /// Returns the part that has not been reported.
     fn news(&self, resource: &str, mut missed: Missed) -> Missed {
         let known = |one: &Identity| self.known.get(&(resource.to_owned(), one.key.clone()));
         missed.written.retain(|one| {
@@ -98,7 +99,8 @@ impl Reported {
         missed
     }
 
-    /// `dropped` of what was missed gave way to the server's own writes: the next look finds it again.
+    /// Notes that `dropped` of what was missed gave way to the server's own writes: the next look
+    /// finds it again.
     fn note(&mut self, resource: &str, missed: &Missed, dropped: &[Key]) {
         let key = |one: &Identity| (resource.to_owned(), one.key.clone());
         for one in missed
@@ -116,7 +118,7 @@ impl Reported {
 }
 
 /// Looks for stragglers and imports them. When the window is over it marks the group as settled and
-/// closes the door; before, `reported` knows when to look again, beside what was reported.
+/// closes the door; before, `reported` knows the time of the next look, beside what was reported.
 ///
 /// # Errors
 /// See [`SettleError`]; carrying it out again is harmless.
@@ -142,7 +144,8 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
     Ok(())
 }
 
-/// A look after the first one of this process: the group is served, and a step has reported it.
+/// Looks once more after the first look of this process: the group is served, and a step has
+/// reported it.
 ///
 /// # Errors
 /// As [`run`].
@@ -201,7 +204,7 @@ pub async fn identities(
     Ok(all)
 }
 
-/// Takes over what was missed; gives what gave way to the server's own writes.
+/// Takes over what was missed; returns the keys that gave way to the server's own writes.
 async fn import(
     cx: &Cx,
     resource: &Resource,
@@ -256,7 +259,7 @@ async fn import(
     Ok(dropped)
 }
 
-/// Names writes to etcd that give way to the server's own, in status and event; gives the first.
+/// Names writes to etcd that give way to the server's own, in status and event; returns the first.
 fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) -> Vec<String> {
     if dropped.is_empty() {
         return Vec::new();
@@ -284,7 +287,7 @@ fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) -> Vec<String> {
     first
 }
 
-/// Stragglers are whole objects, so few go into one request.
+/// The number of stragglers in one request. They are whole objects, so few go into one.
 const STRAGGLERS_A_BATCH: usize = 20;
 
 fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {

@@ -13,22 +13,22 @@ use crate::migration::observe::state::Observed;
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A list of one object that takes longer counts as a failure.
+/// The longest list of one object; a longer one counts as a failure.
 const SLOW: Duration = Duration::from_secs(5);
-/// Looks that fail for so long without a good one between them are a breach. A server that is
+/// The time of failing looks, without a good one between them, that is a breach. A server that is
 /// restarted or moved to another node is back before that.
 const BREACH: Duration = Duration::from_mins(1);
 
-/// The group does badly.
+/// The finding that the group does badly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("every look failed for {} s, the last: {why}", BREACH.as_secs())]
 pub struct Breach {
-    /// What the last look found.
+    /// The result of the last look.
     pub why: String,
 }
 
-/// Looks until `until`, and on until a look is good. What is left is measured once: a clock that is set
-/// meanwhile makes it neither longer nor shorter.
+/// Looks until `until`, and on until a look is good. The time that is left is measured once: a
+/// clock that is set meanwhile makes it neither longer nor shorter.
 ///
 /// # Errors
 /// [`Breach`] as soon as there is one.
@@ -56,10 +56,10 @@ pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> 
     }
 }
 
-/// One look at every resource and every APIService.
+/// Looks once at every resource and every APIService.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// The finding, in words.
 pub async fn look(cx: &Cx, o: &Observed) -> Result<(), String> {
     for version in &o.versions {
         let name = apiservice::name(&cx.target.group, &version.name);

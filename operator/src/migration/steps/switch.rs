@@ -29,35 +29,35 @@ use crate::migration::plan::step::StepName;
 use crate::migration::report::status::Dropped;
 use crate::migration::task::live::Live;
 
-/// How long the drain may take at least before the gate opens without waiting on.
+/// The least time that the drain may take before the gate opens without further waiting.
 const DRAIN: Duration = Duration::from_secs(10);
-/// It may take longer until the hold is so old: the server lets requests wait for 30 s, and an open
-/// gate beside old watches shows clients what stragglers write twice.
+/// The age of the hold until which the drain may take longer: the server lets requests wait for 30
+/// s, and an open gate beside old watches shows clients what stragglers write twice.
 const DRAINED_WITHIN: Duration = Duration::from_secs(25);
-/// What the floor is raised by in that case: an old watch may still hand out versions that etcd
-/// reaches meanwhile, and there is no bound on how long.
+/// The distance by which the floor is raised in that case: an old watch may still hand out versions
+/// that etcd reaches meanwhile, and there is no bound on how long.
 const LATE_MARGIN: u64 = 1_000_000;
-/// What the floor is raised by where nothing tells when the old watches ended. They end a second
-/// after the door opens, two minutes at most; few clusters write so much in that time, and the
-/// way back can still burn so many revisions.
+/// The distance by which the floor is raised where nothing tells when the old watches ended. They
+/// end a second after the door opens, two minutes at most; few clusters write so much in that time,
+/// and the way back can still burn so many revisions.
 const UNSEEN_MARGIN: u64 = 10_000;
-/// How long our answers are waited for at every kube-apiserver.
+/// The time that is allowed for our answers at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_secs(20);
-/// How long the floor is tried to be raised.
+/// The time for which the floor is tried to be raised.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Where the kube-apiservers hide behind one address: so many confirmations in a row, each on a
-/// new connection, spread over [`INDIRECT_SPAN`].
+/// The number of confirmations in a row where the kube-apiservers hide behind one address, each on
+/// a new connection, spread over [`INDIRECT_SPAN`].
 const INDIRECT_CONFIRMATIONS: u32 = 20;
-/// See [`INDIRECT_CONFIRMATIONS`].
+/// The time over which [`INDIRECT_CONFIRMATIONS`] are spread.
 const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 
-/// Why watches are lost where the switch is given up after the drain.
+/// The reason why watches are lost where the switch is given up after the drain.
 const TAKEN_AWAY: &str =
     "an APIService was taken away after the watches on the CRDs had been ended";
 
-/// Why a switch did not come to its end.
+/// The reason why a switch did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
     /// A request failed for good.
@@ -66,13 +66,13 @@ pub enum SwitchError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// From which CRDs the copies come cannot be noted.
+    /// The CRDs from which the copies come cannot be noted.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// What the mirrors lost could not be fetched.
+    /// The events that the mirrors lost could not be fetched.
     #[error(transparent)]
     Recover(#[from] RecoverError),
-    /// The copy of what a predecessor has.
+    /// The copy from a predecessor failed.
     #[error(transparent)]
     Copy(Box<CopyError>),
     /// A mirror is not following right now.
@@ -94,7 +94,7 @@ pub enum SwitchError {
     NotConfirmed {
         /// Version of the group.
         version: String,
-        /// Address.
+        /// Address of the kube-apiserver.
         endpoint: String,
     },
 }
@@ -105,7 +105,7 @@ impl From<CopyError> for SwitchError {
     }
 }
 
-/// Carries the switch out from where it stands.
+/// Carries the switch out from the given point.
 ///
 /// # Errors
 /// See [`SwitchError`]; the next observation tells where to go on.
@@ -216,7 +216,7 @@ pub fn seal(live: &Live) -> Result<(), SwitchError> {
     Ok(())
 }
 
-/// A watch that is only waited for to end.
+/// A watch whose end alone matters.
 struct Probe(JoinHandle<()>);
 
 impl Drop for Probe {
@@ -225,7 +225,7 @@ impl Drop for Probe {
     }
 }
 
-/// One watch for every CRD at every kube-apiserver, from where its mirror is.
+/// Opens one watch for every CRD at every kube-apiserver, from the position of its mirror.
 async fn open_probes(endpoints: &Endpoints, live: &Live) -> Result<Vec<Probe>, WireError> {
     let mut each = Vec::new();
     for running in live.running.values() {
@@ -247,7 +247,7 @@ async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError
     })))
 }
 
-/// 4c: every kube-apiserver answers from our server, for every version.
+/// 4c: waits until every kube-apiserver answers from our server, for every version.
 ///
 /// # Errors
 /// [`SwitchError::NotConfirmed`] after some time.
@@ -291,7 +291,7 @@ async fn confirm_at(
     })
 }
 
-/// The same behind one address.
+/// Does the same behind one address.
 async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), SwitchError> {
     let deadline = Instant::now() + CONFIRM;
     let mut confirmed = 0;
@@ -314,17 +314,17 @@ async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), Swit
     })
 }
 
-/// What the drain has come to.
+/// The result of the drain.
 struct Drained {
-    /// Some mirror may lack events: it was not ended cleanly by the drain, or did not run. One
-    /// whose watch is still open has all there is.
+    /// True when some mirror may lack events: it was not ended cleanly by the drain, or did not
+    /// run. One whose watch is still open has all there is.
     lost: bool,
-    /// How far above etcd's revision the floor has to be.
+    /// The distance above etcd's revision at which the floor has to be.
     margin: u64,
 }
 
 impl Drained {
-    /// Returns why watches may not go on as if nothing had happened, if so.
+    /// Returns the reason why watches may not go on as if nothing had happened, if there is one.
     fn watches_lost(&self) -> Option<String> {
         let late = (self.margin == LATE_MARGIN)
             .then_some("not all watches on the CRDs had ended when the server began to answer");
@@ -336,7 +336,7 @@ impl Drained {
     }
 }
 
-/// Returns how long a drain is waited for, in a hold that has lasted for `held`.
+/// Returns the longest wait for a drain, in a hold that has lasted for `held`.
 fn drain_limit(held: Duration) -> Duration {
     DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
 }

@@ -21,23 +21,23 @@ use crate::migration::cluster::wire::WireError;
 use crate::migration::plan::target::Verification;
 use crate::migration::plan::verified::Verified;
 
-/// How long the mirror may be behind before the sides are compared all the same.
+/// The longest time that the mirror may be behind before the sides are compared all the same.
 const LAG: Duration = Duration::from_secs(5);
 /// Pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Bookmarks come every minute; a stream that has not passed a version for longer than this is
-/// not following, and a difference that old counts as unexplained.
+/// The time after which a difference counts as unexplained. Bookmarks come every minute; a stream
+/// that has not passed a version for longer than this is not following.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How often a list is begun anew because etcd has dropped its version meanwhile.
+/// The number of times that a list is begun anew because etcd has dropped its version meanwhile.
 const LIST_ATTEMPTS: u32 = 5;
 
-/// Why a resource is not verified.
+/// The reason why a resource is not verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// A side cannot be read.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// Differences that the stream does not explain.
+    /// There are differences that the stream does not explain.
     #[error(
         "{count} objects of {resource} differ between etcd and the server: {}; compare them with \
          `kubectl get`, and report what you find. To copy again, set owner: CRD and then owner: \
@@ -47,9 +47,9 @@ pub enum VerifyError {
     Differs {
         /// Plural name.
         resource: String,
-        /// How many.
+        /// The number of these objects.
         count: usize,
-        /// The first ten.
+        /// The first ten of them.
         named: Vec<String>,
     },
     /// The mirror has ended, so nothing can be verified.
@@ -106,8 +106,8 @@ pub async fn verify(
     }
 }
 
-/// Waits until the server has the newest listed object: what is only on its way need not be
-/// looked at again.
+/// Waits until the server has the newest listed object, so that objects which are only on their way
+/// need no second look.
 async fn await_newest(mirror: &Mirror, etcd: &Snapshot) {
     let newest = etcd
         .values()
@@ -120,7 +120,7 @@ async fn await_newest(mirror: &Mirror, etcd: &Snapshot) {
     let _ = tokio::time::timeout(LAG, there).await;
 }
 
-/// Etcd's side, page by page, at one version.
+/// Returns etcd's side, read page by page, at one version.
 async fn list(source: &Source, how: Verification) -> Result<(Snapshot, u64), WireError> {
     let mut attempt = 1;
     loop {
@@ -163,7 +163,7 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
     }
 }
 
-/// Returns what a comparison of two equal sides comes to.
+/// Returns the result of a comparison of two equal sides.
 #[must_use]
 pub fn count(etcd: &Snapshot, server: &Snapshot, how: Verification) -> Verified {
     let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);

@@ -1,8 +1,8 @@
-//! Writing one resource back to etcd through the side door.
+//! The writing of one resource back to etcd through the side door.
 //!
 //! First everything is compared. From then on the server's own log tells what has changed, so each
 //! pass is as long as what has happened since the one before. Before a copy is made in etcd, the
-//! server is told of it: whoever comes after a process that died knows what it wrote.
+//! server is told of it: an operator that comes after a process that died knows what it wrote.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::migration::cluster::wire::{Wire, WireError, collection, object, query
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, Resource};
 
-/// How long one request is tried.
+/// The time for which one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How often a write is repeated because etcd's copy has changed under it.
+/// The number of times that a write is repeated because etcd's copy has changed under it.
 const CONFLICTS: u32 = 3;
 
-/// Why a resource is not written back.
+/// The reason why a resource is not written back.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteBackError {
     /// A request failed for good.
@@ -41,16 +41,16 @@ pub enum WriteBackError {
     Feed(#[from] FeedError),
 }
 
-/// What a pass has done.
+/// The work of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Created or updated in etcd.
+    /// Objects created or updated in etcd.
     pub written: usize,
-    /// Deleted from etcd.
+    /// Objects deleted from etcd.
     pub deleted: usize,
-    /// Refused by the kube-apiserver.
+    /// Objects refused by the kube-apiserver.
     pub refused: usize,
-    /// The first of the refused, and why.
+    /// The first of the refused objects, with the reasons.
     pub refused_names: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ enum Done {
     /// The copy as it is in etcd now.
     Written(Copy),
     Deleted,
-    /// Its copy is to be deleted, in a namespace that is gone.
+    /// The copy has to be deleted, in a namespace that is gone.
     Orphaned(Orphan),
     Nothing,
 }
@@ -97,30 +97,30 @@ struct Copy {
     content: [u8; 32],
 }
 
-/// What is to be done to one key.
+/// The work on one key.
 enum Task {
     /// Etcd's copy becomes this object.
     Put(Value),
-    /// Etcd's copy goes.
+    /// Etcd's copy is deleted.
     Delete,
-    /// An object that has come and gone: it does the same in etcd, so that whoever has seen it come
-    /// sees it go.
+    /// An object that has come and gone: it does the same in etcd, so that a client which has seen
+    /// it come sees it go.
     Flash(Value),
 }
 
-/// Brings etcd up to the server, in passes.
+/// A writer that brings etcd up to the server, in passes.
 pub struct Writer<'a> {
     cx: &'a Cx,
     resource: &'a Resource,
     version: String,
     door: &'a Wire,
     feed: Feed,
-    /// What is in etcd.
+    /// The copies in etcd.
     copies: HashMap<Key, Copy>,
 }
 
 impl<'a> Writer<'a> {
-    /// Compares everything and writes what differs, through the door at `door`, while the server
+    /// Compares everything and writes the differences, through the door at `door`, while the server
     /// still serves.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl<'a> Writer<'a> {
         Ok((writer, account))
     }
 
-    /// Publishes how far the comparison is.
+    /// Publishes the progress of the comparison.
     fn tell(&self, compared: u64, written: usize) {
         let plural = self.resource.plural();
         let total = self.resource.stored.status.objects.max(compared);
@@ -190,19 +190,19 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// Name of the stored resource.
+    /// Returns the name of the stored resource.
     #[must_use]
     pub fn resource_name(&self) -> &str {
         self.resource.name()
     }
 
-    /// Returns how many objects have changed since the last pass.
+    /// Returns the number of objects that have changed since the last pass.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.feed.waiting()
     }
 
-    /// Returns how often the watch on the server was cut and resumed.
+    /// Returns the number of times that the watch on the server was cut and resumed.
     #[must_use]
     pub fn resumed(&self) -> u32 {
         self.feed.resumed()
@@ -256,7 +256,8 @@ impl<'a> Writer<'a> {
         Ok(self.carry_out(work, false).await?)
     }
 
-    /// Returns what the changes ask for; `flashes` whether also of objects that have come and gone.
+    /// Returns the tasks that follow from the changes; with `flashes` also those of objects that
+    /// have come and gone.
     async fn work(
         &self,
         changes: HashMap<Key, Change>,
@@ -295,7 +296,7 @@ impl<'a> Writer<'a> {
         Ok(work)
     }
 
-    /// Carries tasks out, several at a time; with `marks` the server is told of the copies that
+    /// Carries out tasks, several at a time; with `marks` the server is told of the copies that
     /// were made.
     async fn carry_out(
         &mut self,
@@ -371,7 +372,7 @@ impl<'a> Writer<'a> {
         self.written_back(items.collect()).await
     }
 
-    /// Tells the server which copies were made.
+    /// Tells the server of the copies that were made.
     async fn mark(&self, made: &[(Key, Copy)]) -> Result<(), WireError> {
         let items = made.iter().map(|(key, copy)| {
             let known = Identity {
@@ -398,8 +399,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Deletes copies of what the server has not: it was deleted there, or by an earlier pass's
-    /// account. What was neither imported nor written back is left.
+    /// Deletes copies of objects that the server does not have: they were deleted there, or by an
+    /// earlier pass's account. What was neither imported nor written back is left.
     async fn delete_strays(&mut self, strays: HashSet<Key>) -> Result<Account, WireError> {
         if strays.is_empty() {
             return Ok(Account::default());
@@ -547,7 +548,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Everything in etcd.
+/// Returns everything in etcd.
 async fn copies(
     cx: &Cx,
     resource: &Resource,
@@ -597,7 +598,8 @@ const ASSIGNED: [&str; 7] = [
     "uid",
 ];
 
-/// Checksum of what a client has put into an object; equal on both sides once it is written.
+/// Returns the checksum of what a client has put into an object; equal on both sides once it is
+/// written.
 fn content(object: &Value) -> [u8; 32] {
     let mut bare = object.clone();
     if let Some(meta) = bare.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -613,7 +615,7 @@ fn content(object: &Value) -> [u8; 32] {
     sum
 }
 
-/// Returns the body of a write: ours, as the door's version, at the state etcd's copy is in.
+/// Returns the body of a write: our object, as the door's version, at the state of etcd's copy.
 fn prepared(ours: &Value, api_version: &str, copy: Option<(&str, u64)>) -> Value {
     let mut body = ours.clone();
     if let Some(map) = body.as_object_mut() {

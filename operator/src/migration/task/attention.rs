@@ -1,5 +1,6 @@
-//! Notices at once that somebody has put another server in charge of a version, or nobody, or has
-//! changed how it is reached: the tasks would see it only with their next look.
+//! A watch on the APIServices, which notices at once that somebody has put another server in charge
+//! of a version, or none, or has changed the route to it: the tasks would see it only with their
+//! next look.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 
-/// The part of an APIService that decides who answers, and whether that can be verified.
+/// The part of an APIService that decides which server answers, and how it is verified.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Registration {
     /// Namespace, name and port of the Service.
@@ -52,7 +53,7 @@ pub async fn follow(client: Client, notify: impl Fn(&str)) {
     }
 }
 
-/// By name of the APIService.
+/// Registrations by name of the APIService.
 #[derive(Default)]
 struct Known(HashMap<String, Registration>);
 

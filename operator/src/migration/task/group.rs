@@ -31,14 +31,14 @@ use crate::migration::report::status::{
 use crate::migration::report::{MigrationReport, journal};
 use crate::migration::steps::{self, import, restart};
 
-/// Pause before something that others have to do first is looked at again.
+/// Pause before the next look at something that others have to do first.
 const WAIT: Duration = Duration::from_secs(1);
-/// The same where a person has to act.
+/// Pause before the next look where a person has to act.
 const STALLED: Duration = Duration::from_secs(15);
-/// How often a group without anything to do is looked at: somebody may have changed it, and the
-/// versions of a served one are to keep up with etcd's revision.
+/// The time between two looks at a group without anything to do: somebody may have changed it, and
+/// the versions of a served one have to keep up with etcd's revision.
 const IDLE: Duration = Duration::from_secs(10);
-/// How long clients are given to come back to a server that was not ready.
+/// The time that clients get to come back to a server that was not ready.
 const COME_BACK: Duration = Duration::from_secs(15);
 /// First and last pause after an error.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -98,7 +98,7 @@ pub(in crate::migration) async fn run(
     }
 }
 
-/// One turn; what comes back is how long nothing needs to be done.
+/// Makes one turn; returns the time for which nothing has to be done.
 async fn turn(
     cx: &Cx,
     live: &mut Live,
@@ -160,7 +160,7 @@ async fn turn(
     }
 }
 
-/// Observes, and adds what only this process knows.
+/// Observes, and adds the facts that only this process knows.
 async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
     let mut o = observed.map_err(|e| e.problem())?;
@@ -188,7 +188,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     Ok(o)
 }
 
-/// Returns every right that moving the group takes.
+/// Returns every right that moving the group needs.
 fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
     let sources = o.sources().into_iter();
     let plurals: Vec<String> = sources.map(|(r, _)| r.plural().to_owned()).collect();
@@ -197,7 +197,7 @@ fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
     required
 }
 
-/// Returns what a switch would do, once the copy is verified.
+/// Returns the plan of a switch, once the copy is verified.
 fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
     if !o.verified || !o.has_crds() || o.any_ours() {
         return None;
@@ -212,10 +212,10 @@ fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
     Some(Plan::new(hash, live.size(), settings, *persistent, copy))
 }
 
-/// Why watches are lost after a way back whose first attempts ended with cut watches.
+/// The reason why watches are lost after a way back whose first attempts ended with cut watches.
 const CUT: &str = "watches on the server were cut in the course of the way back, and whoever had not \
                    resumed them by the next attempt was told 410";
-/// How often a door may be found closed until somebody is asked to see to it.
+/// The number of times that a door may be found closed until a person has to act.
 const CLOSED_DOORS: u32 = 3;
 
 async fn failed(
@@ -263,7 +263,7 @@ async fn failed(
     }
 }
 
-/// Ends when another owner or other settings are wanted. A server that is not ready for a moment
+/// Waits until another owner or other settings are wanted. A server that is not ready for a moment
 /// is no reason to give up what runs.
 async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget) {
     let other = |new: &GroupTarget| {
@@ -277,7 +277,7 @@ async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget
     }
 }
 
-/// What the observation says, for the status.
+/// Publishes the observation in the status.
 fn publish(cx: &Cx, o: &Observed) {
     let api_services = o.versions.iter().map(|v| ApiServiceStatus {
         name: apiservice::name(&cx.target.group, &v.name),
@@ -338,7 +338,7 @@ fn stored_progress(resource: &Resource, crd: &Crd) -> ResourceProgress {
     }
 }
 
-/// Returns what the APIService is like before it is switched, for people who want to look.
+/// Returns the APIService as it is before the switch, for people who want to look.
 fn original(version: &Version) -> Option<Map<String, Value>> {
     let of_crd = matches!(version.holder, Holder::Crd | Holder::Unmanaged);
     let service = version.api_service.as_ref().filter(|_| of_crd)?;

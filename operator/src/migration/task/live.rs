@@ -1,4 +1,4 @@
-//! What only this process has: the running mirrors and what they have been verified for.
+//! The state that only this process has: the running mirrors and the results of their verification.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use crate::migration::steps::predecessor::{self, Copier};
 use crate::migration::steps::settle::Reported;
 use crate::migration::steps::verify::{self, VerifyError};
 
-/// How often progress is published while a list is copied.
+/// The time between two reports of the progress while a list is copied.
 const SHOW: Duration = Duration::from_millis(500);
 
-/// Why the mirrors do not follow.
+/// The reason why the mirrors do not follow.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// A copy of what etcd has not any more cannot be dropped.
+    /// A copy of what etcd does not have any more cannot be dropped.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// A mirror has ended before its time.
@@ -38,20 +38,20 @@ pub enum LiveError {
     Ended {
         /// Plural name.
         resource: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 /// One running mirror.
 pub struct Running {
-    /// What it mirrors.
+    /// The resource that it mirrors.
     pub source: Source,
     /// The task.
     pub mirror: Mirror,
-    /// The same where it copies from a predecessor, for what only that can do.
+    /// The copier where it copies from a predecessor, for what only that can do.
     pub copier: Option<Copier>,
-    /// What the verification found, once it is through.
+    /// The result of the verification, once it is done.
     pub verified: Option<Verified>,
 }
 
@@ -68,18 +68,18 @@ impl Running {
 pub struct Live {
     /// The mirrors.
     pub running: BTreeMap<String, Running>,
-    /// When the server was last seen not to be ready.
+    /// The time at which the server was last seen not to be ready.
     pub server_away: Option<Instant>,
-    /// How often in a row the side door was found closed by somebody else.
+    /// The number of times in a row that the side door was found closed by somebody else.
     pub closed_doors: u32,
-    /// Late writes to etcd that were told of already.
+    /// Late writes to etcd that were reported already.
     pub reported: Reported,
     /// Rights that the operator is known to have.
     pub held: Vec<Right>,
 }
 
 impl Live {
-    /// Returns how far the mirrors of `o`'s resources are.
+    /// Returns the progress of the mirrors of `o`'s resources.
     #[must_use]
     pub fn stage(&self, o: &Observed) -> MirrorStage {
         o.sources()
@@ -100,7 +100,7 @@ impl Live {
             .unwrap_or_default()
     }
 
-    /// Ends the mirrors of what is not copied any more: somebody has deleted its CRD.
+    /// Ends the mirrors of resources that are not copied any more: somebody has deleted the CRD.
     pub fn forget_others(&mut self, o: &Observed) {
         if !self.running.is_empty() && !o.resources.is_empty() {
             let sources = o.sources();
@@ -109,7 +109,8 @@ impl Live {
         }
     }
 
-    /// Returns whether every resource was verified since its mirror began, as thoroughly as `asked`.
+    /// Returns whether every resource was verified since its mirror began, at least to the depth of
+    /// `asked`.
     #[must_use]
     pub fn is_verified(&self, o: &Observed, asked: Verification) -> bool {
         o.sources().into_iter().all(|(resource, _)| {
@@ -119,7 +120,7 @@ impl Live {
         })
     }
 
-    /// Returns how many objects were listed, and their size as JSON, in bytes.
+    /// Returns the number of objects that were listed, and their size as JSON, in bytes.
     #[must_use]
     pub fn size(&self) -> (u64, u64) {
         let progress = self.running.values().map(|r| r.mirror.progress());
@@ -128,7 +129,7 @@ impl Live {
         })
     }
 
-    /// Returns where each resource stands, for the status.
+    /// Returns the progress of each resource, for the status.
     #[must_use]
     pub fn progress(&self) -> Vec<ResourceProgress> {
         let one = |running: &Running| {
@@ -151,7 +152,7 @@ impl Live {
         self.running.values().map(one).collect()
     }
 
-    /// Starts what does not run, and waits until every list is copied.
+    /// Starts the mirrors that do not run, and waits until every list is copied.
     ///
     /// # Errors
     /// See [`LiveError`]; mirrors that run go on.
@@ -287,8 +288,8 @@ fn show(cx: &Cx, plural: &str, change: impl Fn(&mut ResourceProgress)) {
     });
 }
 
-/// Returns where a mirror can go on: at the version that the server has durably, unless the server was
-/// in charge meanwhile (then etcd and the server have parted) or has nothing.
+/// Returns the version from which a mirror can go on: the one that the server has durably, unless
+/// the server was in charge meanwhile (then etcd and the server have parted) or has nothing.
 fn resume_at(resource: &Resource, crd: &Crd) -> Option<u64> {
     let status = &resource.stored.status;
     if status.settled || status.gate == GateState::Open || crd.door.is_open() {

@@ -1,8 +1,8 @@
-//! Holds one long-lived task per (`ReportsServer`, API group).
+//! The supervisor, which holds one long-lived task per (`ReportsServer`, API group).
 //!
 //! A task outlives reconciles because the mirror's watch has to: it is opened on the old handler
-//! and goes on through the switch. The controller tells what is wanted ([`Supervisor::ensure`]),
-//! reads what is ([`Supervisor::status`]) and is woken by [`Supervisor::changes`].
+//! and goes on through the switch. The controller sets the wanted state ([`Supervisor::ensure`]),
+//! reads the present one ([`Supervisor::status`]) and is woken by [`Supervisor::changes`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,24 +18,24 @@ use crate::migration::plan::target::{GroupTarget, Owner};
 use crate::migration::report::publisher::StatusPublisher;
 use crate::migration::report::status::GroupStatus;
 
-/// One per operator process.
+/// The supervisor; one per operator process.
 #[derive(Clone)]
 pub struct Supervisor {
     deps: Deps,
     changes: Changes,
     tasks: Tasks,
-    /// Follows the APIServices, once there is a task.
+    /// The task that follows the APIServices, once there is a task of a group.
     attention: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,
 }
 
-/// By owner and group.
+/// Tasks by owner and group.
 type Tasks = Arc<Mutex<BTreeMap<(String, String), Task>>>;
 
 struct Task {
     target: watch::Sender<GroupTarget>,
     status: watch::Receiver<GroupStatus>,
     handle: AbortOnDropHandle<()>,
-    /// Makes the task look again.
+    /// The signal that makes the task look again.
     wake: Arc<Notify>,
 }
 
@@ -79,7 +79,7 @@ impl Supervisor {
         self.lock().retain(|(name, _), _| name != owner_name);
     }
 
-    /// Returns where the groups of an owner stand, sorted by group.
+    /// Returns the states of an owner's groups, sorted by group.
     #[must_use]
     pub fn status(&self, owner_name: &str) -> Vec<GroupStatus> {
         self.lock()
@@ -89,7 +89,7 @@ impl Supervisor {
             .collect()
     }
 
-    /// Names of owners whose status has changed since they were last yielded; for
+    /// Returns the names of owners whose status has changed since they were last yielded; for
     /// `Controller::reconcile_on`. Changes of the same owner are merged. Meant for one consumer.
     pub fn changes(&self) -> impl Stream<Item = String> + Send + 'static {
         let changes = self.changes.clone();

@@ -14,7 +14,7 @@ use crate::http::negotiation::{BodyType, body_type};
 /// name must be that of the path.
 ///
 /// # Errors
-/// 415 for other encodings, 400 for what cannot be read or is something else.
+/// 415 for other encodings, 400 for a body that cannot be read or is something else.
 pub fn read<T: DeserializeOwned>(
     ctx: &RequestContext,
     body: &[u8],
@@ -50,7 +50,7 @@ pub fn read<T: DeserializeOwned>(
     serde_json::from_value(value).map_err(|error| bad(error.to_string()))
 }
 
-/// 422 about one field of a body.
+/// Returns a 422 about one field of a body.
 #[must_use]
 pub fn invalid(ctx: &RequestContext, kind: &str, field: &str, reason: &str) -> ApiError {
     let cause = StatusCause::new("FieldValueInvalid", field, reason);

@@ -1,4 +1,4 @@
-//! `Database`: what the reports are stored in, and how far a move has got.
+//! `Database`: the database of the reports, and the progress of a move.
 
 use apimachinery::error::ApiError;
 use axum::response::Response;
@@ -20,7 +20,7 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
     ("Message", "string", ".status.move.message", 1),
 ];
 
-/// Answers a request for it.
+/// Answers a request for a database.
 ///
 /// # Errors
 /// 404 for another name, 405 for verbs that change something, 406.

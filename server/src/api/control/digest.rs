@@ -1,4 +1,4 @@
-//! `digest`: what is stored, in pages, to compare with etcd.
+//! `digest`: the stored objects, in pages, to compare with etcd.
 
 use apimachinery::error::ApiError;
 use axum::response::Response;
@@ -12,7 +12,7 @@ use crate::api::options::int64;
 use crate::api::{Api, failure};
 use crate::http::RequestContext;
 
-/// One page of a digest.
+/// Answers with one page of a digest.
 ///
 /// # Errors
 /// 400 for parameters that cannot be read, 410 when so much has changed since the first page that

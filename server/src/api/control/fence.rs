@@ -1,4 +1,4 @@
-//! `fence`: the fencing token of whoever moves a resource.
+//! `fence`: the fencing token of the client that moves a resource.
 
 use apimachinery::error::ApiError;
 use axum::response::Response;
@@ -22,10 +22,10 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
     output::plain(ctx, StatusCode::OK, &describe(ctx, token))
 }
 
-/// Takes a new token and answers with it; whoever carries an older one is refused from then on.
+/// Takes a new token and answers with it. A client with an older token is refused from then on.
 ///
 /// # Errors
-/// What the store refuses.
+/// The refusals of the store.
 pub async fn create(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
     let resource = named(api, ctx)?;
     let name = &resource.def().resource;

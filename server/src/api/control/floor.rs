@@ -15,8 +15,8 @@ use crate::http::RequestContext;
 
 const KIND: &str = "Floor";
 
-/// Highest floor: half of what etcd and clients, who count in 64 signed bits, can hold. A floor
-/// cannot be taken back, so a slip of the pen must not use the numbers up.
+/// Highest floor: half of the range of etcd and clients, who count in 64 signed bits. A floor
+/// cannot be taken back, so a typing error must not use the numbers up.
 const MAX_FLOOR: u64 = 1 << 62;
 
 /// Returns the counter in force.
@@ -31,7 +31,7 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
 /// Raises the counter and answers with the one in force.
 ///
 /// # Errors
-/// 422 for what is no version or too high a one, and what the store refuses.
+/// 422 for a text that is no version or a version that is too high, and the refusals of the store.
 pub async fn update(api: &Api, ctx: &RequestContext, bytes: &[u8]) -> Result<Response, ApiError> {
     named(api, ctx)?;
     let wanted: Floor = body::read(ctx, bytes, KIND)?;

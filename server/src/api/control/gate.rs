@@ -1,4 +1,4 @@
-//! `gate`: whether requests are refused, held or served.
+//! `gate`: the state that decides if requests are refused, held or served.
 
 use apimachinery::error::ApiError;
 use axum::response::Response;
@@ -16,7 +16,7 @@ use crate::http::RequestContext;
 
 const KIND: &str = "Gate";
 
-/// Returns the gate as it is.
+/// Returns the current gate.
 ///
 /// # Errors
 /// 404.
@@ -28,8 +28,8 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
 /// Moves the gate; the user becomes its holder.
 ///
 /// # Errors
-/// 400 for a body that is no gate, 422 for what is no version, 409 for an old fencing token and for
-/// opening what is released, and what the store refuses.
+/// 400 for a body that is no gate, 422 for a text that is no version, 409 for an old fencing token
+/// and for opening a released gate, and the refusals of the store.
 pub async fn update(api: &Api, ctx: &RequestContext, bytes: &[u8]) -> Result<Response, ApiError> {
     let resource = named(api, ctx)?;
     let wanted: Gate = body::read(ctx, bytes, KIND)?;

@@ -1,4 +1,4 @@
-//! `import`: objects and events of etcd are taken over.
+//! `import`: takes over objects and events of etcd.
 
 use apimachinery::error::ApiError;
 use axum::response::Response;

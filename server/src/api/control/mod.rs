@@ -1,7 +1,7 @@
-//! The control API ([`crds::control`]): the operator's hand on the store.
+//! The control API ([`crds::control`]), by which the operator controls the store.
 //!
-//! Authorized like everything else, by RBAC on `storedresources`, its subresources and `databases`.
-//! The gate of a resource does not apply here: the control API is what moves it.
+//! It is authorized like everything else, by RBAC on `storedresources`, its subresources and
+//! `databases`. The gate of a resource does not apply here: the control API moves it.
 
 mod body;
 mod database;
@@ -30,7 +30,8 @@ pub fn is_addressed(ctx: &RequestContext) -> bool {
 /// Answers a request for the control API.
 ///
 /// # Errors
-/// 404 for what is not there, 405 for verbs that do not apply, and what each subresource refuses.
+/// 404 for a resource that does not exist, 405 for verbs that do not apply, and the refusals of
+/// each subresource.
 pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Response, ApiError> {
     let info = &ctx.info;
     let placed = info.version == VERSION && info.namespace.is_empty() && info.parts.len() <= 3;

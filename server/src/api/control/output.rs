@@ -18,7 +18,7 @@ use crate::http::{RequestContext, response};
 /// Returns a printer with these columns: heading, type, path and priority of each.
 ///
 /// # Errors
-/// When a path is none.
+/// If a path is none.
 pub fn printer(columns: &[(&str, &str, &str, i32)]) -> Result<Printer, ApiError> {
     let columns: Vec<Column> = columns
         .iter()
@@ -34,7 +34,7 @@ pub fn printer(columns: &[(&str, &str, &str, i32)]) -> Result<Printer, ApiError>
     Printer::new(&columns).map_err(ApiError::internal)
 }
 
-/// Returns what a list of the control API is as old as.
+/// Returns the metadata of a list of the control API, with the version of its data.
 pub fn list_meta(api: &Api) -> ListMeta {
     ListMeta {
         resource_version: Some(api.store.counter().max(1).to_string()),
@@ -54,7 +54,8 @@ pub fn plain(
     response::object(code, ctx.accept(Offer::Plain)?, object)
 }
 
-/// Returns an answer with an object or a list of them, as Table or metadata where that is asked for.
+/// Returns an answer with an object or a list of them, as Table or metadata where that is asked
+/// for.
 ///
 /// # Errors
 /// 406, 400 for an unknown `includeObject`, or when it cannot be encoded.

@@ -1,4 +1,4 @@
-//! `StoredResource`: what is stored, and how it is served.
+//! `StoredResource`: the stored objects of a resource, and how they are served.
 
 use apimachinery::error::ApiError;
 use axum::response::Response;
@@ -30,7 +30,7 @@ const COLUMNS: &[(&str, &str, &str, i32)] = &[
     ("Schema", "string", ".status.schemaSource", 1),
 ];
 
-/// Returns all of them, by name.
+/// Returns all stored resources, by name.
 ///
 /// # Errors
 /// 406.
@@ -52,7 +52,7 @@ pub fn list(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
     output::with_columns(ctx, &output::printer(COLUMNS)?, &list)
 }
 
-/// One of them.
+/// Returns one stored resource.
 ///
 /// # Errors
 /// 404, 406.
@@ -65,7 +65,7 @@ pub fn get(api: &Api, ctx: &RequestContext) -> Result<Response, ApiError> {
     )
 }
 
-/// Milliseconds since a moment.
+/// Returns the milliseconds since a moment.
 fn age(since: Timestamp) -> u64 {
     let age = Timestamp::now().duration_since(since).as_millis();
     u64::try_from(age).unwrap_or(0)

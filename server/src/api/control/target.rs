@@ -27,7 +27,8 @@ pub(super) fn named(api: &Api, ctx: &RequestContext) -> Result<Arc<Resource>, Ap
         .ok_or_else(|| not_found(name))
 }
 
-/// Returns an error of the store about the resource that the path names; `kind` is that of the body.
+/// Returns an error of the store about the resource that the path names; `kind` is that of the
+/// body.
 pub(super) fn refused(ctx: &RequestContext, kind: &str, error: StoreError) -> ApiError {
     let name = ctx.info.name.as_str();
     match error {

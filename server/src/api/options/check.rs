@@ -8,7 +8,7 @@ use crate::registry::causes;
 /// Group of the options kinds in a 422.
 const META_GROUP: &str = "meta.k8s.io";
 
-/// A 422 about an options kind, unless there are no errors.
+/// Returns a 422 about an options kind, unless there are no errors.
 pub(super) fn check(kind: &str, errors: &[FieldError]) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());

@@ -11,7 +11,7 @@ use apimachinery::selector::{FieldSelector, LabelSelector};
 use super::check::check;
 use super::param;
 
-/// How `resourceVersion` is meant.
+/// The meaning of `resourceVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// Data at least as new.
@@ -23,9 +23,9 @@ pub enum VersionMatch {
 /// Options of list, watch and deletecollection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListOptions {
-    /// Which labels the objects must have.
+    /// Selector of the labels of the objects.
     pub label_selector: LabelSelector,
-    /// Which names and namespaces they must have.
+    /// Selector of the names and namespaces of the objects.
     pub field_selector: FieldSelector,
     /// `resourceVersion` as it was given; empty when it was not.
     pub resource_version: String,
@@ -35,13 +35,14 @@ pub struct ListOptions {
     pub limit: usize,
     /// Token of the next page; empty for the first.
     pub continue_token: String,
-    /// Whether the query asks for a watch.
+    /// True when the query asks for a watch.
     pub watch: bool,
-    /// How long a watch may last; `None` when it was not said. Zero for a negative number.
+    /// The longest duration of a watch; `None` when the query does not say. Zero for a negative
+    /// number.
     pub timeout: Option<Duration>,
-    /// Whether a watch sends bookmarks.
+    /// True when a watch sends bookmarks.
     pub allow_watch_bookmarks: bool,
-    /// Whether a watch begins with the objects that are there.
+    /// True when a watch begins with the objects that are there.
     pub send_initial_events: Option<bool>,
 }
 
@@ -49,8 +50,8 @@ impl ListOptions {
     /// Reads and validates the query of a list, watch or deletecollection.
     ///
     /// # Errors
-    /// 400 for what cannot be read, for selectors and for a name that contradicts the path; 422
-    /// for combinations that are not allowed.
+    /// 400 for parameters that cannot be read, for selectors and for a name that contradicts the
+    /// path; 422 for combinations that are not allowed.
     pub fn parse(info: &RequestInfo, namespaced: bool) -> Result<Self, ApiError> {
         let query = &info.query;
         let bad =
@@ -81,7 +82,7 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// A watch that says nothing of a version begins with the objects that are there.
+    /// Sets the defaults: a watch without a version begins with the objects that are there.
     fn set_defaults(&mut self, version_match: &str) {
         let legacy = matches!(self.resource_version.as_str(), "" | "0");
         if self.watch && legacy && self.send_initial_events.is_none() && version_match.is_empty() {
@@ -180,10 +181,10 @@ fn field_selector(info: &RequestInfo, namespaced: bool) -> Result<FieldSelector,
     Ok(selector)
 }
 
-/// `resourceVersion` of a get: `None` for the newest state, 0 for any state.
+/// Returns the `resourceVersion` of a get: `None` for the newest state, 0 for any state.
 ///
 /// # Errors
-/// 500, as the kube-apiserver answers, for what is no number.
+/// 500, as the kube-apiserver answers, for a text that is no number.
 pub fn get_version(query: &Query) -> Result<Option<u64>, ApiError> {
     let text = param::text(query, "resourceVersion");
     if text.is_empty() {

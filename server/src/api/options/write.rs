@@ -9,7 +9,7 @@ use super::param;
 use crate::registry::strategy::validate;
 use crate::registry::{FieldValidation, WriteOptions};
 
-/// Which options are read.
+/// The kind of options that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     /// `CreateOptions`

@@ -58,10 +58,10 @@ fn protobuf_frame(type_: &str, object: &serde_json::Value) -> Result<Bytes, ApiE
     Ok(protobuf::event(type_, &document).into())
 }
 
-/// Returns the line of an event. What many watches see in the same way is encoded once.
+/// Returns the line of an event. A line that many watches see in the same way is encoded once.
 ///
 /// # Errors
-/// When the object's text cannot be read.
+/// If the object's text cannot be read.
 pub fn event(
     view: &View,
     event: &Event,
@@ -80,7 +80,7 @@ pub fn event(
 /// Returns the line of an object that is there when the watch begins.
 ///
 /// # Errors
-/// When its text cannot be read.
+/// If its text cannot be read.
 pub fn initial(view: &View, object: &StoredObject, headers: bool) -> Result<Bytes, ApiError> {
     stored(view, "ADDED", object, headers)
 }

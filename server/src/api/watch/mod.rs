@@ -28,20 +28,20 @@ use crate::http::negotiation::{Offer, Transform};
 use crate::http::response;
 use crate::registry::unknown_error;
 
-/// Where a watch begins.
+/// The place where a watch begins.
 enum Start {
-    /// At the objects that are there, and whether a bookmark ends them.
+    /// At the objects that are there; `marked` when a bookmark ends them.
     Objects { at_least: Option<u64>, marked: bool },
     /// Behind a version; `None` for now.
     Version(Option<u64>),
 }
 
-/// Answers a watch. Where the resource is being moved, the answer begins at once and its events wait:
-/// clients such as Kyverno take a watch that is not open for one that is lost.
+/// Answers a watch. While the resource is being moved, the answer begins at once and its events
+/// wait: clients such as Kyverno take a watch that is not open for one that is lost.
 ///
 /// # Errors
-/// 400 and 422 for the options, 503 while the gate is closed. What is wrong with the version is told
-/// by an `ERROR` event, as watches of the kube-apiserver do.
+/// 400 and 422 for the options, 503 while the gate is closed. A wrong version is reported by an
+/// `ERROR` event, as watches of the kube-apiserver do.
 pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> {
     let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced);
     let resumes = options.as_ref().is_ok_and(resumes);
@@ -74,7 +74,7 @@ pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> 
 }
 
 /// Returns the lines of a watch that is open, from when the resource is served here on. They end at
-/// once where it comes to be served elsewhere: the client has missed nothing and asks again.
+/// once when the resource becomes served elsewhere: the client has missed nothing and asks again.
 async fn once_admitted(
     api: Api,
     scope: Arc<Scope>,
@@ -107,7 +107,7 @@ fn is_passing(error: &ApiError) -> bool {
     matches!(error.code(), 429 | 503)
 }
 
-/// Returns whether the client goes on from what it has seen.
+/// Returns whether the client goes on from the state it has seen.
 fn resumes(options: &ListOptions) -> bool {
     matches!(start(options), Ok(Start::Version(Some(_))))
 }

@@ -1,29 +1,30 @@
-//! When a watch ends, and when it sends bookmarks. Pure.
+//! The times when a watch ends and when it sends bookmarks. Pure.
 
 use std::time::Duration;
 
 use rand::RngExt as _;
 use tokio::time::Instant;
 
-/// Shortest duration of a watch that does not say how long it wants to last; the longest is twice
-/// that, so that watches which began together do not end together.
+/// Shortest duration of a watch that does not give one; the longest is twice that, so that watches
+/// which began together do not end together.
 const MIN_TIMEOUT: Duration = Duration::from_mins(30);
 /// Interval of bookmarks, lengthened by up to a quarter.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
-/// How long before its end a watch sends one more bookmark, so that the next one begins up to date.
+/// Time before the end of a watch at which it sends one more bookmark, so that the next one begins
+/// up to date.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The times of one watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
-    /// When it ends.
+    /// The time of its end.
     pub end: Instant,
     interval: Duration,
 }
 
 impl Schedule {
-    /// Returns a watch that begins at `now` and lasts `timeout`, or a random time where it is not
-    /// said (or zero).
+    /// Returns a watch that begins at `now` and lasts `timeout`, or a random time where none is
+    /// given (or zero).
     #[must_use]
     pub fn new(now: Instant, timeout: Option<Duration>) -> Self {
         let mut rng = rand::rng();
@@ -40,7 +41,7 @@ impl Schedule {
         }
     }
 
-    /// Returns when the next bookmark after `now` is due.
+    /// Returns the time of the next bookmark after `now`.
     #[must_use]
     pub fn next_bookmark(&self, now: Instant) -> Instant {
         let regular = now + self.interval;

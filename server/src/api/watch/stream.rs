@@ -1,5 +1,5 @@
-//! The stream of one watch. It is pulled by the client: nothing is buffered for a slow one, which
-//! falls behind in the log that all share, until what it needs next is compacted.
+//! The stream of one watch. The client pulls it: nothing is buffered for a slow one, which falls
+//! behind in the log that all share, until the events that it needs next are compacted.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::api::view::View;
 
 /// Most events that are taken at a time.
 const BATCH: usize = 128;
-/// Bytes after which what is there is handed on.
+/// Bytes after which the finished lines are handed on.
 const CHUNK: usize = 128 * 1024;
 
 /// A watch that has begun.
 pub struct Watch {
-    /// How objects are written.
+    /// The form of the objects.
     pub view: View,
-    /// What is selected.
+    /// The selection of the objects.
     pub options: ListOptions,
     /// The namespace, or all.
     pub namespace: Option<String>,
@@ -37,23 +37,23 @@ pub struct Watch {
     pub initial_end: Option<u64>,
     /// The events.
     pub cursor: Cursor,
-    /// When it ends.
+    /// The times of bookmarks and of the end.
     pub schedule: Schedule,
-    /// When the next bookmark is due.
+    /// The time of the next bookmark.
     pub next_bookmark: Instant,
     /// Cancelled when the server stops.
     pub shutdown: CancellationToken,
-    /// Whether a Table has described its columns already.
+    /// True when a Table has described its columns already.
     pub described: bool,
 }
 
-/// What a watch waits for.
+/// An event that a watch waits for.
 enum Next {
     Events(Vec<Arc<Event>>),
     Bookmark,
-    /// An error for the client, after which it ends.
+    /// An error for the client, after which the watch ends.
     Fail(ApiError),
-    /// Everything was given; it ends with the version up to which that is so.
+    /// The end after all events, with the version up to which the client has them.
     Last,
     End,
 }
@@ -74,7 +74,7 @@ impl Watch {
         })
     }
 
-    /// Waits for the next lines and appends them; false when they are the last.
+    /// Waits for the next lines and appends them; returns false when they are the last.
     async fn fill(&mut self, out: &mut BytesMut) -> Result<bool, ApiError> {
         self.fill_initial(out)?;
         while out.is_empty() {
@@ -99,7 +99,7 @@ impl Watch {
         Ok(true)
     }
 
-    /// Objects that are there at the beginning, then the bookmark that says so.
+    /// Appends the objects that are there at the beginning, then the bookmark that says so.
     fn fill_initial(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
         while out.len() < CHUNK {
             let Some(object) = self.initial.next() else {
@@ -129,9 +129,9 @@ impl Watch {
         Ok(())
     }
 
-    /// The CRD serves the resource from now on. What is stored was written to etcd anew, so only a
-    /// version above all of that may be resumed from: a bookmark tells it, and who takes none is
-    /// sent back to list rather than shown old states as news.
+    /// Appends the end: the CRD serves the resource from now on. The stored objects were written to
+    /// etcd anew, so a client may only resume from a version above all of those: a bookmark tells
+    /// it, and a client that takes none is sent back to list rather than shown old states as news.
     fn fill_last(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
         if self.options.allow_watch_bookmarks {
             let rv = self.cursor.position();
@@ -166,7 +166,7 @@ impl Watch {
     }
 }
 
-/// Returns what comes of what a cursor says; without events a bookmark is due.
+/// Returns the next step after the answer of a cursor; without events a bookmark is due.
 fn told(event: Result<Option<Vec<Arc<Event>>>, CursorError>) -> Next {
     match event {
         Ok(None) => Next::Bookmark,

@@ -1,6 +1,6 @@
-//! What a watch with selectors sees of an event. Pure.
+//! The view that a watch with selectors has of an event. Pure.
 //!
-//! An object that comes to be selected appears (`ADDED`), one that ceases to be disappears
+//! An object that becomes selected appears (`ADDED`), one that is no longer selected disappears
 //! (`DELETED`, with the content it had and the version of the event): `convertToWatchEvent` of the
 //! kube-apiserver's cacher.
 
@@ -22,7 +22,8 @@ pub struct Seen<'a> {
     pub object: Cow<'a, StoredObject>,
 }
 
-/// Returns what a watch of `namespace` (or of all) with `options` sees of `event`, if anything.
+/// Returns the event that a watch of `namespace` (or of all) with `options` sees of `event`, if
+/// any.
 #[must_use]
 pub fn seen<'a>(
     event: &'a Event,

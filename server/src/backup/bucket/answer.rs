@@ -1,4 +1,4 @@
-//! What a bucket answers.
+//! Answers of a bucket.
 
 use http::{Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};

@@ -27,11 +27,11 @@ use url::Url;
 
 use super::{Error, SUFFIX, error, tls};
 
-/// Least size of a part, in bytes; also what a small file is sent whole up to.
+/// Least size of a part, in bytes; also the size up to which a file is sent whole.
 const PART: u64 = 16 << 20;
 /// Most parts of one object, by S3's own limit of 10,000.
 const PARTS: u64 = 9_000;
-/// How long a signature is valid, and one request may take.
+/// Time for which a signature is valid, and that one request may take.
 const REQUEST: Duration = Duration::from_mins(10);
 /// Tries of one request, with these pauses between them.
 const PAUSES: [Duration; 4] = [
@@ -40,10 +40,10 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(15),
     Duration::from_secs(30),
 ];
-/// Where nothing else is said; services that know no regions take it.
+/// Region when none is given; services that know no regions accept it.
 const REGION: &str = "us-east-1";
 
-/// Which bucket, and where.
+/// The place of a bucket.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Place {
     /// Name of the bucket.
@@ -66,13 +66,13 @@ pub struct Place {
 /// A backup in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its name.
+    /// The name of the backup.
     pub name: String,
-    /// When it was stored, if that can be read.
+    /// The time at which it was stored, if that can be read.
     pub modified: Option<Timestamp>,
 }
 
-/// A bucket that backups are in.
+/// A bucket with backups.
 pub struct Bucket {
     api: rusty_s3::Bucket,
     credentials: Credentials,
@@ -90,7 +90,7 @@ impl Bucket {
         Self::with(place, credentials()?)
     }
 
-    /// As [`open`](Self::open), with these credentials.
+    /// Opens the bucket as [`open`](Self::open), with these credentials.
     ///
     /// # Errors
     /// If the place cannot be used.
@@ -109,8 +109,8 @@ impl Bucket {
         })
     }
 
-    /// Stores a file as the backup of this name, and gives its size. It is there as a whole, or not
-    /// at all.
+    /// Stores a file as the backup of this name, and returns its size. It is there as a whole, or
+    /// not at all.
     ///
     /// # Errors
     /// If the file cannot be read, or the bucket does not take it.
@@ -218,7 +218,7 @@ impl Bucket {
         })
     }
 
-    /// Fetches a backup into a file, and gives its size. The file has its name when it is whole.
+    /// Fetches a backup into a file, and returns its size. The file has its name when it is whole.
     ///
     /// # Errors
     /// If there is no backup of this name, or it cannot be fetched or written.
@@ -392,7 +392,8 @@ fn credentials() -> Result<Credentials, Error> {
     })
 }
 
-/// AWS has a host for each bucket; other services often have no name but the one of the endpoint.
+/// Returns the bucket. AWS has a host for each bucket; other services often have no name but the
+/// one of the endpoint.
 fn bucket(place: &Place) -> Result<rusty_s3::Bucket, Error> {
     let invalid = |why: String| Error::Invalid {
         what: "--endpoint",
@@ -418,7 +419,7 @@ fn bucket(place: &Place) -> Result<rusty_s3::Bucket, Error> {
         .map_err(|error| invalid(error.to_string()))
 }
 
-/// A prefix ends with a slash, and does not begin with one.
+/// Returns the prefix with a slash at its end, and without one at its beginning.
 fn prefix(text: &str) -> String {
     match text.trim_matches('/') {
         "" => String::new(),
@@ -454,7 +455,7 @@ fn file_error(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// Returns the error with its causes: what failed with TLS is never in the first.
+/// Returns the error with its causes: the first error never names a failure of TLS.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -40,8 +40,8 @@ impl BodyType {
         matches!(self, Self::JsonPatch | Self::MergePatch | Self::ApplyYaml)
     }
 
-    /// What a create or an update can carry. Protobuf is among them in name: there is no custom
-    /// resource that could be written in it.
+    /// Encodings of the body of a create or an update. Protobuf is among them in name: there is no
+    /// custom resource that could be written in it.
     pub const OBJECTS: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 }
 
@@ -62,8 +62,8 @@ pub fn is_apply(headers: &HeaderMap) -> bool {
     body_type(headers, &[BodyType::ApplyYaml]).is_ok()
 }
 
-/// Returns the encoding of a request body, which must be one of `allowed`. Parameters of the media type
-/// are ignored. A body without a type is JSON.
+/// Returns the encoding of a request body, which must be one of `allowed`. Parameters of the media
+/// type are ignored. A body without a type is JSON.
 ///
 /// # Errors
 /// 415 with the allowed types.

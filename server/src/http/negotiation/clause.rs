@@ -23,7 +23,7 @@ pub(super) fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// Returns whether there is such a form of what is offered.
+/// Returns whether the offer has this form.
 fn fits(media_type: MediaType, transform: Transform, offer: Offer) -> bool {
     let metadata = matches!(
         transform,
@@ -102,7 +102,7 @@ impl<'a> Clause<'a> {
         })
     }
 
-    /// Returns the transformation that is asked for; `None` when there is no such one.
+    /// Returns the transformation that is asked for; `None` when no such transformation exists.
     fn transform(&self) -> Option<Transform> {
         let (kind, group, version) = (self.param("as"), self.param("g"), self.param("v"));
         if kind.is_empty() && group.is_empty() && version.is_empty() {

@@ -33,7 +33,7 @@ impl DiscoveryForm {
     }
 }
 
-/// Returns which form of `/apis` a client asks for.
+/// Returns the form of `/apis` that a client asks for.
 ///
 /// # Errors
 /// 406 when it accepts no JSON.

@@ -1,4 +1,4 @@
-//! Which form an answer takes, and which form a body has.
+//! The form of an answer, and the form of a body.
 //!
 //! Follows `k8s.io/apiserver/pkg/endpoints/handlers/negotiation` and `goautoneg`: the clauses of
 //! `Accept` are tried in the order of their quality, the first that fits an offered media type and
@@ -60,7 +60,7 @@ pub enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    /// Returns `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
     #[must_use]
     pub fn api_version(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl MetaVersion {
     }
 }
 
-/// What the client wants made of the object (`as=` in `Accept`).
+/// The transformation of the object that the client wants (`as=` in `Accept`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transform {
     /// The object itself.
@@ -84,7 +84,7 @@ pub enum Transform {
     PartialObjectMetadataList(MetaVersion),
 }
 
-/// What an endpoint can answer with.
+/// The forms in which an endpoint can answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// Objects and lists: JSON or YAML, whole or transformed; metadata in protobuf, too.
@@ -102,11 +102,11 @@ pub enum Offer {
 pub struct Accepted {
     /// Encoding.
     pub media_type: MediaType,
-    /// What to make of the object.
+    /// The transformation of the object.
     pub transform: Transform,
-    /// Indent JSON.
+    /// True when JSON is indented.
     pub pretty: bool,
-    /// The answer is a watch.
+    /// True when the answer is a watch.
     pub stream: bool,
 }
 
@@ -121,10 +121,10 @@ impl Accepted {
     }
 }
 
-/// Agrees on the form of an answer.
+/// Returns the agreed form of an answer.
 ///
 /// # Errors
-/// 406 with all media types when nothing that the client accepts is offered.
+/// If nothing that the client accepts is offered: 406 with all media types.
 pub fn accept(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Accepted, ApiError> {
     let header = joined(headers, &ACCEPT);
     let mut accepted = if header.is_empty() {
@@ -151,13 +151,13 @@ pub fn accept(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Accept
     Ok(accepted)
 }
 
-/// Returns the form of an error: what the client accepts, else JSON.
+/// Returns the form of an error: one that the client accepts, else JSON.
 #[must_use]
 pub fn accept_error(headers: &HeaderMap, query: &Query) -> Accepted {
     accept(headers, query, Offer::Status).unwrap_or_default()
 }
 
-/// Returns whether JSON shall be indented: `?pretty=`, else for browsers and command line tools.
+/// Returns whether JSON is to be indented: by `?pretty=`, else for browsers and command line tools.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|value| !value.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");

@@ -7,7 +7,7 @@ use http::header::ACCEPT;
 use super::clause::clauses;
 use super::joined;
 
-/// How a document of OpenAPI v3 is written.
+/// The encoding of a document of OpenAPI v3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpenApiForm {
     /// JSON
@@ -16,8 +16,8 @@ pub enum OpenApiForm {
     Protobuf,
 }
 
-/// What can be asked for, as in `k8s.io/kube-openapi/pkg/handler3`. client-go asks for protobuf by
-/// the last name, which is no media type to RFC 6838.
+/// The encodings that can be asked for, as in `k8s.io/kube-openapi/pkg/handler3`. client-go asks
+/// for protobuf by the last name, which is no media type to RFC 6838.
 const OFFERED: [(&str, OpenApiForm); 3] = [
     ("application/json", OpenApiForm::Json),
     (PROTOBUF, OpenApiForm::Protobuf),
@@ -39,7 +39,7 @@ impl OpenApiForm {
     }
 }
 
-/// Returns which form of a document a client asks for.
+/// Returns the form of a document that a client asks for.
 ///
 /// # Errors
 /// 406 when it accepts neither.

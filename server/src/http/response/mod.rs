@@ -37,7 +37,7 @@ pub fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Body>
     response
 }
 
-/// Returns an answer with a text, as Go's `http.Error` gives it.
+/// Returns an answer with a text, as Go's `http.Error` writes it.
 pub fn text(code: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = bytes(code, "text/plain; charset=utf-8", body);
     response

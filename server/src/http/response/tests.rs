@@ -1,4 +1,4 @@
-//! Errors as answers; what they say is tested where they are defined.
+//! Errors as answers; their texts are tested where they are defined.
 
 use http_body_util::BodyExt;
 use rstest::rstest;

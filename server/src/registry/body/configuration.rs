@@ -1,16 +1,17 @@
-//! The body of an apply: what its manager wants of an object.
+//! The body of an apply: the configuration that its manager wants for an object.
 
 use apimachinery::error::ApiError;
 use apimachinery::schema::{self, Encoding, Repeated};
 use fieldmanager::go::syntax_error;
 use serde_json::Value;
 
-/// What a manager wants of an object, as it was sent: nothing is pruned, and no default filled in.
+/// The configuration that a manager wants for an object, as it was sent: nothing is pruned, and no
+/// default filled in.
 #[derive(Debug, Default)]
 pub struct Configuration {
     /// The object; null where nothing was sent.
     pub value: Value,
-    /// The keys that stand there twice.
+    /// The keys that are there twice.
     pub repeated: Vec<Repeated>,
 }
 
@@ -18,7 +19,7 @@ impl Configuration {
     /// Reads a body in YAML or JSON.
     ///
     /// # Errors
-    /// 400 for what is neither, and for what is no object.
+    /// 400 for a text that is neither, and for one that is no object.
     pub fn read(bytes: &[u8]) -> Result<Self, ApiError> {
         let refuse = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
         if bytes.trim_ascii().is_empty() {
@@ -62,7 +63,8 @@ const fn is_yaml(character: char) -> bool {
         | '\u{10000}'..)
 }
 
-/// Returns whether a text has characters that end a line in YAML and are letters like others in JSON.
+/// Returns whether a text has characters that end a line in YAML and are letters like others in
+/// JSON.
 fn has_breaks(bytes: &[u8]) -> bool {
     memchr::memchr2_iter(0xc2, 0xe2, bytes).any(|at| {
         let breaks: [&[u8]; 3] = [b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"];

@@ -1,5 +1,5 @@
 //! Reading an object from a request body: decoded, brought into the shape of its schema, checked
-//! against what the path says.
+//! against the path.
 
 mod configuration;
 
@@ -20,12 +20,12 @@ pub(super) use configuration::Configuration;
 const SUMMARY: usize = 30;
 
 impl Collection<'_> {
-    /// Reads the body of a create or update: coerced and with defaults, in the requested version. The
-    /// client is warned of what it did not mean.
+    /// Reads the body of a create or update: coerced and with defaults, in the requested version.
+    /// The client is warned of probable mistakes in it.
     ///
     /// # Errors
-    /// 400 for what is no object of the requested group version, for malformed metadata and, where
-    /// fields are validated strictly, for unknown and duplicate ones.
+    /// 400 for a body that is no object of the requested group version, for malformed metadata and,
+    /// where fields are validated strictly, for unknown and duplicate ones.
     pub fn read(
         &self,
         body: &[u8],
@@ -79,8 +79,9 @@ impl Collection<'_> {
         Ok(into_fields(value))
     }
 
-    /// Refuses a body without a kind whose fields are not validated: a kube-apiserver reads it into an
-    /// object at once, and has by then assumed version and kind of the path for those that are missing.
+    /// Returns the refusal of a body without a kind whose fields are not validated: a
+    /// kube-apiserver reads it into an object at once, and has by then assumed version and kind of
+    /// the path for those that are missing.
     fn assumed(&self, body: &[u8], encoding: Encoding, value: &Value) -> ApiError {
         let definition = self.definition;
         let given = |field: &str| value.as_object().map_or("", |object| folded(object, field));
@@ -101,9 +102,9 @@ impl Collection<'_> {
     }
 
     /// Shapes an object by the schema of its version and fills in defaults; returns the paths of
-    /// unknown fields. `api_version` and `kind` are those of [`type_meta`]. In a version that there
-    /// is not every field is unknown; of an object of another kind only the metadata is known, and
-    /// looked at.
+    /// unknown fields. `api_version` and `kind` are those of [`type_meta`]. In a version that does
+    /// not exist every field is unknown. In an object of another kind only the metadata is known,
+    /// and looked at.
     ///
     /// # Errors
     /// The first field of the metadata that has the wrong type.
@@ -137,7 +138,7 @@ impl Collection<'_> {
         Ok(unknown)
     }
 
-    /// Returns what an apply has made, in the shape of its schema: as the kube-apiserver's storage
+    /// Returns the outcome of an apply, in the shape of its schema: as the kube-apiserver's storage
     /// has it, which writes it as it is and drops malformed metadata when it reads it back.
     ///
     /// # Errors
@@ -185,7 +186,7 @@ impl Collection<'_> {
     }
 }
 
-/// Keys that are twice in a body, in the words of Go's parser of YAML.
+/// Returns the keys that are twice in a body, in the words of Go's parser of YAML.
 fn repeated_in_yaml(body: &[u8], validation: FieldValidation) -> Vec<String> {
     let repeated = schema::repeated_keys(body);
     let repeated: Vec<_> = repeated.iter().map(ToString::to_string).collect();
@@ -198,7 +199,7 @@ fn repeated_in_yaml(body: &[u8], validation: FieldValidation) -> Vec<String> {
     }
 }
 
-/// Refuses a body that was understood but for an `error`.
+/// Returns the refusal of a body that was understood except for an `error`.
 fn unhandled(kind: &str, version: &str, as_kind: &str, error: &str) -> ApiError {
     let version = quote(version);
     ApiError::bad_request(format!(
@@ -206,7 +207,7 @@ fn unhandled(kind: &str, version: &str, as_kind: &str, error: &str) -> ApiError 
     ))
 }
 
-/// A name in an object, which must be the one in the path.
+/// Checks that a name in an object is the one in the path.
 ///
 /// # Errors
 /// 400.
@@ -226,22 +227,22 @@ pub(super) fn check_name(wanted: &str, object: &Object) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Says that a schema does not have the field at `path`.
+/// Returns the message that a schema does not have the field at `path`.
 pub(super) fn unknown_field(path: &str) -> String {
     format!("unknown field \"{path}\"")
 }
 
-/// Says why an object that is read strictly is refused.
+/// Returns the message with the reasons why an object that is read strictly is refused.
 pub(super) fn strict_error(strict: &[String]) -> String {
     format!("strict decoding error: {}", strict.join(", "))
 }
 
-/// Returns what is said of an object without a kind, whose text is this.
+/// Returns the message about an object without a kind, whose text is this.
 pub(super) fn missing_kind(text: &str) -> String {
     format!("Object 'Kind' is missing in '{text}'")
 }
 
-/// Takes away what is neither type nor metadata; returns the names of that.
+/// Takes away all fields that are neither type nor metadata; returns their names.
 fn without_content(object: &mut Value) -> Vec<String> {
     let Value::Object(fields) = object else {
         return Vec::new();
@@ -252,8 +253,8 @@ fn without_content(object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// `apiVersion` and `kind` of an object; empty where they are missing. A group that is empty leaves no
-/// slash.
+/// Returns `apiVersion` and `kind` of an object; empty where they are missing. A group that is
+/// empty leaves no slash.
 ///
 /// # Errors
 /// The text of Go's decoder for anything that has no room for them, and for more than one slash.
@@ -297,15 +298,15 @@ pub fn type_meta(value: &Value) -> Result<(String, String), String> {
     Ok((of_no_group.unwrap_or(api_version), text("kind")))
 }
 
-/// Returns the text of a field as Go's decoder finds it, which does not mind whether letters are
-/// capital.
+/// Returns the text of a field as Go's decoder finds it, which ignores capital letters.
 fn folded<'a>(object: &'a Object, field: &str) -> &'a str {
     let known = object.iter().filter(|(key, _)| is_folded(key, field));
     let mut texts = known.filter_map(|(_, value)| value.as_str());
     texts.next_back().unwrap_or_default()
 }
 
-/// Returns whether a key is `field` but for capital letters, of which Unicode has one more for the `k`.
+/// Returns whether a key is `field` except for capital letters, of which Unicode has one more for
+/// the `k`.
 fn is_folded(key: &str, field: &str) -> bool {
     key.eq_ignore_ascii_case(field)
         || (key.contains('\u{212a}') && key.replace('\u{212a}', "k").eq_ignore_ascii_case(field))

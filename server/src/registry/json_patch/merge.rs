@@ -1,5 +1,5 @@
-//! A merge patch, as the kube-apiserver's library does it (`gopkg.in/evanphx/json-patch.v4`): as RFC
-//! 7386 has it, but that nulls go from objects in lists, too, unless the list replaces an object.
+//! A merge patch, as the kube-apiserver's library does it (`gopkg.in/evanphx/json-patch.v4`): by
+//! RFC 7386, but nulls are removed from objects in lists, too, unless the list replaces an object.
 
 use serde_json::{Map, Value};
 

@@ -15,7 +15,7 @@ use super::{Object, RegistryError};
 
 /// Most operations in one JSON patch.
 const MAX_OPERATIONS: usize = 10_000;
-/// What the decoder of objects says of a list.
+/// Message of the decoder of objects about a list.
 const NO_OBJECT: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal array \
                          into Go value of type struct { APIVersion string \
                          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
@@ -34,7 +34,7 @@ pub enum Patch {
 
 impl Patch {
     /// Returns a JSON patch from its text, which has to be JSON, and, where it is read `strictly`,
-    /// what is wrong with it.
+    /// the mistakes in it.
     ///
     /// # Errors
     /// 400 unless it is a list of objects, strictly also unless their members are texts; 413 for
@@ -50,7 +50,7 @@ impl Patch {
         Ok((Self::Json(operations), told))
     }
 
-    /// Returns a merge patch from its text and what that means.
+    /// Returns a merge patch from its text and the value of that text.
     ///
     /// # Errors
     /// 400 unless it is an object, or a list that is not read `strictly`.
@@ -104,7 +104,7 @@ impl Patch {
     }
 }
 
-/// What a patch has made of an object.
+/// The outcome of a patch on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patched {
     /// The outcome.
@@ -113,12 +113,12 @@ pub struct Patched {
     pub duplicates: Vec<String>,
 }
 
-/// Returns what the library for patches calls whatever is none.
+/// Returns the error of the library for a text that is no patch.
 fn no_patch() -> RegistryError {
     RegistryError::BadRequest("Invalid JSON Patch".to_owned())
 }
 
-/// Returns what Go says of a value of the wrong type. A strict reader says where.
+/// Returns the error of Go for a value of the wrong type. A strict reader names the place.
 fn decoding(strictly: bool, found: &Value, into: &str) -> RegistryError {
     let found = match found {
         Value::Null => "null",

@@ -1,7 +1,7 @@
 //! A JSON document as the kube-apiserver's library for patches has it
-//! (`gopkg.in/evanphx/json-patch.v4`): what an operation brings along stays the text as which it
-//! came until another one looks into it. So numbers stay as they are written, and keys that are there
-//! twice are there twice in the outcome.
+//! (`gopkg.in/evanphx/json-patch.v4`): a value of an operation stays the text as which it came
+//! until another operation looks into it. So numbers stay as they are written, and keys that are
+//! there twice are there twice in the outcome.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 /// A value, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// Null, which is also what stands where nothing was given.
+    /// Null, which also stands for a value that was not given.
     Null,
     /// A text, number or boolean that was stored.
     Stored(Value),
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// Makes an object or a list of the text of one. Of several members of a name the last counts.
+    /// Makes an object or a list of the text of one. The last of several members of a name counts.
     pub fn open(&mut self) {
         let Self::Written(Text { json: text, .. }) = self else {
             return;
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    /// Returns whether the library calls two values the same: numbers and texts are by what is
+    /// Returns whether the library calls two values the same: numbers and texts are compared as
     /// written, so that `1` is not `1.0`, and a `<` that is escaped is not one that is not. Both
     /// are opened as far as they are looked at.
     #[must_use]
@@ -109,8 +109,8 @@ impl Node {
         }
     }
 
-    /// Returns how large it is. Recursion is bounded: by the parser for values of a request, by
-    /// what a patch may build for its document.
+    /// Returns the extent of the value. Recursion is bounded: by the parser for values of a
+    /// request, by the limits on a patch for its document.
     #[must_use]
     pub fn extent(&self) -> Extent {
         match self {
@@ -121,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Returns the text of what is no list and no object.
+    /// Returns the text of a value that is no list and no object.
     fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Stored(value) => Cow::Owned(json(value, Flavour::Standard)),
@@ -160,7 +160,7 @@ impl From<Value> for Node {
     }
 }
 
-/// In JSON, as Go writes it.
+/// Writes the JSON as Go does.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -187,7 +187,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// Writes a text that is JSON without spaces, and with what Go escapes of it.
+/// Writes a text that is JSON without spaces, and with the escapes of Go.
 fn write_compact(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let (mut in_text, mut escaped) = (false, false);
     for character in text.chars() {
@@ -207,7 +207,7 @@ fn write_compact(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// How large a value is.
+/// The extent of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Levels of nesting; 1 for a scalar.
@@ -217,7 +217,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Of what holds these.
+    /// Returns the extent of a value that holds these.
     fn around<'a>(nodes: impl Iterator<Item = &'a Node>) -> Self {
         nodes.map(Node::extent).fold(
             Self {
@@ -231,8 +231,8 @@ impl Extent {
         )
     }
 
-    /// Of a value by its text: as many levels as brackets are open at a time, and values by the
-    /// commas and brackets.
+    /// Returns the extent of a value by its text: as many levels as brackets are open at a time,
+    /// and values by the commas and brackets.
     fn written(text: &str) -> Self {
         let (mut levels, mut values, mut open) = (0, 0, 0_usize);
         let (mut in_text, mut escaped) = (false, false);

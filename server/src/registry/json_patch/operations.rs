@@ -1,6 +1,6 @@
 //! The operations of a JSON patch, as the kube-apiserver's library does them
-//! (`gopkg.in/evanphx/json-patch.v4`), which is laxer than RFC 6902: a `replace` may add a member, a
-//! missing one counts as null, and an index may count from the end.
+//! (`gopkg.in/evanphx/json-patch.v4`), which is laxer than RFC 6902: a `replace` may add a member,
+//! a missing one counts as null, and an index may count from the end.
 
 use apimachinery::schema::MAX_DEPTH;
 
@@ -18,7 +18,7 @@ const MAX_MOVED: usize = 5_000_000;
 /// minutes.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// What the operations of a patch have cost together.
+/// The cost of the operations of a patch together.
 #[derive(Debug, Default)]
 struct Spent {
     copied: usize,
@@ -58,17 +58,17 @@ impl Spent {
     }
 }
 
-/// One operation. What is left out, or is no text where one belongs, is missed only when it is
-/// needed.
+/// One operation. A member that is left out, or is no text where one belongs, is an error only when
+/// it is needed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Operation {
-    /// What is to be done.
+    /// The kind of the operation.
     pub op: Option<String>,
-    /// Where.
+    /// The path that it works on.
     pub path: Option<String>,
-    /// Where from.
+    /// The path that it takes a value from.
     pub from: Option<String>,
-    /// With what.
+    /// The value that it works with.
     pub value: Option<Node>,
 }
 
@@ -81,7 +81,7 @@ impl Operation {
         given(self.from.as_deref(), "from")
     }
 
-    /// A value that is left out is null.
+    /// Returns the value; one that is left out is null.
     fn value(&self) -> Node {
         self.value.clone().unwrap_or(Node::Null)
     }
@@ -133,8 +133,8 @@ fn missing<T>(path: &str) -> Result<T, RegistryError> {
     failed(format!("the path {path} is missing"))
 }
 
-/// Returns what holds the last part of a path, and that part. What stands before the first slash
-/// does not count.
+/// Returns the node that holds the last part of a path, and that part. The text before the first
+/// slash does not count.
 fn holder<'a>(document: &'a mut Node, path: &str) -> Result<(&'a mut Node, String), RegistryError> {
     let mut parts = path.split('/').skip(1).map(unescaped);
     let Some(mut last) = parts.next() else {
@@ -239,7 +239,7 @@ fn replace(document: &mut Node, path: &str, mut node: Node) -> Result<(), Regist
     Ok(())
 }
 
-/// Returns what is there; none for a member that is not, which counts as null.
+/// Returns the node at a path; none for a member that does not exist, which counts as null.
 fn get<'a>(document: &'a mut Node, path: &str) -> Result<Option<&'a mut Node>, RegistryError> {
     let (holder, key) = holder(document, path)?;
     match holder {

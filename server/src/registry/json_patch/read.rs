@@ -15,13 +15,13 @@ use super::node::Node;
 use super::operations::Operation;
 use crate::registry::RegistryError;
 
-/// What an operation consists of.
+/// The members of an operation.
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
-/// Most mistakes that are told.
+/// Most mistakes that are reported.
 const MAX_TOLD: usize = 100;
 
-/// Returns the operations in the text of a patch, which has to be JSON, and what a strict reader
-/// has to say of them; nothing where it is not `strictly` read.
+/// Returns the operations in the text of a patch, which has to be JSON, and the mistakes that a
+/// strict reader finds; none where it is not `strictly` read.
 ///
 /// # Errors
 /// 400 unless it is a list of objects or nulls; read strictly also unless their members are texts.
@@ -79,7 +79,7 @@ fn operation(members: Vec<(String, &RawValue)>) -> Operation {
     operation
 }
 
-/// What a strict reader has to say.
+/// The mistakes that a strict reader finds.
 #[derive(Default)]
 struct Told {
     texts: Vec<String>,
@@ -142,7 +142,7 @@ fn first(text: &str) -> u8 {
     text.trim_ascii_start().bytes().next().unwrap_or_default()
 }
 
-/// Does not happen to a text that is JSON.
+/// Returns the error of a text that is not JSON; this does not happen to one that is.
 #[expect(clippy::needless_pass_by_value, reason = "as map_err gives it")]
 fn unreadable(error: serde_json::Error) -> RegistryError {
     RegistryError::BadRequest(format!("error decoding patch: {error}"))

@@ -28,8 +28,8 @@ pub fn ensure_namespace(object: &mut Object, wanted: &str) -> Result<(), Registr
     Ok(())
 }
 
-/// Takes the marks of a deletion and the selfLink out of a new object. One that is applied keeps them,
-/// as on the kube-apiserver.
+/// Takes the marks of a deletion and the selfLink out of a new object. One that is applied keeps
+/// them, as on the kube-apiserver.
 pub fn wipe(object: &mut Object) {
     meta::edit(object, |metadata| {
         metadata.remove("deletionTimestamp");
@@ -38,8 +38,8 @@ pub fn wipe(object: &mut Object) {
     });
 }
 
-/// Gives a new object its system metadata: uid, creationTimestamp, generation 1; whatever the client
-/// put there is overwritten.
+/// Sets the system metadata of a new object: uid, creationTimestamp, generation 1. Values of the
+/// client are overwritten.
 ///
 /// The name is left alone; see [`needs_name`].
 pub fn assign(object: &mut Object, now: jiff::Timestamp) {
@@ -65,7 +65,7 @@ pub fn generate_name(object: &mut Object) {
     meta::set_text(object, "name", &name);
 }
 
-/// A new object carries no resourceVersion. Removes an empty or unreadable one.
+/// Removes an empty or unreadable resourceVersion from a new object, which must not carry one.
 ///
 /// # Errors
 /// 500, as the kube-apiserver answers, when there is a version in it.
@@ -80,16 +80,16 @@ pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
     }
 }
 
-/// When owner references are looked through, which the warning about them tells.
+/// The time at which owner references are looked through, which the warning about them names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dedup {
-    /// As soon as the object is read: of a create and an update.
+    /// The moment when the object is read: of a create and an update.
     Received,
-    /// After a patch was applied. The kube-apiserver does so after mutating admission.
+    /// The moment after a patch was applied. The kube-apiserver does so after mutating admission.
     Patched,
 }
 
-/// Removes owner references that stand there twice, and gives the warning that is due then.
+/// Removes owner references that are there twice, and returns the warning about it.
 pub fn dedup_owner_references(object: &mut Object, dedup: Dedup) -> Option<String> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;

@@ -1,4 +1,5 @@
-//! What a deletion does to an object: removed at once, or marked while finalizers hold it.
+//! The effect of a deletion on an object: it is removed at once, or marked while finalizers hold
+//! it.
 
 use apimachinery::mutation::{Mutation, broken};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use super::validate::{FOREGROUND, ORPHAN};
 use super::{Object, meta, rfc3339};
 use crate::registry::RegistryError;
 
-/// What is to become of the dependents of a deleted object.
+/// The treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// The garbage collector deletes them afterwards.
@@ -18,7 +19,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What must be true of the stored object for a deletion to go ahead.
+/// The conditions on the stored object for a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     /// The uid it must have.
@@ -27,17 +28,17 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// What a deletion does.
+/// The effect of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Take the object out of the store.
+    /// The object is taken out of the store.
     Remove,
-    /// Store this in its place: it is being deleted. May equal what is stored.
+    /// This object, which is being deleted, is stored in its place. It may equal the stored one.
     Mark(Object),
 }
 
 impl Preconditions {
-    /// Compares with the stored object.
+    /// Compares the conditions with the stored object.
     ///
     /// # Errors
     /// 409 naming both values.
@@ -70,7 +71,7 @@ impl Preconditions {
     }
 }
 
-/// Decides what the deletion of `stored` does. `propagation` is `None` when the client left it
+/// Returns the effect of the deletion of `stored`. `propagation` is `None` when the client left it
 /// open: a finalizer of an earlier deletion then stays, else it means background.
 #[must_use]
 pub fn plan(stored: &Object, propagation: Option<Propagation>, now: jiff::Timestamp) -> Plan {
@@ -94,8 +95,8 @@ pub fn plan(stored: &Object, propagation: Option<Propagation>, now: jiff::Timest
     Plan::Mark(object)
 }
 
-/// Returns the finalizers with those of the garbage collector as the deletion wants them. Their order
-/// stays when nothing changes, so that deleting twice writes nothing.
+/// Returns the finalizers with those of the garbage collector as the deletion wants them. Their
+/// order stays when nothing changes, so that deleting twice writes nothing.
 fn finalizers_after(stored: &Object, propagation: Option<Propagation>) -> Vec<String> {
     let present: Vec<&str> = meta::finalizers(stored).collect();
     let held_by = |name: &str| present.contains(&name);

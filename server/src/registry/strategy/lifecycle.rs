@@ -1,9 +1,9 @@
-//! Whether a namespace takes a write: what the admission plugin `NamespaceLifecycle` does in the
-//! kube-apiserver, which does not run it for aggregated APIs.
+//! The rules by which a namespace takes a write: those of the admission plugin `NamespaceLifecycle`
+//! in the kube-apiserver, which does not run it for aggregated APIs.
 
 use crate::cluster::NamespacePhase;
 
-/// What is asked of the namespace.
+/// The kind of write that the namespace is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// A new object.
@@ -12,7 +12,7 @@ pub enum Write {
     Update,
 }
 
-/// Why the namespace does not take the write.
+/// The reason why the namespace does not take the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// 404 about the namespace.
@@ -23,7 +23,8 @@ pub enum Refusal {
     Terminating,
 }
 
-/// Decides. Updates go on while a namespace is being deleted: finalizers have to be removed.
+/// Decides whether the namespace takes the write. Updates go on while a namespace is being deleted:
+/// finalizers have to be removed.
 ///
 /// # Errors
 /// [`Refusal`] with the reason.

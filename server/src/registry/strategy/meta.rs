@@ -41,7 +41,7 @@ pub fn set_text(object: &mut Object, field: &str, value: &str) {
     });
 }
 
-/// `metadata.generation`; 0 when it is missing.
+/// Returns `metadata.generation`; 0 when it is missing.
 #[must_use]
 pub fn generation(object: &Object) -> i64 {
     metadata(object)

@@ -1,4 +1,4 @@
-//! What is decided about an object before it is written, without any I/O: preparation, validation,
+//! The decisions about an object before it is written, without any I/O: preparation, validation,
 //! preconditions, generated names, deletion. As `registry/rest` of k8s.io/apiserver.
 
 pub mod create;

@@ -9,8 +9,8 @@ const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Length of the random part.
 const SUFFIX_LEN: usize = 5;
 
-/// Returns a name from `base` (a `generateName`) and five random characters, at most 63 bytes together:
-/// a longer base is cut.
+/// Returns a name from `base` (a `generateName`) and five random characters, at most 63 bytes
+/// together: a longer base is cut.
 #[must_use]
 pub fn generate(base: &str) -> String {
     let mut end = base.len().min(MAX_LEN - SUFFIX_LEN);
@@ -27,7 +27,7 @@ pub fn generate(base: &str) -> String {
     name
 }
 
-/// Returns what is wrong with `name` as a segment of a URL path; empty when nothing is.
+/// Returns the errors of `name` as a segment of a URL path; empty when there are none.
 #[must_use]
 pub fn path_segment_errors(name: &str) -> Vec<String> {
     match name {
@@ -36,7 +36,7 @@ pub fn path_segment_errors(name: &str) -> Vec<String> {
     }
 }
 
-/// Returns what is wrong with `name` as the beginning of a segment of a URL path.
+/// Returns the errors of `name` as the beginning of a segment of a URL path.
 #[must_use]
 pub fn path_segment_prefix_errors(name: &str) -> Vec<String> {
     ["/", "%"]

@@ -1,4 +1,5 @@
-//! Preparation of an update: what a client cannot change, and what follows from a change.
+//! Preparation of an update: the fields that a client cannot change, and the consequences of a
+//! change.
 
 use apimachinery::mutation::{Mutation, broken};
 use apimachinery::schema::FieldError;
@@ -7,7 +8,8 @@ use serde_json::Value;
 use super::{Object, create, meta};
 use crate::registry::RegistryError;
 
-/// The uid that the sender of an update believes to change. `key` is how storage calls the object.
+/// Checks the uid of the object that the sender of an update wants to change. `key` is the name of
+/// the object in storage.
 ///
 /// # Errors
 /// 409 when the stored object is another one.
@@ -41,7 +43,7 @@ pub fn version(object: &Object) -> Result<u64, RegistryError> {
     })
 }
 
-/// The resourceVersion that the sender of an update has seen last.
+/// Checks the resourceVersion that the sender of an update has seen last.
 ///
 /// # Errors
 /// 409 when the stored object has changed since; 422 when the update names no version; 500, as the
@@ -71,8 +73,8 @@ const KEPT: &[(&str, bool)] = &[
     ("deletionGracePeriodSeconds", true),
 ];
 
-/// Carries over what an update cannot change and counts the generation. Both objects are in the
-/// same served version. Returns a warning for the client.
+/// Carries over the fields that an update cannot change and counts the generation. Both objects are
+/// in the same served version. Returns a warning for the client.
 pub fn prepare(new: &mut Object, old: &Object) -> Option<String> {
     let warning = create::dedup_owner_references(new, create::Dedup::Patched);
     let changed = differs_beside_metadata(new, old) && !broken(Mutation::GenerationStays);

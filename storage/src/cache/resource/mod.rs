@@ -25,13 +25,13 @@ use crate::model::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {requested} ({oldest})")]
 pub struct TooOld {
-    /// What was asked for.
+    /// The version that was asked for.
     pub requested: u64,
     /// The oldest version from which a watch can begin.
     pub oldest: u64,
 }
 
-/// What all resources of a store share.
+/// The state that all resources of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The counter as of the last commit that is in the cache. Raised after its events are.
@@ -60,7 +60,7 @@ pub struct ResourceStats {
     pub horizon: u64,
     /// Watches that are open on this resource.
     pub cursors: usize,
-    /// What the database knows.
+    /// The record of the resource in the database.
     pub record: ResourceRecord,
 }
 
@@ -70,10 +70,10 @@ pub struct Resource {
     shared: Arc<Shared>,
     log: Arc<dyn Log>,
     state: RwLock<State>,
-    /// Value: see [`State::epoch`]. Sent after each change, to wake cursors.
+    /// The value is [`State::epoch`]. Sent after each change, to wake cursors.
     wake: watch::Sender<u64>,
     gate: watch::Sender<GateStatus>,
-    /// Version that every watcher is to be told of by a bookmark, once it has all up to there.
+    /// The version that a bookmark tells to every watcher that has everything up to it.
     milestone: watch::Sender<u64>,
 }
 
@@ -84,10 +84,10 @@ struct State {
     /// Last object of each key that only an event brought, until the resource is opened: the
     /// state before the next such event.
     replayed: HashMap<ObjectKey, Arc<StoredObject>>,
-    /// Cursors of an earlier epoch have ended.
+    /// The present epoch; cursors of an earlier one have ended.
     epoch: u64,
-    /// Cursors of an earlier epoch than this one get what is left, and have ended then: no event
-    /// comes any more.
+    /// An epoch; cursors of an earlier one get the events that are left, and have ended then: no
+    /// event comes any more.
     last_epoch: u64,
 }
 
@@ -127,19 +127,19 @@ impl Resource {
         }
     }
 
-    /// Returns what is stored here.
+    /// Returns the definition of the resource.
     #[must_use]
     pub fn def(&self) -> &ResourceDef {
         &self.def
     }
 
-    /// Returns the gate; a change wakes those who wait for it to open.
+    /// Returns the gate; a change wakes the tasks that wait for it to open.
     #[must_use]
     pub fn gate(&self) -> watch::Receiver<GateStatus> {
         self.gate.subscribe()
     }
 
-    /// Returns what the database knows of this resource.
+    /// Returns the record of this resource in the database.
     #[must_use]
     pub fn record(&self) -> ResourceRecord {
         self.read().record.clone()
@@ -147,7 +147,7 @@ impl Resource {
 
     /// Returns the version that a list would carry now, and from which a watch would miss nothing.
     ///
-    /// Until the gate is first opened that is the newest imported etcd version, from then on the
+    /// Until the gate is first opened it is the newest imported etcd version, from then on the
     /// server's counter. It never goes back, except by a reset of the mirror.
     #[must_use]
     pub fn current_rv(&self) -> u64 {
@@ -155,19 +155,19 @@ impl Resource {
         self.read().current_rv(applied)
     }
 
-    /// Oldest version from which a watch can begin.
+    /// Returns the oldest version from which a watch can begin.
     #[must_use]
     pub fn horizon(&self) -> u64 {
         self.read().record.effective_horizon()
     }
 
-    /// Returns the object at `key` as it is now.
+    /// Returns the present object at `key`.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.read().contents.get(key).cloned()
     }
 
-    /// Returns all objects as they are now.
+    /// Returns all present objects.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let applied = self.applied();
@@ -177,11 +177,11 @@ impl Resource {
 
     /// Returns the events with versions above `rv`, for one watch.
     ///
-    /// A version that has not been reached is the caller's to wait for
+    /// If a version has not been reached, the caller has to wait for it
     /// ([`crate::store::Store::wait_for_rv`]).
     ///
     /// # Errors
-    /// When `rv` is below the horizon.
+    /// If `rv` is below the horizon.
     pub fn events_from(self: &Arc<Self>, rv: u64) -> Result<Cursor, TooOld> {
         let state = self.read();
         let oldest = state.record.effective_horizon();
@@ -200,7 +200,7 @@ impl Resource {
         ))
     }
 
-    /// Figures for metrics and the control API.
+    /// Returns figures for metrics and the control API.
     #[must_use]
     pub fn stats(&self) -> ResourceStats {
         let applied = self.applied();
@@ -254,7 +254,8 @@ impl Resource {
         self.wake.send_replace(epoch);
     }
 
-    /// The same for a counter that all resources share; one whose gate is not open does not follow.
+    /// Publishes a milestone of the counter that all resources share; a resource whose gate is not
+    /// open does not follow.
     pub(crate) fn reach_milestone_of_counter(&self, counter: u64) {
         let follows = self.read().record.gate.frozen.is_none();
         if follows {
@@ -262,7 +263,8 @@ impl Resource {
         }
     }
 
-    /// Has every watcher told of `version` by a bookmark, once it has seen everything up to there.
+    /// Publishes `version` as a milestone: every watcher is told of it by a bookmark, once it has
+    /// seen everything up to it.
     pub(crate) fn reach_milestone(&self, version: u64) {
         self.milestone.send_if_modified(|known| {
             let higher = version > *known;
@@ -288,7 +290,7 @@ impl Resource {
         self.write().raise_horizon(horizon);
     }
 
-    /// The same, unless the resource was reset meanwhile.
+    /// Publishes a new horizon, unless the resource was reset meanwhile.
     fn raise_horizon_of(&self, id: ResourceId, horizon: u64) {
         let mut state = self.write();
         if state.record.id == id {
@@ -296,8 +298,8 @@ impl Resource {
         }
     }
 
-    /// Takes over what the database holds in place of what is here; ends all cursors, whose
-    /// clients come back with the version that they have.
+    /// Replaces the content of memory by that of the database; ends all cursors, whose clients come
+    /// back with the version that they have.
     pub(crate) fn reload(
         &self,
         record: ResourceRecord,
@@ -332,7 +334,7 @@ impl Resource {
         self.wake.send_replace(epoch);
     }
 
-    /// Returns what a cursor of `epoch` at `rv` sees.
+    /// Returns the view that a cursor of `epoch` at `rv` has.
     pub(super) fn look(&self, rv: u64, epoch: u64, max: usize) -> Look {
         let applied = self.applied();
         let state = self.read();
@@ -358,8 +360,8 @@ impl Resource {
         }
     }
 
-    /// Events from the change log. A horizon that another server has raised is in force here from
-    /// then on: what was dropped below it is missing among the events.
+    /// Returns events from the change log. A horizon that another server has raised is in force
+    /// here from then on: the events that were dropped below it are missing.
     pub(super) async fn older(
         &self,
         id: ResourceId,
@@ -371,7 +373,8 @@ impl Resource {
         Ok(page.events)
     }
 
-    /// Returns the shared counter; to be read before the state, whose events it must not be ahead of.
+    /// Returns the shared counter; to be read before the state, whose events it must not be ahead
+    /// of.
     fn applied(&self) -> u64 {
         self.shared.applied.load(Ordering::Acquire)
     }
@@ -398,15 +401,15 @@ impl std::fmt::Debug for Resource {
 
 /// See [`Resource::look`].
 pub(super) enum Look {
-    /// These come next.
+    /// The next events.
     Events(Vec<Arc<Event>>),
-    /// Nothing comes up to this version.
+    /// There is no event up to this version.
     UpTo(u64),
-    /// What comes next has left the ring, whose floor this is.
+    /// The next events have left the ring, whose floor this is.
     Older { id: ResourceId, floor: u64 },
-    /// What came next has left the log, which begins at this version.
+    /// The next events have left the log, which begins at this version.
     TooOld(u64),
-    /// Nothing comes up to this version, nor behind it.
+    /// There is no event up to this version, nor behind it.
     Last(u64),
     /// The cursor has ended.
     Ended,

@@ -7,13 +7,13 @@ use crate::cache::snapshot::Contents;
 use crate::cache::{Event, LogError, Snapshot};
 use crate::model::ResourceId;
 
-/// Why a state of the past cannot be had.
+/// The reason why a past state is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// 410 Expired.
     #[error("the resource version is too old: the history begins at {oldest}")]
     Expired {
-        /// The oldest version that can still be had, as far as is known.
+        /// The oldest version that is still available, as far as is known.
         oldest: u64,
     },
     /// Not reached yet.
@@ -29,15 +29,15 @@ pub enum SnapshotError {
 
 /// Most events that [`Resource::snapshot_at`] takes back from the database.
 const MAX_UNDO: usize = 20_000;
-/// Events that it reads at a time.
+/// Events that [`Resource::snapshot_at`] reads at a time.
 const UNDO_PAGE: usize = 200;
 
 impl Resource {
     /// Returns all objects as they were at `rv`, by taking back the events since.
     ///
     /// # Errors
-    /// When `rv` is below the horizon, or further back than the state can be rebuilt, or has not
-    /// been reached, or when the database does not answer.
+    /// If `rv` is below the horizon, or further back than the state can be rebuilt, or has not been
+    /// reached, or if the database does not answer.
     pub async fn snapshot_at(&self, rv: u64) -> Result<Snapshot, SnapshotError> {
         let applied = self.applied();
         let (id, mut contents, recent, floor) = {

@@ -1,4 +1,4 @@
-//! Compression of object texts in memory. Nothing compressed here is ever stored, so level and
+//! Compression of object texts in memory. Compressed texts are never stored, so level and
 //! dictionary may change with every release.
 
 use std::cell::RefCell;
@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
-/// On Kyverno's reports level 3 is as quick as level 1 (some 40 µs for 12 kB) and smaller; level 6
-/// takes three times as long for 18 % less.
+/// The level of compression. On Kyverno's reports level 3 is as quick as level 1 (some 40 µs for 12
+/// kB) and smaller; level 6 takes three times as long for 18 % less.
 const LEVEL: i32 = 3;
 
 /// Text that nearly every report has, so that the compressor need not learn it from each one: a
-/// report of 12 kB takes 1.4 kB with it, and 1.9 kB without.
-/// What comes last is found cheapest.
+/// report of 12 kB takes 1.4 kB with it, and 1.9 kB without. The text at the end is the cheapest to
+/// refer to.
 const DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
 
 static ENCODER: LazyLock<EncoderDictionary<'static>> =

@@ -1,19 +1,19 @@
-//! The text of a report in two parts: what it says, and the values that a scan changes even where
-//! it finds nothing new. The database keeps the first once and the second with each version.
+//! The text of a report in two parts: its content, and the values that a scan changes even where it
+//! finds nothing new. The database keeps the first once and the second with each version.
 //!
-//! Values taken out are numbers, timestamps and results of checks. Each leaves [`HOLE`] in the
-//! frame, and stands in the leaves in order, apart by one space. An empty one is the same as the
-//! one [`STRIDE`] before: a result has its outcome, nanoseconds and seconds. `~n` stands for n of
+//! Values that are taken out are numbers, timestamps and results of checks. Each leaves [`HOLE`] in
+//! the frame, and is in the leaves in order, separated by one space. An empty one equals the one
+//! [`STRIDE`] before: a result has its outcome, nanoseconds and seconds. `~n` stands for n of
 //! these. In the database, `report_text_v1` puts both together.
 
 use crate::model::projection::hash;
 
-/// No JSON text holds this character.
+/// The character of a hole, which no JSON text holds.
 const HOLE: char = '\u{1}';
 const STRIDE: usize = 3;
-/// So many leaves that are the same as before are written as a number.
+/// Number of equal leaves from which a run of them is written as a number.
 const LONG_RUN: usize = 3;
-/// Results of checks, as JSON strings, and what stands for them in the leaves.
+/// Results of checks, as JSON strings, and their abbreviations in the leaves.
 const RESULTS: [(&str, &str); 5] = [
     ("\"pass\"", "p"),
     ("\"fail\"", "f"),
@@ -27,9 +27,9 @@ const RESULTS: [(&str, &str); 5] = [
 pub(crate) struct Framed {
     /// The text, with holes.
     pub frame: String,
-    /// Equal for equal frames, and only for those.
+    /// A hash, which is equal for equal frames, and only for those.
     pub hash: i64,
-    /// What was in the holes.
+    /// The values in the holes.
     pub leaves: String,
 }
 
@@ -61,7 +61,7 @@ struct Leaves<'a> {
     text: String,
     last: [&'a str; STRIDE],
     count: usize,
-    /// Leaves at the end that are the same as before, and not written yet.
+    /// Number of leaves at the end that equal earlier ones, and are not written yet.
     run: usize,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Leaves<'a> {
         }
     }
 
-    /// The first leaf is never an empty one.
+    /// Writes a leaf. The first one is never an empty one.
     fn write(&mut self, word: &str) {
         if !self.text.is_empty() {
             self.text.push(' ');
@@ -101,7 +101,7 @@ impl<'a> Leaves<'a> {
     }
 }
 
-/// Puts a text together; `None` where the parts are not of one text.
+/// Returns the text of the parts; `None` where the parts are not of one text.
 pub(crate) fn join(frame: &str, leaves: &str) -> Option<String> {
     let mut pieces = frame.split(HOLE);
     let mut text = String::with_capacity(frame.len() + frame.len() / 8);
@@ -136,7 +136,7 @@ fn long(leaf: &str) -> &str {
     known.map_or(leaf, |(long, _)| long)
 }
 
-/// Returns where the values are that are taken out, in order.
+/// Returns the places of the values that are taken out, in order.
 fn leaves_of(json: &str) -> impl Iterator<Item = (usize, usize)> {
     let bytes = json.as_bytes();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Where things are in the canonical text of an object.
+//! The positions of fields in the canonical text of an object.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) struct Layout {
     head_len: u32,
     tail_len: u32,
     metadata_at: u32,
-    /// Where the resourceVersion goes in: behind the last key that sorts before it.
+    /// The place of the resourceVersion: behind the last key that sorts before it.
     rv_at: u32,
     /// The commas that it needs there.
     rv_commas: Commas,
@@ -30,7 +30,7 @@ enum Commas {
     None,
 }
 
-/// What memory keeps of the metadata.
+/// The metadata that memory keeps.
 pub(super) struct Metadata {
     pub uid: String,
     pub labels: Labels,
@@ -106,7 +106,7 @@ pub(super) fn read(json: &[u8]) -> Result<(Layout, Metadata), BodyError> {
     ))
 }
 
-/// Returns where `part`, which was borrowed from `whole`, lies in it.
+/// Returns the range of `part`, which was borrowed from `whole`, in it.
 fn range(whole: &[u8], part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr().addr() - whole.as_ptr().addr();
     start..start + part.get().len()
@@ -133,8 +133,8 @@ impl Layout {
         self.metadata_at as usize
     }
 
-    /// Puts the resourceVersion, and `api_version` if given, into the text that begins at `start`
-    /// of `out` and lacks its first `skipped` bytes.
+    /// Inserts the resourceVersion, and `api_version` if given, into the text that begins at
+    /// `start` of `out` and lacks its first `skipped` bytes.
     pub fn splice(
         &self,
         out: &mut Vec<u8>,

@@ -15,7 +15,7 @@ use self::layout::Layout;
 use super::projection::Projection;
 use super::{Labels, ObjectKey, StoredObject};
 
-/// Why a text cannot be stored as an object.
+/// The reason why a text cannot be stored as an object.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// Not a JSON object, or `metadata` is missing or of the wrong shape.
@@ -35,11 +35,11 @@ pub enum BodyError {
 /// Canonical JSON of an object: compact, keys sorted, compressed with zstd.
 ///
 /// `metadata.resourceVersion` is not part of the compressed text, because it is assigned in the
-/// commit, after the object was encoded; its place is known, and every function that hands out the
-/// text splices it in. Two bodies are equal when their texts are equal.
+/// commit, after the object was encoded. Its place is known, and every function that returns the
+/// text inserts it. Two bodies are equal when their texts are equal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Body {
-    /// The text up to and including `metadata`, so that metadata can be had without the rest.
+    /// The text up to and including `metadata`, so that metadata can be read without the rest.
     head: Box<[u8]>,
     /// The text after `metadata`.
     tail: Box<[u8]>,
@@ -47,13 +47,13 @@ pub struct Body {
 }
 
 impl Body {
-    /// Length of the JSON text without its resourceVersion, in bytes.
+    /// Returns the length of the JSON text without its resourceVersion, in bytes.
     #[must_use]
     pub fn json_len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Memory held, in bytes.
+    /// Returns the memory held, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.head.len() + self.tail.len() + size_of::<Self>()
@@ -91,24 +91,26 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// An object made ready to be stored: its text for the database, and what memory keeps of it.
+/// An object that is ready to be stored: its text for the database, and the values that memory
+/// keeps of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
     /// Canonical JSON without resourceVersion.
     pub json: String,
     pub body: Body,
-    /// Empty where the object has none.
+    /// The uid; empty where the object has none.
     pub uid: Box<str>,
     pub labels: Labels,
     /// `metadata.creationTimestamp` in seconds since the epoch; 0 where the object has none.
     pub created: i64,
-    /// What a database with projections keeps of it beside the text; `None` for nothing.
+    /// The projection that a database keeps beside the text; `None` for nothing.
     pub projection: Option<Box<Projection>>,
     /// The text in two parts, where it was taken apart already.
     pub framed: Option<Box<Framed>>,
 }
 
-/// Writes floats as Go does: what is read is copied out of the store as it is.
+/// A formatter that writes floats as Go does: the text that is read is copied out of the store as
+/// it is.
 struct GoNumbers;
 
 impl serde_json::ser::Formatter for GoNumbers {
@@ -120,7 +122,7 @@ impl serde_json::ser::Formatter for GoNumbers {
 /// Returns the text in which an object is stored, with its resourceVersion: compact, keys sorted.
 ///
 /// # Errors
-/// When a number cannot be written, which none is that was read.
+/// If a number cannot be written, which no number is that was read.
 pub fn canonical_json(object: &Value) -> Result<Vec<u8>, BodyError> {
     written(object)
 }
@@ -174,7 +176,7 @@ impl Encoded {
         Self::from_json(String::from_utf8(text).map_err(serde_json::Error::custom)?)
     }
 
-    /// Encodes `object`, with what is projected of it, and its text in two parts.
+    /// Encodes `object`, with its projection, and its text in two parts.
     pub fn with_projection(object: &Value) -> Result<Self, BodyError> {
         let projection = Projection::of(object).map(Box::new);
         let encoded = Self::from_value(object)?;
@@ -185,7 +187,7 @@ impl Encoded {
         })
     }
 
-    /// Adds what is projected of it.
+    /// Adds the projection of the object.
     pub fn project(&mut self) -> Result<(), BodyError> {
         let object: Value = serde_json::from_str(&self.json)?;
         self.projection = Projection::of(&object).map(Box::new);

@@ -1,8 +1,8 @@
-//! What a report says, as analysts ask for it: its findings (results that are not a pass), and how
-//! many results of which outcome it has.
+//! The content of a report, as analysts ask for it: its findings (results that are not a pass), and
+//! the number of results of each outcome.
 //!
-//! All of it is text and numbers that the database takes as they are: nothing in a report, however
-//! odd, may keep the report from being stored.
+//! All of it is text and numbers that the database takes as they are: no content of a report,
+//! however odd, may prevent the report from being stored.
 
 mod hash;
 mod report;
@@ -22,12 +22,12 @@ use self::report::{Item, Report, Subject};
 /// Longest message that is kept with a finding, in bytes; the whole one is in the report.
 pub(crate) const MAX_MESSAGE: usize = 4096;
 
-/// What is projected of a report.
+/// The projection of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Projection {
-    /// Equal for reports that say the same, whenever they were made.
+    /// A hash, which is equal for reports with the same content, whenever they were made.
     pub digest: i64,
-    /// Equal for reports that have as many results of each outcome of each check.
+    /// A hash, which is equal for reports that have as many results of each outcome of each check.
     pub tally: i64,
     /// The newest timestamp of a result, in seconds since the epoch.
     pub scanned: Option<i64>,
@@ -47,7 +47,7 @@ pub(crate) struct Check {
 }
 
 impl Projection {
-    /// Returns what is projected of `object`; `None` where it is not of a kind that is known to be a
+    /// Returns the projection of `object`; `None` where it is not of a kind that is known to be a
     /// report.
     pub fn of(object: &Value) -> Option<Self> {
         let report = Report::read(object)?;
@@ -87,7 +87,7 @@ struct Said<'a> {
     findings: &'a [Finding<'a>],
 }
 
-/// For each outcome the checks that had it, in order, each as often as there are results.
+/// The checks of each outcome, in order, each as often as there are results.
 type Tally = BTreeMap<Outcome, Vec<i64>>;
 
 fn tally(results: &[(i64, Item<'_>)]) -> Tally {
@@ -116,7 +116,7 @@ struct Finding<'a> {
     subject: Option<&'a Subject<'a>>,
 }
 
-/// Returns the findings, in the order of their numbers: that of the results does not matter.
+/// Returns the findings, in the order of their numbers: the order of the results does not matter.
 fn findings<'a>(results: &'a [(i64, Item<'a>)]) -> Vec<Finding<'a>> {
     let mut seen: HashMap<i64, u32> = HashMap::new();
     let mut findings: Vec<_> = results

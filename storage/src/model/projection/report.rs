@@ -56,11 +56,11 @@ pub(super) struct Item<'a> {
     pub message: Option<&'a str>,
     /// The object that the result is about, where it says so itself.
     pub subject: Option<Subject<'a>>,
-    /// When it was made, in seconds since the epoch.
+    /// The time at which it was made, in seconds since the epoch.
     pub seconds: Option<i64>,
 }
 
-/// What was checked: source, policy, rule, category and severity.
+/// The check of a result: source, policy, rule, category and severity.
 #[derive(Serialize)]
 pub(super) struct CheckOf<'a>(
     Option<&'a str>,
@@ -165,7 +165,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Returns a text that says something.
+/// Returns a text that is not empty.
 fn text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }

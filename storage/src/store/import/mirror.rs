@@ -15,7 +15,7 @@ impl Planner {
         }
     }
 
-    /// State from a listing, unless something newer is known.
+    /// Applies state from a listing, unless something newer is known.
     fn listed(&mut self, entry: ImportEntry) {
         let ImportEntry {
             key,
@@ -48,8 +48,9 @@ impl Planner {
         self.plan.record.newest_imported = self.plan.record.newest_imported.max(rv);
     }
 
-    /// An event of the watch. Events come in order, so one that is not newer than the newest is
-    /// known. One that is older than a listing has been applied by it, but was not logged yet.
+    /// Applies an event of the watch. Events come in order, so one that is not newer than the
+    /// newest is known. One that is older than a listing has been applied by it, but was not logged
+    /// yet.
     fn event(&mut self, entry: ImportEntry) {
         let ImportEntry {
             type_,
@@ -92,8 +93,8 @@ impl Planner {
         record.newest_imported = record.newest_imported.max(rv);
     }
 
-    /// Returns the state before an event: what is stored, unless a listing brought that later; then
-    /// what the event before it brought.
+    /// Returns the state before an event: the stored one, unless a listing brought that later; then
+    /// the state that the event before it brought.
     fn previous(&self, type_: EventType, key: &ObjectKey, rv: u64, labels: &Labels) -> PreviousRef {
         if type_ == EventType::Added {
             return PreviousRef::None;

@@ -1,5 +1,5 @@
-//! What an import does to what is stored. Pure, like [`super::decide`]; the rules are those of
-//! [`crds::control::ImportMode`].
+//! The effect of an import on the stored state. Pure, like [`super::decide`]; the rules are those
+//! of [`crds::control::ImportMode`].
 
 mod mirror;
 mod straggler;
@@ -16,7 +16,7 @@ use crate::model::{Encoded, Labels, ObjectKey, Position, ResourceRecord};
 /// An etcd copy that was imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Empty where a copy was about to be made, and nobody has told of it since.
+    /// The uid; empty where a copy was about to be made, and has not been reported since.
     pub uid: String,
     pub rv: u64,
 }
@@ -36,7 +36,7 @@ pub(super) struct LastEvent {
     pub labels: Labels,
 }
 
-/// What is stored for the keys of a chunk, as the transaction sees it.
+/// The stored state of the keys of a chunk, as the transaction sees it.
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub objects: HashMap<ObjectKey, Existing>,
@@ -47,7 +47,7 @@ pub(super) struct View {
     pub ours: HashSet<ObjectKey>,
 }
 
-/// What the transaction has to write.
+/// The changes that the transaction has to write.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub position: Position,
@@ -105,7 +105,7 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// Whether the gate lets a mode in.
+/// Refuses a mode that the gate does not allow.
 fn admit(mode: ImportMode, record: &ResourceRecord) -> Result<(), Refusal> {
     let name = &record.def.resource;
     match (mode, record.gate.state, record.opened) {
@@ -218,7 +218,7 @@ impl Planner {
     }
 }
 
-/// Type of the event that an item of etcd's watch stands for.
+/// Returns the type of the event that an item of etcd's watch stands for.
 fn event_type(type_: ImportType) -> EventType {
     match type_ {
         ImportType::Object | ImportType::Added => EventType::Added,

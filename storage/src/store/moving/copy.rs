@@ -1,7 +1,7 @@
-//! What an attempt does: the first pass, following what is written meanwhile, and comparing.
+//! The parts of an attempt: the first pass, following later writes, and comparing.
 //!
 //! Everything that is read belongs to one moment (a [`Snapshot`]), and nobody else writes to the
-//! other database. So after [`Copier::follow`] it is exactly what the snapshot shows, and
+//! other database. So after [`Copier::follow`] it is exactly as in the snapshot, and
 //! [`Copier::compare`] may take its time while the server goes on.
 
 use std::collections::{BTreeMap, HashSet};
@@ -32,9 +32,9 @@ pub(super) struct Copier {
     pub movable: Arc<Movable>,
     pub target: Filling,
     progress: Arc<watch::Sender<Progress>>,
-    /// Changes up to this one are copied.
+    /// The change up to which all are copied.
     copied: u64,
-    /// Objects that changed behind this one have to be looked at again.
+    /// The change behind which objects that changed have to be looked at again.
     base: u64,
     /// Objects that were copied since the last comparison of all.
     touched: HashSet<RowKey>,
@@ -64,7 +64,7 @@ impl Copier {
             .send_modify(|progress| change(progress.get_or_insert_default()));
     }
 
-    /// Copies everything once. What is written meanwhile is in the log, and follows.
+    /// Copies everything once. Writes in the meantime are in the log, and follow.
     pub async fn first_pass(&mut self) -> Result<(), MoveError> {
         self.movable.watch();
         let mut snapshot = self.snapshot().await?;
@@ -93,7 +93,8 @@ impl Copier {
         Ok(self.movable.sqlite().snapshot().await?)
     }
 
-    /// Each page is of its own moment: a snapshot of all would keep the write-ahead log growing.
+    /// Copies the objects of a resource. Each page is of its own moment: a snapshot of all would
+    /// keep the write-ahead log growing.
     async fn copy_objects(&mut self, resource: ResourceId) -> Result<(), MoveError> {
         let mut after: Option<ObjectKey> = None;
         loop {
@@ -138,8 +139,8 @@ impl Copier {
         }
     }
 
-    /// Brings the other database to the moment of a new snapshot, which is given back with how many
-    /// changes that took.
+    /// Brings the other database to the moment of a new snapshot; returns the snapshot and the
+    /// number of changes that this took.
     pub async fn follow(&mut self) -> Result<(Snapshot, u64), MoveError> {
         // Before the snapshot: all of it is committed, so the snapshot has it.
         let watched = self.movable.take(self.copied);
@@ -211,7 +212,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Compares every object with the snapshot to which was followed, text by text.
+    /// Compares every object with the snapshot of [`Copier::follow`], text by text.
     pub async fn compare(&mut self, mut snapshot: Snapshot) -> Result<(), MoveError> {
         let mut differences = Vec::new();
         for record in self.records.clone() {
@@ -237,7 +238,7 @@ impl Copier {
     }
 
     /// Compares the objects that were copied since all were compared, and for the rest their number
-    /// and versions with what the server holds in memory; and the log, and the marks.
+    /// and versions with those that the server holds in memory; and the log, and the marks.
     pub async fn compare_rest(
         &mut self,
         snapshot: &mut Snapshot,

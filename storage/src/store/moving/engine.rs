@@ -1,5 +1,5 @@
 //! The engine of a server whose embedded database can be moved: SQLite until the move is done,
-//! PostgreSQL from then on. Nobody above it notices which.
+//! PostgreSQL from then on. The layers above it do not notice which.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(crate) struct Movable {
     sqlite: Arc<Sqlite>,
     /// The engine in force.
     present: ArcSwap<Present>,
-    /// What an attempt has to know of what is written meanwhile; `None` while there is none.
+    /// Writes that an attempt has to know of; `None` while there is no attempt.
     watched: Mutex<Option<Watched>>,
 }
 
@@ -39,18 +39,18 @@ enum Present {
 struct Moved {
     filled: Filling,
     engine: Renumbered,
-    /// Whether the cluster was opened there. It may go away between the mark and this.
+    /// Set when the cluster was opened there. It may go away between the mark and this.
     open: OnceCell<()>,
 }
 
-/// What cannot be seen in the log of changes.
+/// Writes that cannot be seen in the log of changes.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     /// Keys of imports: their marks and last events may be other ones now.
     pub imported: HashSet<RowKey>,
     /// Resources that are not mirrored any more.
     pub opened: HashSet<ResourceId>,
-    /// Changes up to this one are copied; those behind it are not dropped.
+    /// The change up to which all are copied; those behind it are not dropped.
     pub copied: u64,
 }
 
@@ -70,7 +70,7 @@ impl Moved {
 }
 
 impl Movable {
-    /// Begins with SQLite.
+    /// Returns an engine that begins with SQLite.
     pub fn new(sqlite: Arc<Sqlite>) -> Self {
         Self {
             present: ArcSwap::from_pointee(Present::Sqlite(Arc::clone(&sqlite))),
@@ -84,18 +84,18 @@ impl Movable {
         &self.sqlite
     }
 
-    /// Watches what is written from now on.
+    /// Watches all writes from now on.
     pub(super) fn watch(&self) {
         *self.watched() = Some(Watched::default());
     }
 
-    /// Ends it.
+    /// Ends the watch.
     pub(super) fn unwatch(&self) {
         *self.watched() = None;
     }
 
-    /// Returns what was written since this was last asked; all of it is committed. `copied` is how
-    /// far the log is copied.
+    /// Returns the writes since the last call; all of them are committed. `copied` is the change up
+    /// to which the log is copied.
     pub(super) fn take(&self, copied: u64) -> Watched {
         let mut watched = self.watched();
         let taken = watched.take().unwrap_or_default();
@@ -111,7 +111,7 @@ impl Movable {
     }
 
     /// Goes on in the database that was filled. Called by the committer, when SQLite is marked as
-    /// moved. An error leaves what was called in force: the database is away, and comes back.
+    /// moved. An error leaves the called engine in force: the database is away, and comes back.
     pub(super) async fn go_over(&self, filled: Filling) -> Result<(), EngineError> {
         let numbers = Numbers::new(filled.ids());
         let moved = Box::new(Moved {
@@ -343,7 +343,7 @@ impl Engine for Movable {
     }
 }
 
-/// Adds what is projected of an object where it was encoded without.
+/// Adds the projection of an object where it was encoded without.
 fn project(object: &mut Encoded) -> Result<(), EngineError> {
     if object.projection.is_none() {
         object

@@ -1,14 +1,14 @@
-//! Why a move comes to nothing.
+//! The errors of a move.
 
 use std::time::Duration;
 
 use crate::store::OpenError;
 use crate::store::engine::EngineError;
 
-/// Why an attempt came to nothing. SQLite goes on in each case.
+/// The reason why an attempt failed. SQLite goes on in each case.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum MoveError {
-    /// What is in the directory cannot be used.
+    /// The content of the directory cannot be used.
     #[error("{0}")]
     Request(String),
     /// The database holds reports under this identity already.
@@ -39,7 +39,7 @@ pub(in crate::store) enum MoveError {
 }
 
 impl MoveError {
-    /// [`MoveError::Differs`], where there are differences.
+    /// Returns [`MoveError::Differs`] where there are differences.
     pub(super) fn of(differences: &[String]) -> Result<(), Self> {
         match differences {
             [] => Ok(()),
@@ -47,7 +47,7 @@ impl MoveError {
         }
     }
 
-    /// Returns whether only somebody else can mend it.
+    /// Returns whether only somebody else can end the error.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Taken(_) | Self::Request(_))
     }

@@ -77,7 +77,7 @@ async fn in_committer(
     Ok(())
 }
 
-/// Copies what is left and makes sure that it is the same.
+/// Copies the rest and makes sure that both databases are equal.
 async fn finish(committer: &Committer, copier: &mut Copier) -> Result<(), MoveError> {
     let (mut snapshot, _) = copier.follow().await?;
     let position = snapshot.position().await?;
@@ -93,7 +93,8 @@ async fn finish(committer: &Committer, copier: &mut Copier) -> Result<(), MoveEr
     copier.compare_rest(&mut snapshot, compacted, &held).await
 }
 
-/// Number of objects and sum of their versions, of each resource, as the server serves them.
+/// Returns number of objects and sum of their versions, of each resource, as the server serves
+/// them.
 fn sums(registry: &Registry) -> BTreeMap<ResourceId, (i64, i64)> {
     let resources = registry.all();
     let sums = resources.iter().map(|resource| {

@@ -1,13 +1,13 @@
 //! The embedded database moves to PostgreSQL while it is served.
 //!
-//! One task copies while SQLite goes on, follows what is written meanwhile, and compares. Then the
+//! One task copies while SQLite goes on, follows the writes of that time, and compares. Then the
 //! committer holds: for some seconds at most writes wait in the queue while the last changes are
 //! copied and everything is compared once more. A mark in SQLite is the moment of the move. Before
-//! it, whatever fails, SQLite goes on and the copy is begun anew; behind it, PostgreSQL is the
-//! database, also where it cannot be reached. What is in memory stays as it is, so no watch breaks
-//! and no version changes.
+//! it, whatever fails, SQLite goes on and the copy is begun anew; after it, PostgreSQL is the
+//! database, also where it cannot be reached. The content of memory stays as it is, so no watch
+//! breaks and no version changes.
 //!
-//! Where to move to is told by files in a directory ([`crds::control::move_file`]): they come and
+//! Files in a directory name the database to move to ([`crds::control::move_file`]): they come and
 //! go while the server runs.
 
 mod copy;
@@ -37,8 +37,8 @@ use super::engine::Engine;
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 
-/// Opens the database that is in force: SQLite, or PostgreSQL where it was moved. Gives who moves
-/// it, if it is still to be moved.
+/// Opens the database that is in force: SQLite, or PostgreSQL where it was moved. Returns its mover
+/// too, if it is still to be moved.
 pub(super) async fn open(
     options: &MoveOptions,
 ) -> Result<(Arc<dyn Engine>, Option<Mover>, watch::Receiver<Progress>), OpenError> {

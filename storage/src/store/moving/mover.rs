@@ -1,4 +1,4 @@
-//! The task that moves: looks whether it is asked to, and tries until it is done.
+//! The task that moves: looks for an order to move, and tries until it is done.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use crate::store::postgres::Postgres;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Pause before an attempt that was refused is made again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// So few changes can be copied while writes wait.
+/// Number of changes that is small enough to be copied while writes wait.
 const NEARLY: u64 = 200;
-/// How often it is tried to catch up that far; whoever writes faster than that is held for longer.
+/// Number of rounds to catch up to [`NEARLY`]; a server with faster writers is held for longer.
 const ROUNDS: usize = 20;
-/// How long what was copied is tried to be removed when a move is given up.
+/// Time to remove the copy when a move is given up.
 const CLEAN_UP: Duration = Duration::from_secs(20);
 
 /// See the module's documentation.
@@ -113,7 +113,7 @@ impl Mover {
             .send_modify(|progress| change(progress.get_or_insert_default()));
     }
 
-    /// Waits for `work`, but not longer than the request stays what it is.
+    /// Waits for `work`, but not longer than the request is unchanged.
     async fn unless_changed<T>(
         &self,
         request: &MoveRequest,
@@ -195,7 +195,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Removes what was copied, and says that the move is given up.
+    /// Removes the copy, and says that the move is given up.
     async fn give_up(&self, request: &MoveRequest) {
         let given_up = self.progress.borrow().as_ref().map(|state| state.phase);
         if given_up == Some(MovePhase::GivenUp) {

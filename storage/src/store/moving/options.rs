@@ -1,4 +1,4 @@
-//! How a move is made.
+//! Options of a move.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 pub struct MoveOptions {
     /// The SQLite file; made if it does not exist, in a directory that exists.
     pub file: PathBuf,
-    /// Directory that says where to move to, if anywhere.
+    /// Directory that names the database to move to, if any.
     pub directory: PathBuf,
-    /// Longest time for which writes wait in the last step. What takes longer is given up, and
-    /// tried again later.
+    /// Longest time for which writes wait in the last step. A step that takes longer is given up,
+    /// and tried again later.
     pub hold: Duration,
-    /// How often the directory is looked at.
+    /// Interval of looks at the directory.
     pub interval: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! An engine whose resources have other numbers than those that its users know.
 //!
-//! What is in memory, in the queue and in orders names resources by the numbers of the database
-//! that was moved. They stay in force for as long as the process lives; resources that come later
-//! are known by the negative of their number in the new database, so that no number means two.
+//! Memory, queue and orders name resources by the numbers of the database that was moved. They stay
+//! in force for as long as the process lives; resources that come later are known by the negative
+//! of their number in the new database, so that no number means two.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// From the numbers that users know to those of the new database.
+    /// Returns the map from the numbers that users know to those of the new database.
     pub fn new(pairs: &HashMap<ResourceId, i64>) -> Self {
         let pairs = pairs
             .iter()
@@ -38,7 +38,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the number in the database. It has none for a resource that was reset before the move.
+    /// Returns the number in the database. It has none for a resource that was reset before the
+    /// move.
     fn there(&self, id: ResourceId) -> ResourceId {
         match id {
             ResourceId(later) if later < 0 => ResourceId(-later),

@@ -1,4 +1,4 @@
-//! What the directory says: whether to move, and where to.
+//! The order in the directory: whether to move, and where to.
 
 use std::path::Path;
 use std::{fs, io};
@@ -8,18 +8,18 @@ use crds::control::move_file;
 use super::MoveError;
 use crate::store::PostgresOptions;
 
-/// What is asked for beside the parameters of the connection.
+/// The parts of an order beside the parameters of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MoveRequest {
     /// Identity of the cluster in the other database.
     pub identity: String,
-    /// What people call it.
+    /// Name of the cluster for people.
     pub name: String,
     /// Most connections; the default where it is absent.
     pub max_connections: Option<usize>,
-    /// What whoever asks calls the database.
+    /// Name of the database in the words of the client that asks.
     pub target: String,
-    /// The move is to be given up.
+    /// True when the move is to be given up.
     pub give_up: bool,
 }
 
@@ -38,7 +38,7 @@ impl MoveRequest {
         })
     }
 
-    /// Returns how the other database is used.
+    /// Returns the options of the other database.
     pub fn options(&self, directory: &Path, identity: &str) -> PostgresOptions {
         let mut options = PostgresOptions::new(directory, identity);
         options.cluster_name.clone_from(&self.name);
@@ -48,7 +48,7 @@ impl MoveRequest {
         options
     }
 
-    /// Whether it can be followed.
+    /// Checks that the order can be followed.
     pub fn check(&self) -> Result<(), MoveError> {
         if self.identity.is_empty() {
             let what = format!("{} is empty", move_file::CLUSTER_IDENTITY);

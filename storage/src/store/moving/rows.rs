@@ -2,19 +2,19 @@
 
 use crate::model::{ObjectKey, ResourceId};
 
-/// Where a row belongs, under the resource's number in the database that is moved.
+/// The place of a row, under the resource's number in the database that is moved.
 pub(crate) type RowKey = (ResourceId, ObjectKey);
 
-/// What the database that is moved remembers of it.
+/// The record of a move in the database that is moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// Tells it from every other database that is moved.
+    /// A name that tells it from every other database that is moved.
     pub source: String,
     /// The newest attempt.
     pub attempt: i64,
     /// The cluster's identity in the other database.
     pub identity: String,
-    /// What people call the cluster.
+    /// Name of the cluster for people.
     pub name: String,
     /// The newest seq when the other database took over; `None` until it did.
     pub moved_at: Option<u64>,

@@ -1,13 +1,13 @@
-//! How far a move is.
+//! The progress of a move.
 
 use std::time::Duration;
 
 use crds::control::{DatabaseMove, MovePhase};
 
-/// Where a move is; `None` while there is nowhere to move to.
+/// The state of a move; `None` while there is no database to move to.
 pub(in crate::store) type Progress = Option<MoveState>;
 
-/// Where a move is.
+/// The state of a move.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::store) struct MoveState {
     pub phase: MovePhase,
@@ -36,7 +36,7 @@ impl Default for MoveState {
 }
 
 impl MoveState {
-    /// As the control API tells it.
+    /// Returns the state in the form of the control API.
     pub fn describe(&self) -> DatabaseMove {
         DatabaseMove {
             phase: self.phase,

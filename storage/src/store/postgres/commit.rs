@@ -22,12 +22,12 @@ const COMMIT: &str = "SELECT * FROM reports_server.commit_v2(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 const RESOLVE: &str = "SELECT * FROM reports_server.resolve_v1($1, $2, $3, $4)";
 
-/// How long those who wait for a batch are kept waiting to find out what became of it, from when
-/// its answer was missed.
+/// Time for which those who wait for a batch are kept waiting to find out its outcome, from the
+/// moment when its answer was missed.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(6);
 /// Pause between attempts to find out.
 const RESOLVE_PAUSE: Duration = Duration::from_millis(100);
-/// How often a batch is sent.
+/// Number of times that a batch is sent.
 const ATTEMPTS: usize = 3;
 
 /// Carries out writes, each with its own outcome.
@@ -65,8 +65,8 @@ pub(super) async fn commit(
     })
 }
 
-/// Has the database carry out a batch exactly once: gives its answer, and the name under which the
-/// batch was committed.
+/// Has the database carry out a batch exactly once: returns its answer, and the name under which
+/// the batch was committed.
 async fn deliver(engine: &Postgres, batch: &Batch<'_>) -> Result<(Vec<Row>, i64), EngineError> {
     let mut attempt = 1;
     loop {
@@ -177,8 +177,8 @@ impl<'a> Batch<'a> {
         Ok(rows)
     }
 
-    /// Finds out what became of a batch whose answer was lost: its answer, or `None` where it was
-    /// not and will never be committed.
+    /// Finds out the outcome of a batch whose answer was lost: returns its answer, or `None` where
+    /// it was not and will never be committed.
     async fn resolve(
         &self,
         engine: &Postgres,
@@ -231,7 +231,7 @@ impl<'a> Batch<'a> {
 
 type Changes = Vec<(ResourceId, Change)>;
 
-/// Returns the outcomes, and the changes behind `seq` of what was written.
+/// Returns the outcomes, and the changes behind `seq` of the writes that were made.
 fn read(
     ops: Vec<Op>,
     rows: &[Row],

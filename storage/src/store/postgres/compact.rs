@@ -1,4 +1,4 @@
-//! Dropping what nobody needs any more.
+//! Dropping rows that nobody needs any more.
 
 use std::time::SystemTime;
 
@@ -19,7 +19,8 @@ const UNREFERRED: i32 = 500;
 
 /// Returns the commits that were made by `before`, and as many as make the log too large.
 ///
-/// Whole commits: that is how long the log is known, and nothing is gained by cutting one.
+/// It returns whole commits: that is how long the log is known, and nothing is gained by cutting
+/// one.
 pub(super) async fn compactable(
     engine: &Postgres,
     before: SystemTime,
@@ -98,7 +99,7 @@ async fn horizons(
         .collect()
 }
 
-/// Raises the horizons; [`collect_garbage`] drops what is below them. All servers see the one
+/// Raises the horizons; [`collect_garbage`] drops the rows below them. All servers see the one
 /// before they can miss the other.
 pub(super) async fn compact(
     mut tx: Tx<'_>,
@@ -126,8 +127,8 @@ pub(super) async fn compact(
 }
 
 /// Drops at most `max` rows of each table, and partitions of the log, that nobody needs any more:
-/// what is below the horizons, what belongs to resources that were reset, and marks of imported
-/// events that no listing can be older than.
+/// rows below the horizons, rows of resources that were reset, and marks of imported events that no
+/// listing can be older than.
 pub(super) async fn collect_garbage(engine: &Postgres, max: usize) -> Result<usize, EngineError> {
     let (connection, slot) = engine.writer.take().await?;
     let rows = connection

@@ -1,4 +1,4 @@
-//! What may go wrong between the store and PostgreSQL.
+//! Errors between the store and PostgreSQL.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl PostgresError {
         }))
     }
 
-    /// Returns whether the database does not know how to do that.
+    /// Returns whether the database does not support the statement.
     pub(super) fn is_unsupported(&self) -> bool {
         matches!(self, Self::Statement(error) if error.code().is_some_and(|code| {
             [SqlState::FEATURE_NOT_SUPPORTED, SqlState::SYNTAX_ERROR].contains(code)
@@ -55,7 +55,7 @@ impl PostgresError {
         matches!(self, Self::Statement(error) if error.code() == Some(code))
     }
 
-    /// Returns what has to be done about it.
+    /// Returns what has to be done about the error.
     #[must_use]
     pub fn diagnosis(&self) -> Diagnosis {
         match self {
@@ -68,8 +68,8 @@ impl PostgresError {
     }
 }
 
-/// Returns whether the server, or a pooler before it, gave up the connection rather than the statement:
-/// that may happen after the commit.
+/// Returns whether the server, or a pooler before it, gave up the connection rather than the
+/// statement: that may happen after the commit.
 fn ends_connection(error: &DbError) -> bool {
     let severity = error.severity();
     let class = error.code().code().get(..2).unwrap_or_default();
@@ -81,7 +81,8 @@ fn ends_connection(error: &DbError) -> bool {
         }
 }
 
-/// The driver's text alone says only that the database failed.
+/// Returns the text of an error with its cause. The driver's text alone says only that the database
+/// failed.
 fn sentence(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(answer) => format!("{} (SQLSTATE {})", answer.message(), answer.code().code()),

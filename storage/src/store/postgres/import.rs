@@ -50,7 +50,7 @@ pub(super) async fn import(
     tx.commit(Ok(plan.outcome)).await
 }
 
-/// Keys that a write of ours has touched since the gate was opened.
+/// Returns the keys that a write of ours has touched since the gate was opened.
 async fn ours(tx: &Tx<'_>, id: ResourceId, opened: u64) -> Result<HashSet<ObjectKey>, EngineError> {
     let rows = tx
         .query(

@@ -18,7 +18,8 @@ const RESERVED: usize = 4;
 pub(crate) struct Postgres {
     pub(super) connector: Arc<Connector>,
     pub(super) writer: Writer,
-    /// Asks where the sequence has arrived, and reads what is new: never behind a large page.
+    /// Connections that ask for the end of the sequence, and read new commits: never behind a large
+    /// page.
     pub(super) follower: Readers,
     pub(super) readers: Readers,
     /// The cluster's number in this database.
@@ -32,11 +33,11 @@ pub(crate) struct Postgres {
     pub(super) info: OnceLock<DatabaseInfo>,
 }
 
-/// What the first connection tells.
+/// The facts that the first connection tells.
 #[derive(Clone)]
 pub(super) struct Greeting {
     pub version: ServerVersion,
-    /// Whether its settings were refused.
+    /// True when its settings were refused.
     pub plain: bool,
 }
 

@@ -27,7 +27,7 @@ impl Lineage {
         }
     }
 
-    /// Begins anew, from what the database has now.
+    /// Begins anew, from the present state of the database.
     pub fn restart(&self, commit: Commit) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = commit;
     }

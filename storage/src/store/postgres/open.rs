@@ -42,7 +42,7 @@ impl Postgres {
         Ok((connector, connection, greeting))
     }
 
-    /// Finds out what the database can do, for who wants to know.
+    /// Finds out the capabilities of the database, for metrics and logs.
     pub(super) async fn look_around(&self) -> Result<(), OpenError> {
         let info = probe::probe(self, self.greeting.clone()).await?;
         self.info.get_or_init(|| info);
@@ -50,8 +50,8 @@ impl Postgres {
     }
 }
 
-/// Finds the cluster's number, or gives it one. Its log has partitions where the database knows
-/// how to make them.
+/// Finds the cluster's number, or assigns one. Its log has partitions where the database supports
+/// them.
 async fn register(
     connection: &PgConnection,
     options: &PostgresOptions,

@@ -1,4 +1,4 @@
-//! What the database can do, looked at when the store is opened.
+//! The capabilities of the database, looked at when the store is opened.
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -11,18 +11,18 @@ use super::rows::column;
 use crate::store::engine::EngineError;
 use crate::store::{DatabaseInfo, OpenError};
 
-/// What two sessions show that run side by side.
+/// The findings of two sessions that run side by side.
 struct Sessions {
     locks: bool,
     moves: bool,
     prepared: bool,
 }
 
-/// Looks at what correctness rests on, and at what makes things faster.
+/// Looks at the properties that correctness depends on, and at those that make things faster.
 ///
 /// # Errors
-/// When a row that one transaction has locked can be locked by another: then nothing that is
-/// promised here would hold.
+/// If a row that one transaction has locked can be locked by another: then no promise of the store
+/// would hold.
 pub(super) async fn probe(
     engine: &Postgres,
     greeting: Greeting,
@@ -101,7 +101,7 @@ async fn sessions(engine: &Postgres) -> Result<Sessions, EngineError> {
     })
 }
 
-/// Returns which session of the database a connection has now.
+/// Returns the session of the database that a connection has now.
 async fn session(connection: &PgConnection) -> Result<i32, EngineError> {
     let rows = connection
         .query("SELECT pg_backend_pid() AS pid", &[])

@@ -1,4 +1,4 @@
-//! What is projected of objects, on its way into the database.
+//! Projections of objects, on their way into the database.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ impl KnownChecks {
         known.extend(ids);
     }
 
-    /// Forgets all: the database is not what it was.
+    /// Forgets all: the database has changed.
     pub fn forget(&self) {
         self.lock().clear();
     }
@@ -80,7 +80,7 @@ impl<'a> Projections<'a> {
         this
     }
 
-    /// Digests, tallies, timestamps, details and checks.
+    /// Returns digests, tallies, timestamps, details and checks.
     pub fn parameters(&self) -> [Parameter<'_>; 5] {
         [
             (&self.digests, Type::INT8_ARRAY),

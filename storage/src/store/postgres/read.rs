@@ -1,4 +1,4 @@
-//! What is read beside the writer.
+//! Reads beside the writer.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
 /// Bytes of bodies that are read at a time to catch up, beyond the first commit.
 const TAIL_BYTES: i64 = 8 << 20;
 
-/// Records and position, of the same moment.
+/// Returns records and position, of the same moment.
 pub(super) async fn load(engine: &Postgres) -> Result<Loaded, EngineError> {
     let reader = engine.readers.get().await?;
     let known = engine.lineage.newest();
@@ -108,7 +108,7 @@ fn stored(rows: &[Row]) -> Result<Vec<StoredObject>, EngineError> {
         .collect()
 }
 
-/// Newest committed seq.
+/// Returns the newest committed seq.
 pub(super) async fn newest_seq(engine: &Postgres) -> Result<u64, EngineError> {
     let reader = engine.follower.get().await?;
     // Before the database is asked: a commit of our own may be answered while it is.
@@ -129,7 +129,7 @@ pub(super) async fn newest_seq(engine: &Postgres) -> Result<u64, EngineError> {
     number(row, "seq")
 }
 
-/// Whole commits behind `seq`, with at most `max` changes beyond the first commit.
+/// Returns whole commits behind `seq`, with at most `max` changes beyond the first commit.
 ///
 pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail, EngineError> {
     let reader = engine.follower.get().await?;
@@ -263,8 +263,8 @@ impl Page {
     }
 }
 
-/// Events of a resource behind `after`, each with the state before it where the log still has it;
-/// and the horizon of the same moment.
+/// Returns events of a resource behind `after`, each with the state before it where the log still
+/// has it; and the horizon of the same moment.
 pub(super) async fn events(
     engine: &Postgres,
     resource: ResourceId,

@@ -1,7 +1,7 @@
 //! A database that was put back to an earlier state: restored from a backup, or failed over to a
 //! copy that lacked the last commits.
 //!
-//! Versions that were served and are gone would be given again, to other objects. So the counter
+//! Versions that were served and are gone would be assigned again, to other objects. So the counter
 //! jumps over everything that any server may have served, and every history begins anew behind it:
 //! clients that come with an older version are told that it is gone, and list again.
 
@@ -16,17 +16,19 @@ use super::rows::column;
 use super::tx::Tx;
 use crate::store::engine::EngineError;
 
-/// How far ahead of the one that notices first other servers may be. Versions are plentiful.
+/// Number of versions by which other servers may be ahead of the one that notices first. Versions
+/// are plentiful.
 const MARGIN: u64 = 1 << 20;
 
-/// How long a server that starts waits for one that was there before to note that nothing is missing:
-/// each looks about once a second, and needs a new connection first.
+/// Time that a server that starts waits for an older one to note that nothing is missing: each
+/// looks about once a second, and needs a new connection first.
 const OTHERS_NOTE: Duration = Duration::from_secs(5);
-/// Pause between looks for that.
+/// Pause between looks for that note.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// What names the server behind the connection: its identity, and its timeline, which changes with
-/// each failover and each restore to a point in time. Empty where it does not tell.
+/// Statement for the name of the server behind the connection: its identity, and its timeline,
+/// which changes with each failover and each restore to a point in time. Empty where the server
+/// does not tell.
 const ORIGIN: &str = "DO $$ BEGIN
         PERFORM set_config('reports_server.origin',
             (SELECT system_identifier::text FROM pg_control_system()) || '/' ||
@@ -35,8 +37,8 @@ const ORIGIN: &str = "DO $$ BEGIN
         PERFORM set_config('reports_server.origin', '', true);
     END $$";
 
-/// Goes on from what the database has now. `counter` is the newest version that this server may
-/// have served. What it still holds has to be loaded again afterwards.
+/// Goes on from the present state of the database. `counter` is the newest version that this server
+/// may have served. The objects that it still holds have to be loaded again afterwards.
 pub(super) async fn rejoin(engine: &Postgres, counter: u64) -> Result<(), EngineError> {
     let mut tx = Tx::begin_anywhere(engine).await?;
     let known = engine.lineage.newest();
@@ -93,9 +95,9 @@ async fn finish(engine: &Postgres, mut tx: Tx<'_>) -> Result<(), EngineError> {
     tx.commit(()).await.map(drop)
 }
 
-/// Looks, at a start, whether another server or timeline stands behind the connection than the one
-/// that the cluster was last written by. Who has just started does not know whether something is
-/// missing; a server that goes on across a failover does, and notes it.
+/// Looks, at a start, whether another server or timeline is behind the connection than the one that
+/// the cluster was last written by. A server that has just started does not know whether something
+/// is missing; a server that goes on across a failover does, and notes it.
 pub(super) async fn check_origin(engine: &Postgres) -> Result<(), EngineError> {
     let give_up = Instant::now() + OTHERS_NOTE;
     loop {
@@ -120,7 +122,7 @@ pub(super) async fn check_origin(engine: &Postgres) -> Result<(), EngineError> {
     }
 }
 
-/// Returns the server and its timeline as they are, and as they are noted.
+/// Returns the present server and its timeline, and the noted ones.
 async fn origins(tx: &Tx<'_>) -> Result<(String, String), EngineError> {
     tx.batch(ORIGIN, super::connection::STATEMENT).await?;
     let rows = tx
@@ -134,7 +136,7 @@ async fn origins(tx: &Tx<'_>) -> Result<(String, String), EngineError> {
     Ok((column(row, "found")?, column(row, "noted")?))
 }
 
-/// Notes that everything that was committed is on the server as it is now.
+/// Notes that everything that was committed is on the present server.
 pub(super) async fn note_origin(tx: &mut Tx<'_>) -> Result<(), EngineError> {
     let (found, noted) = origins(tx).await?;
     if found != noted && !found.is_empty() {

@@ -1,4 +1,4 @@
-//! Records: what is known of each resource.
+//! Records of resources.
 
 use std::time::SystemTime;
 
@@ -60,7 +60,7 @@ pub(super) async fn define(
     tx.commit(record).await
 }
 
-/// Gives a resource a new id, under which nothing is stored.
+/// Assigns a resource a new id, under which nothing is stored.
 pub(super) async fn reset(
     mut tx: Tx<'_>,
     id: ResourceId,
@@ -135,7 +135,7 @@ pub(super) async fn take_fence(mut tx: Tx<'_>, id: ResourceId) -> Result<Commit<
     tx.commit(token).await
 }
 
-/// Writes what may change of a record.
+/// Writes the parts of a record that may change.
 pub(super) async fn save(tx: &mut Tx<'_>, record: &ResourceRecord) -> Result<(), EngineError> {
     tx.execute(
         "UPDATE reports_server.resources SET gate = $3, settled = $4, holder = $5,
@@ -199,7 +199,8 @@ pub(super) async fn find(
     rows.first().map(record).transpose()
 }
 
-/// Returns the record of a resource that the caller knows. Another server may have reset it meanwhile.
+/// Returns the record of a resource that the caller knows. Another server may have reset it
+/// meanwhile.
 pub(super) async fn needed(tx: &Tx<'_>, id: ResourceId) -> Result<ResourceRecord, EngineError> {
     find(tx, id).await?.ok_or_else(|| gone(id))
 }

@@ -1,4 +1,4 @@
-//! Rows and what they mean.
+//! Rows and their meaning.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ pub(super) use crate::store::columns::{
     object as stored_object, previous, previous_columns, un_db,
 };
 
-/// In the column `prev_labels`: as after the change.
+/// Value of the column `prev_labels` for labels that are as after the change.
 const UNCHANGED: &str = "=";
 
 /// Returns a column.
@@ -75,7 +75,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Returns the columns `namespace` and `name`.
+/// Returns the key in the columns `namespace` and `name`.
 pub(super) fn key(row: &Row) -> Result<ObjectKey, EngineError> {
     Ok(ObjectKey::new(
         column(row, "namespace")?,
@@ -109,8 +109,8 @@ pub(super) fn object(
     stored_object(key, text, rv, as_imported)
 }
 
-/// Returns all columns of `changes`; none where the frame is gone: a listed state that was
-/// replaced, or a change that nobody needs any more.
+/// Returns the change in all columns of `changes`; none where the frame is gone: a listed state
+/// that was replaced, or a change that nobody needs any more.
 pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     if column::<Option<&str>>(row, "frame")?.is_none() {
@@ -145,7 +145,7 @@ pub(super) fn previous_labels(
     }
 }
 
-/// Returns the column `type`.
+/// Returns the number for the column `type`.
 pub(super) fn type_number(type_: EventType) -> i16 {
     match type_ {
         EventType::Added => 0,
@@ -163,7 +163,8 @@ fn event_type(number: i16, key: &ObjectKey) -> Result<EventType, EngineError> {
     }
 }
 
-/// Returns all columns of `resources`, and `newest_change`: the newest version in `changes`.
+/// Returns the record in all columns of `resources`, and in `newest_change`: the newest version in
+/// `changes`.
 pub(super) fn record(row: &Row) -> Result<ResourceRecord, EngineError> {
     let resource = GroupResource::new(
         column::<&str>(row, "api_group")?,

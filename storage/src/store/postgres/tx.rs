@@ -33,21 +33,21 @@ pub(super) struct Tx<'a> {
     before: Position,
     /// Bytes of all bodies that were ever logged.
     pub bytes: i64,
-    /// The log has partitions for every seq below this one.
+    /// The seq below which the log has partitions for every one.
     log_end: Option<i64>,
-    /// Where the sequence will have arrived.
+    /// The position in the sequence after the commit.
     pub position: Position,
-    /// What was changed, for the cache.
+    /// The changes, for the cache.
     pub changes: Vec<(ResourceId, Change)>,
     /// Records that were changed, for the cache.
     pub records: Vec<ResourceRecord>,
-    /// Whether a record is another one than before.
+    /// True when a record has changed.
     pub records_changed: bool,
 }
 
 impl<'a> Tx<'a> {
-    /// Begins a transaction, takes the lock and makes sure that the database still goes on from
-    /// what this server has seen.
+    /// Begins a transaction, takes the lock and makes sure that the database still continues the
+    /// history that this server has seen.
     pub async fn begin(engine: &'a Postgres) -> Result<Self, EngineError> {
         let tx = Self::begin_anywhere(engine).await?;
         let known = engine.lineage.newest();
@@ -142,8 +142,8 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Commits. What changed takes a number of the sequence, also without a change of an object:
-    /// so the other servers notice.
+    /// Commits. A change takes a number of the sequence, also without a change of an object: so the
+    /// other servers notice.
     pub async fn commit<T>(mut self, outcome: T) -> Result<Commit<T>, EngineError> {
         if self.position == self.before && !self.records_changed {
             return self.end("COMMIT", outcome).await;

@@ -14,9 +14,9 @@ use crate::model::frame::Framed;
 use crate::store::decide::{Existing, Logged, last_states};
 use crate::store::engine::EngineError;
 
-/// Brings objects to a state. Parameters: the cluster, and arrays of resource, namespace, name, uid,
-/// version, whether as imported, labels, hash of the frame, leaves, number of frame and report,
-/// digest, tally, time of the scan.
+/// Brings objects to a state. Parameters: the cluster, and arrays of resource, namespace, name,
+/// uid, version, whether as imported, labels, hash of the frame, leaves, number of frame and
+/// report, digest, tally, time of the scan.
 pub(super) const PUT: &str = "INSERT INTO reports_server.objects
          (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, frame,
           frame_hash, leaves, report, digest, tally, scanned_at)
@@ -31,7 +31,7 @@ pub(super) const PUT: &str = "INSERT INTO reports_server.objects
          digest = excluded.digest, tally = excluded.tally,
          scanned_at = excluded.scanned_at";
 
-/// Returns what is stored of a resource at `wanted`.
+/// Returns the stored objects of a resource at `wanted`.
 pub(super) async fn existing_objects(
     tx: &Tx<'_>,
     wanted: &Keys<'_>,
@@ -107,7 +107,7 @@ async fn store_frames(tx: &Tx<'_>, logged: &[Logged], texts: &[Framed]) -> Resul
     Ok(())
 }
 
-/// Notes which frames no object has any more from `seq` on: those of the objects at `keys`, and
+/// Notes the frames that no object has any more from `seq` on: those of the objects at `keys`, and
 /// those that came with changes which later ones have replaced.
 async fn note_stale(
     tx: &Tx<'_>,
@@ -179,7 +179,7 @@ async fn log(tx: &Tx<'_>, logged: &[Logged], texts: &[Framed]) -> Result<(), Eng
     Ok(())
 }
 
-/// Brings the projections from what is stored of objects to what will be.
+/// Updates the projections from the stored objects to the new ones.
 async fn project(
     tx: &Tx<'_>,
     objects: impl Iterator<Item = &Logged> + Clone,

@@ -1,31 +1,31 @@
-//! Waiting for a moment before a transaction, so that it takes more along.
+//! Waiting for a moment before a transaction, so that it takes more writes along.
 //!
 //! Clients that write again as soon as they are answered fall into two halves: one is committed
 //! while the other queues. Each write waits for two commits then, and each commit takes along half
-//! of what it could. Where a commit takes long beside the way from an answer to the next write, it
-//! pays to wait for those who were just answered.
+//! of the writes that it could. Where a commit takes long compared with the way from an answer to
+//! the next write, it pays to wait for the clients who were just answered.
 
 use std::time::Duration;
 
-/// Commits that are faster than this are not worth waiting before.
+/// Duration below which a commit is not worth waiting before.
 const SLOW: Duration = Duration::from_micros(800);
-/// The part of a commit's time that is waited at most.
+/// Divisor of a commit's time for the longest wait before the next.
 const PART: u32 = 4;
 /// Longest wait.
 const LONGEST: Duration = Duration::from_millis(2);
-/// How many transactions go without, after waits in vain, before it is tried again.
+/// Most transactions that go without, after waits in vain, before it is tried again.
 const MOST_SKIPPED: u32 = 64;
 
-/// Decides whether to wait, and for how many.
+/// Decides whether to wait, and for how many writes.
 #[derive(Debug, Default)]
 pub(super) struct Linger {
     /// Writes that were under way when the last transaction ended: in it and behind it.
     expected: usize,
-    /// How long it took.
+    /// The duration of the last transaction.
     took: Duration,
-    /// Transactions that go without.
+    /// Number of transactions that go without.
     skip: u32,
-    /// How many go without after the next wait in vain.
+    /// Number of transactions that go without after the next wait in vain.
     penalty: u32,
 }
 
@@ -36,7 +36,7 @@ impl Linger {
         self.took = took;
     }
 
-    /// Returns how long to wait before the next transaction; `None` where that would not pay: for a
+    /// Returns the time to wait before the next transaction; `None` where that would not pay: for a
     /// lone client never.
     pub fn patience(&mut self) -> Option<Duration> {
         if self.expected < 2 || self.took < SLOW {

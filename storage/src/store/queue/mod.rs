@@ -1,4 +1,4 @@
-//! What waits for the committer: bounded, in order of arrival.
+//! The queue of the committer: bounded, in order of arrival.
 //!
 //! A transaction takes everything that waits, so its size follows the load by itself. Where commits
 //! are slow it is [lingered](linger) for a moment as well, so that clients who write again and
@@ -22,21 +22,21 @@ use super::{QueueLimits, StoreError, WriteError, Written};
 const MAX_BATCH: usize = 512;
 /// Most bytes of JSON in one transaction, beyond its first write.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// Bounds of what a client is told to wait.
+/// Bounds of the time that a client is told to wait.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// A write and who waits for it.
+/// A write and the channel to the task that waits for it.
 pub(super) struct Pending {
     pub op: Op,
     pub answer: oneshot::Sender<Result<Written, WriteError>>,
 }
 
-/// Something else for the committer to do, or not to do, which answers its caller itself. Tells
+/// Something else for the committer to do, or not to do, which answers its caller itself. Returns
 /// whether the database worked.
 pub(super) type Command =
     Box<dyn for<'a> FnOnce(Result<&'a mut Committer, StoreError>) -> BoxFuture<'a, bool> + Send>;
 
-/// What the committer does in one round.
+/// The work of the committer in one round.
 pub(super) struct Work {
     pub command: Option<Command>,
     pub writes: Vec<Pending>,
@@ -55,10 +55,10 @@ struct Waiting {
     bytes: usize,
     commands: VecDeque<Command>,
     closed: bool,
-    /// Writes that the committer gets done in a second, as it was last seen; 0 before that.
+    /// Writes that the committer completes in a second, as it was last measured; 0 before that.
     rate: f64,
     linger: Linger,
-    /// Whether the committer lingers.
+    /// True while the committer lingers.
     gathering: bool,
 }
 
@@ -126,7 +126,7 @@ impl Queue {
         Some(self.lock().round())
     }
 
-    /// Lets those come back who were just answered, where that pays.
+    /// Waits for the clients who were just answered, where that pays.
     async fn gather(&self) {
         let patience = {
             let mut waiting = self.lock();
@@ -153,7 +153,7 @@ impl Queue {
         waiting.linger.ended(came);
     }
 
-    /// Takes nothing more; what waits is still done.
+    /// Takes nothing more; queued work is still done.
     pub fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_one();
@@ -187,7 +187,7 @@ impl Queue {
         };
     }
 
-    /// Writes and bytes that wait.
+    /// Returns the writes and bytes that wait.
     pub fn depth(&self) -> (usize, usize) {
         let waiting = self.lock();
         (waiting.writes.len(), waiting.bytes)
@@ -218,8 +218,8 @@ impl Waiting {
         Ok(())
     }
 
-    /// At most one command, and the oldest writes, at most one a key: the second write of a key
-    /// depends on the outcome of the first.
+    /// Returns at most one command, and the oldest writes, at most one a key: the second write of a
+    /// key depends on the outcome of the first.
     fn round(&mut self) -> Work {
         let mut writes: Vec<Pending> = Vec::new();
         let mut keys = HashSet::new();
@@ -241,7 +241,7 @@ impl Waiting {
         }
     }
 
-    /// Returns when the present queue should be done.
+    /// Returns the time after which the present queue should be done.
     fn retry_after(&self) -> Duration {
         #[expect(
             clippy::cast_precision_loss,

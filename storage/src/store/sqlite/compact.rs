@@ -1,4 +1,4 @@
-//! Dropping what nobody needs any more.
+//! Dropping rows that nobody needs any more.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -80,7 +80,7 @@ pub(super) async fn compact(
 }
 
 /// Drops at most `max` rows of each table that belong to resources that were reset, and marks of
-/// imported events that no listing can be older than; then gives free pages back.
+/// imported events that no listing can be older than; then returns free pages.
 pub(super) async fn collect_garbage(mut tx: Tx, max: usize) -> Result<usize, EngineError> {
     let expired = SystemTime::now()
         .checked_sub(MIRROR_EVENT_TTL)

@@ -17,13 +17,13 @@ use crate::cache::Change;
 use crate::model::{Position, ResourceId, ResourceRecord};
 use crate::store::engine::{Commit, EngineError};
 
-/// Pages of 8 KiB hold a typical report, or a few small ones.
+/// The size of a page. Pages of 8 KiB hold a typical report, or a few small ones.
 const PAGE_SIZE: u32 = 8192;
 
-/// What a burst of writes leaves of the write-ahead log, in bytes.
+/// Size to which the write-ahead log is cut after a burst of writes, in bytes.
 const JOURNAL_SIZE_LIMIT: &str = "67108864";
 
-/// Returns how the writing connection is opened.
+/// Returns the options of the writing connection.
 pub(super) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -37,7 +37,7 @@ pub(super) fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Connections that read beside it; opened when they are needed.
+/// Returns connections that read beside it; opened when they are needed.
 pub(super) fn readers(path: &Path, max: u32) -> SqlitePool {
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -52,7 +52,8 @@ pub(super) fn readers(path: &Path, max: u32) -> SqlitePool {
 /// The connection that writes.
 pub(super) struct Writer {
     options: SqliteConnectOptions,
-    /// None after an error, whose transaction may still be open: the next one connects anew.
+    /// The connection; none after an error, whose transaction may still be open: the next one
+    /// connects anew.
     connection: Arc<Mutex<Option<SqliteConnection>>>,
 }
 
@@ -111,9 +112,9 @@ pub(super) struct Tx {
     before: Position,
     /// Bytes by which the log grows.
     pub log_bytes: i64,
-    /// Where the sequence will have arrived.
+    /// The position in the sequence after the commit.
     pub position: Position,
-    /// What was changed, for the cache.
+    /// The changes, for the cache.
     pub changes: Vec<(ResourceId, Change)>,
     /// Records that were changed, for the cache.
     pub records: Vec<ResourceRecord>,

@@ -49,7 +49,7 @@ pub(super) async fn import(
     tx.commit(Ok(plan.outcome)).await
 }
 
-/// Keys that a write of ours has touched since the gate was opened.
+/// Returns the keys that a write of ours has touched since the gate was opened.
 async fn ours(
     connection: &mut SqliteConnection,
     id: ResourceId,

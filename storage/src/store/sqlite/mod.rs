@@ -1,7 +1,7 @@
 //! The SQLite engine: one file, one process.
 //!
-//! One connection writes, in the committer's order; others read beside it (WAL). What was
-//! committed survives a crash of the process and of the machine (`synchronous = FULL`).
+//! One connection writes, in the committer's order; others read beside it (WAL). Committed changes
+//! survive a crash of the process and of the machine (`synchronous = FULL`).
 
 mod compact;
 mod connection;

@@ -1,4 +1,4 @@
-//! What a move to another database reads here, as of one moment, and the mark by which it ends.
+//! The reads of a move to another database, as of one moment, and the mark by which it ends.
 
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
@@ -18,12 +18,12 @@ use crate::store::moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow
 pub(crate) struct Snapshot(Transaction<'static, Driver>);
 
 impl Sqlite {
-    /// Takes a snapshot; it shows the database of when it is first read from.
+    /// Takes a snapshot; it shows the database of the moment when it is first read from.
     pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
         Ok(Snapshot(self.readers.begin().await?))
     }
 
-    /// Returns the database, unless it was moved: what is in it then is not what counts.
+    /// Returns the database, unless it was moved: its content does not count then.
     pub async fn not_moved(self) -> Result<Self, OpenError> {
         match self.marker().await? {
             Some(marker) if marker.moved_at.is_some() => {
@@ -42,8 +42,8 @@ impl Sqlite {
         row.as_ref().map(marker).transpose()
     }
 
-    /// Notes a new attempt to move, before anything of it is seen elsewhere. What tells this
-    /// database from others stays the same for all attempts.
+    /// Notes a new attempt to move, before any trace of it is seen elsewhere. The name of this
+    /// database stays the same for all attempts.
     pub async fn note_attempt(
         &self,
         attempt: i64,
@@ -70,8 +70,8 @@ impl Sqlite {
         Ok(marker)
     }
 
-    /// Marks the database as moved at `seq`, durably: whoever opens it from now on goes on in the
-    /// other one.
+    /// Marks the database as moved at `seq`, durably: a server that opens it from now on goes on in
+    /// the other one.
     pub async fn mark_moved(&self, attempt: i64, seq: u64) -> Result<(), EngineError> {
         let mut tx = self.writer.begin().await?;
         mark(&mut tx, attempt, seq).await?;
@@ -101,7 +101,7 @@ fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
 }
 
 impl Snapshot {
-    /// Returns where the sequence has arrived.
+    /// Returns the position in the sequence.
     pub async fn position(&mut self) -> Result<Position, EngineError> {
         let (seq, counter) = sqlx::query_as("SELECT seq, counter FROM position")
             .fetch_one(&mut *self.0)
@@ -125,7 +125,7 @@ impl Snapshot {
         records(&mut self.0).await
     }
 
-    /// Returns how many objects there are of all resources that were not reset.
+    /// Returns the number of objects of all resources that were not reset.
     pub async fn count(&mut self) -> Result<u64, EngineError> {
         let count: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM objects WHERE resource_id IN (SELECT id FROM resources)",
@@ -135,7 +135,7 @@ impl Snapshot {
         Ok(un_db(count))
     }
 
-    /// At most `max` objects of a resource behind `after`, by namespace, then name.
+    /// Returns at most `max` objects of a resource behind `after`, by namespace, then name.
     pub async fn objects(
         &mut self,
         resource: ResourceId,
@@ -171,7 +171,7 @@ impl Snapshot {
         rows.iter().map(object).collect()
     }
 
-    /// At most `max` changes behind `seq`, all columns of them.
+    /// Returns at most `max` changes behind `seq`, all columns of them.
     pub async fn changes(&mut self, seq: u64, max: usize) -> Result<Vec<ChangeRow>, EngineError> {
         let rows = sqlx::query("SELECT * FROM changes WHERE seq > ? ORDER BY seq LIMIT ?")
             .bind(db(seq))
@@ -181,7 +181,7 @@ impl Snapshot {
         rows.iter().map(change).collect()
     }
 
-    /// Number of changes behind `seq`, and the sum of their versions.
+    /// Returns the number of changes behind `seq`, and the sum of their versions.
     pub async fn log_sums(&mut self, seq: u64) -> Result<(i64, i64), EngineError> {
         let sums =
             sqlx::query_as("SELECT count(*), coalesce(sum(rv), 0) FROM changes WHERE seq > ?")
@@ -191,7 +191,7 @@ impl Snapshot {
         Ok(sums)
     }
 
-    /// At most `max` imported marks of a resource behind `after`.
+    /// Returns at most `max` imported marks of a resource behind `after`.
     pub async fn marks(
         &mut self,
         resource: ResourceId,
@@ -226,13 +226,13 @@ impl Snapshot {
         rows.iter().map(mark_row).collect()
     }
 
-    /// Number of imported marks of a resource.
+    /// Returns the number of imported marks of a resource.
     pub async fn mark_count(&mut self, resource: ResourceId) -> Result<i64, EngineError> {
         let count = sqlx::query_scalar("SELECT count(*) FROM imported WHERE resource_id = ?");
         Ok(count.bind(resource.0).fetch_one(&mut *self.0).await?)
     }
 
-    /// At most `max` last events of a resource behind `after`.
+    /// Returns at most `max` last events of a resource behind `after`.
     pub async fn events(
         &mut self,
         resource: ResourceId,

@@ -1,4 +1,4 @@
-//! What is read beside the writer.
+//! Reads beside the writer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::cache::{Event, Previous, PreviousRef};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
 use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
 
-/// Records and position, of the same moment.
+/// Returns records and position, of the same moment.
 pub(super) async fn load(pool: &SqlitePool) -> Result<Loaded, EngineError> {
     let mut tx = pool.begin().await?;
     let (seq, counter): (i64, i64) = sqlx::query_as("SELECT seq, counter FROM position")
@@ -42,7 +42,7 @@ pub(super) async fn records(
         .collect()
 }
 
-/// One record.
+/// Returns one record.
 pub(super) async fn record_of(
     connection: &mut SqliteConnection,
     id: ResourceId,
@@ -96,7 +96,7 @@ fn stored(rows: &[SqliteRow]) -> Result<Vec<StoredObject>, EngineError> {
         .collect()
 }
 
-/// Changes behind `seq`.
+/// Returns changes behind `seq`.
 ///
 /// The body of a listed state is in `objects`. Where a later change has replaced it there, that
 /// one follows in the log, and the listed state need not be seen any more.
@@ -126,7 +126,8 @@ pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail
     })
 }
 
-/// Events of a resource behind `after`, each with the state before it where the log still has it.
+/// Returns events of a resource behind `after`, each with the state before it where the log still
+/// has it.
 pub(super) async fn events(
     pool: &SqlitePool,
     resource: ResourceId,

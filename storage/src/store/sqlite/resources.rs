@@ -1,4 +1,4 @@
-//! Records: what is known of each resource.
+//! Records of resources.
 
 use crds::control::{GateSpec, GateState};
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ pub(super) async fn define(
     tx.commit(record).await
 }
 
-/// Gives a resource a new id, under which nothing is stored.
+/// Assigns a resource a new id, under which nothing is stored.
 pub(super) async fn reset(
     mut tx: Tx,
     id: ResourceId,
@@ -112,7 +112,7 @@ pub(super) async fn take_fence(mut tx: Tx, id: ResourceId) -> Result<Commit<u64>
     tx.commit(token).await
 }
 
-/// Writes what may change of a record.
+/// Writes the parts of a record that may change.
 pub(super) async fn save(
     connection: &mut SqliteConnection,
     record: &ResourceRecord,

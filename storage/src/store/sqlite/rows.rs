@@ -1,4 +1,4 @@
-//! Rows and what they mean.
+//! Rows and their meaning.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) use crate::store::columns::{
     previous_columns, un_db,
 };
 
-/// (resource, namespace, name) triples as the JSON array that `json_each` unfolds.
+/// Returns (resource, namespace, name) triples as the JSON array that `json_each` unfolds.
 pub(super) fn keys<'a>(keys: impl IntoIterator<Item = (ResourceId, &'a ObjectKey)>) -> String {
     let keys = keys.into_iter().map(|(id, key)| {
         serde_json::Value::from(vec![
@@ -28,12 +28,12 @@ pub(super) fn keys<'a>(keys: impl IntoIterator<Item = (ResourceId, &'a ObjectKey
     serde_json::Value::Array(keys.collect()).to_string()
 }
 
-/// Milliseconds since the epoch.
+/// Returns the milliseconds since the epoch.
 pub(super) fn millis(timestamp: Timestamp) -> i64 {
     timestamp.as_millisecond()
 }
 
-/// Returns the columns `namespace` and `name`.
+/// Returns the key in the columns `namespace` and `name`.
 pub(super) fn key(row: &SqliteRow) -> Result<ObjectKey, EngineError> {
     Ok(ObjectKey::new(
         row.try_get("namespace")?,
@@ -51,7 +51,8 @@ pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, Eng
     })
 }
 
-/// Returns all columns of `changes`; none where the body is gone, because a later change replaced it.
+/// Returns the change in all columns of `changes`; none where the body is gone, because a later
+/// change replaced it.
 pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     let Some(body) = row.try_get("body")? else {
@@ -78,7 +79,7 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     )))
 }
 
-/// Returns the column `type`.
+/// Returns the text for the column `type`.
 pub(super) fn type_text(type_: EventType) -> &'static str {
     match type_ {
         EventType::Added => "ADDED",
@@ -96,7 +97,8 @@ fn event_type(text: &str, key: &ObjectKey) -> Result<EventType, EngineError> {
     }
 }
 
-/// Returns all columns of `resources`, and `newest_change`: the newest version in `changes`.
+/// Returns the record in all columns of `resources`, and in `newest_change`: the newest version in
+/// `changes`.
 pub(super) fn record(row: &SqliteRow) -> Result<ResourceRecord, EngineError> {
     let resource = GroupResource::new(
         row.try_get::<&str, _>("api_group")?,

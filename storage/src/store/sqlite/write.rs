@@ -47,7 +47,7 @@ async fn gates(
         .collect()
 }
 
-/// Returns what is stored at the keys that `wanted` names (see [`keys`]).
+/// Returns the stored objects at the keys that `wanted` names (see [`keys`]).
 pub(super) async fn existing_objects(
     connection: &mut SqliteConnection,
     wanted: &str,

@@ -15,7 +15,7 @@ use crate::store::engine::{
     Refusal, Tail,
 };
 
-/// What the next transaction does.
+/// The fault of the next transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -83,7 +83,7 @@ impl Faulty {
         }
     }
 
-    /// Reads fail only while the database is down.
+    /// Fails while the database is down; reads fail only then.
     fn up(&self) -> Result<(), EngineError> {
         match self.trigger.0.load(Ordering::SeqCst) {
             armed if armed == Fault::Down as u8 => Err(failure()),

@@ -16,7 +16,7 @@ enum Step {
     Create {
         name: u8,
     },
-    /// `stale`: with a version that is not the stored one.
+    /// An update; `stale` with a version that is not the stored one.
     Update {
         name: u8,
         app: u8,
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Name → (version, uid, label).
 type State = BTreeMap<String, (u64, String, String)>;
 
-/// Everything that was acknowledged.
+/// The writes that were acknowledged.
 #[derive(Default)]
 struct Model {
     counter: u64,
@@ -209,7 +209,7 @@ async fn delete(bed: &Bed, model: &mut Model, name: &str, stale: bool) {
     }
 }
 
-/// A change whose outcome the store cannot tell; the next transaction finds out.
+/// Makes a change whose outcome the store cannot tell; the next transaction finds out.
 async fn fault(bed: &Bed, model: &mut Model, name: &str, made: bool) {
     let stored = model.state.get(name).cloned();
     let (rv, uid, _) = stored.clone().unwrap_or_default();
@@ -231,7 +231,7 @@ async fn fault(bed: &Bed, model: &mut Model, name: &str, made: bool) {
     }
 }
 
-/// Updates every object at once; the versions say in which order.
+/// Updates every object at once; the versions tell the order.
 async fn burst(bed: &Bed, model: &mut Model, app: u8) {
     let app = format!("a{app}");
     let writes = model
@@ -283,7 +283,7 @@ async fn compare(bed: Bed, model: &Model, first: u64) -> Bed {
     bed
 }
 
-/// The state before an event is what the model had; its labels are always known.
+/// Checks that the state before an event is that of the model; its labels are always known.
 fn previous(event: &Event, model: &Model) {
     let before = model.at(event.rv() - 1).remove(event.object.key.name());
     match (&event.previous, before) {

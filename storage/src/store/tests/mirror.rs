@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::{Bed, Fixture, Seen, item, reports, seen};
 use crate::cache::{EventType, Previous};
 
-/// What happened in etcd, and how it is mirrored.
+/// The events in etcd, and the way in which they are mirrored.
 #[derive(Clone, Debug)]
 struct Plan {
     /// (object, gap before the version, delete rather than change).
@@ -18,9 +18,10 @@ struct Plan {
     /// Share of the events before the listing, and of those before the watch's beginning.
     listed_at: prop::sample::Index,
     watched_from: prop::sample::Index,
-    /// What the operator sends next: a page of the listing, or events.
+    /// The next batch of the operator: a page of the listing, or events.
     order: Vec<bool>,
-    /// After which batch it or the server restarts, and repeats so many batches.
+    /// The batch after which the operator or the server restarts, and the number of batches that
+    /// are repeated.
     restart: (prop::sample::Index, usize),
     page: usize,
 }
@@ -201,7 +202,7 @@ async fn run(fixture: &dyn Fixture, plan: &Plan) {
     bed.close().await;
 }
 
-/// State, marks and log are those of etcd.
+/// Checks that state, marks and log are those of etcd.
 async fn compare(
     bed: &Bed,
     history: &[Happened],
@@ -266,7 +267,7 @@ async fn compare(
     }
 }
 
-/// After the switch our writes follow etcd's events, for whoever resumes.
+/// Checks that our writes follow etcd's events after the switch, for clients that resume.
 async fn serve(
     bed: &Bed,
     history: &[Happened],

@@ -1,5 +1,5 @@
-//! What every engine has to do, tested through the store: [`suite`] holds scenarios, [`history`]
-//! and [`mirror`] compare random histories with a model. Each takes a [`Fixture`], so that another
+//! The tests for every engine, through the store: [`suite`] holds scenarios, [`history`] and
+//! [`mirror`] compare random histories with a model. Each takes a [`Fixture`], so that another
 //! engine joins by naming its own.
 
 mod faults;
@@ -46,7 +46,7 @@ fn def() -> ResourceDef {
     }
 }
 
-/// So small that tests read from the change log as well.
+/// Limits so small that tests read from the change log as well.
 const RING: RingLimits = RingLimits {
     events: 5,
     bytes: 1 << 20,
@@ -79,7 +79,7 @@ impl Bed {
         self.store.close().await;
     }
 
-    /// Closes and opens again.
+    /// Closes the store and opens it again.
     pub async fn reopen(self, fixture: &dyn Fixture) -> Self {
         self.close().await;
         Self::open(fixture).await
@@ -197,7 +197,7 @@ pub(super) fn item(type_: ImportType, name: &str, uid: &str, app: &str, rv: u64)
     ImportItem { type_, object }
 }
 
-/// What identifies an event: type, version, name, uid, label.
+/// The identity of an event: type, version, name, uid, label.
 pub(super) type Seen = (EventType, u64, String, String, String);
 
 pub(super) fn seen(event: &Event) -> Seen {
@@ -205,7 +205,7 @@ pub(super) fn seen(event: &Event) -> Seen {
     (event.type_, event.rv(), name, uid, app)
 }
 
-/// Name, uid and label of an object, from its text, which must agree with the rest.
+/// Returns name, uid and label of an object, from its text, which must agree with the rest.
 pub(super) fn brief(object: &StoredObject) -> (String, String, String) {
     let value = object.value().unwrap();
     let meta = &value["metadata"];

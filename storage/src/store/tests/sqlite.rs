@@ -1,4 +1,4 @@
-//! SQLite takes part in the suite, and in what only it has to do.
+//! SQLite takes part in the suite, and in tests of its own.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};

@@ -17,9 +17,9 @@ use super::super::{Managed, conf};
 use super::{PENDING, Stage, UPGRADE_ANNOTATION, Upgrade};
 use crate::names::Names;
 
-/// Where the scripts are mounted.
+/// The directory in which the scripts are mounted.
 const SCRIPTS_DIRECTORY: &str = "/etc/reports-postgres-upgrade";
-/// Where the volume in use is mounted while it is copied.
+/// The directory in which the volume in use is mounted while it is copied.
 const OLD_DIRECTORY: &str = "/old";
 const CHECK: &str = "upgrade-check.sh";
 const DUMP: &str = "upgrade-dump.sh";
@@ -40,7 +40,7 @@ const SCRIPTS: [(&str, &str); 5] = [
 /// Tries of the check: the database that it asks may be restarting.
 const CHECK_RETRIES: i32 = 3;
 
-/// What an upgrade adds to the objects of a database, in the order in which it is applied.
+/// The objects that an upgrade adds to those of a database, in the order in which they are applied.
 #[derive(Clone, Debug)]
 pub struct Children {
     /// The new volume.
@@ -56,13 +56,13 @@ pub struct Children {
 /// The Job of a step.
 #[derive(Clone, Debug)]
 pub enum Run {
-    /// It is made now.
+    /// The Job is made now.
     Begin(Box<batch::Job>),
-    /// It was made: its name.
+    /// The Job was made; it has this name.
     Follow(String),
 }
 
-/// Builds them.
+/// Builds these objects.
 #[must_use]
 pub fn children(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> Children {
     let run = upgrade
@@ -96,7 +96,7 @@ pub fn children(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> Child
     }
 }
 
-/// Names of the two Jobs: others for each upgrade that differs in what its pods are made of, since
+/// Returns the names of the two Jobs. Each upgrade whose pods differ in anything has others, since
 /// a Job cannot be changed. So a correction is a new try.
 pub fn job_names(present: &Managed, target: &Managed) -> (String, String) {
     let both = [present, target].map(|managed| {
@@ -125,8 +125,8 @@ pub fn job_names(present: &Managed, target: &Managed) -> (String, String) {
     )
 }
 
-/// Looks whether the new image and the new volume will do. It runs beside the database, so that the
-/// new volume is made where the present one is.
+/// Returns the Job that checks whether the new image and the new volume will do. It runs beside the
+/// database, so that the new volume is made where the present one is.
 fn check(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> batch::Job {
     let target = &upgrade.target;
     let version = vec![variable("NEW_VERSION", target.version().to_string())];
@@ -172,7 +172,7 @@ fn check(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> batch::Job {
     job(upgrade.check.clone(), CHECK_RETRIES, pod, scope)
 }
 
-/// Copies and compares, once: a second try could meet the pod of the first.
+/// Returns the Job that copies and compares, once: a second try could meet the pod of the first.
 fn copy(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> batch::Job {
     let target = &upgrade.target;
     let half =
@@ -215,7 +215,8 @@ fn copy(managed: &Managed, upgrade: &Upgrade, scope: Scope<'_>) -> batch::Job {
     job(upgrade.copy.clone(), 0, pod, scope)
 }
 
-/// `PGDATA` and what a new database is made with, as in the database's own pod.
+/// Returns `PGDATA` and the variables with which a new database is made, as in the database's own
+/// pod.
 fn data_environment() -> Vec<EnvVar> {
     let needed =
         |variable: &EnvVar| ["PGDATA", "POSTGRES_INITDB_ARGS"].contains(&variable.name.as_str());
@@ -238,7 +239,7 @@ fn script(name: &str) -> Vec<String> {
     vec!["bash".to_owned(), format!("{SCRIPTS_DIRECTORY}/{name}")]
 }
 
-/// `postgresql.conf` and `pg_hba.conf`.
+/// Returns the volume with `postgresql.conf` and `pg_hba.conf`.
 fn settings(name: &str, config_map: String) -> Volume {
     let settings = [conf::CONF, conf::HBA];
     files(name, config_map, &settings, parts::READABLE)

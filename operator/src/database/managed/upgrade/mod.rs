@@ -1,12 +1,12 @@
 //! Major upgrades: the database is dumped from its volume and restored into another one.
 //!
-//! A Job looks first whether the new image and the new volume will do, while the present database
+//! First a Job checks whether the new image and the new volume will do, while the present database
 //! serves. Then that one is stopped, and a second Job has both volumes to itself: it starts the old
 //! server once more without a network, dumps everything, restores it into a new database, and
 //! compares both. Only then does the note on the new volume say that it is the one in use. Until
 //! that moment the old volume is the only one that counts; afterwards it is kept.
 //!
-//! [`volumes`] says which volume is which, [`plan`] what is to be done next, [`jobs`] builds the
+//! [`volumes`] tells the volumes apart, [`plan`] decides the next stage, and [`jobs`] builds the
 //! objects. None of it has a client.
 
 mod jobs;

@@ -1,38 +1,38 @@
-//! What is to be done next for a major upgrade: a pure function of what is seen in the namespace.
+//! The plan of the next stage of a major upgrade: a pure function of what is seen in the namespace.
 
-/// How the database runs that is in use.
+/// The state of the database that is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Database {
     /// It answers.
     Ready,
-    /// It does not, and may be starting or ending.
+    /// It does not answer, and may be starting or ending.
     #[default]
     Unready,
-    /// There is no pod of it, and none is asked for.
+    /// It has no pod, and none is asked for.
     Stopped,
 }
 
 /// A Job of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its name.
+    /// Name of the Job.
     pub name: String,
-    /// How it went.
+    /// The outcome of the Job.
     pub outcome: Outcome,
 }
 
-/// How a Job went.
+/// The outcome of a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has not ended yet.
+    /// The Job has not ended yet.
     Running,
-    /// It did what it is for.
+    /// The Job has succeeded.
     Succeeded,
-    /// It is not tried again.
+    /// The Job has failed and is not tried again.
     Failed,
 }
 
-/// What is seen in the namespace.
+/// The facts that are seen in the namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The database in use.
@@ -41,31 +41,31 @@ pub struct Seen {
     pub image: Option<String>,
     /// Jobs of this upgrade and of others.
     pub jobs: Vec<Job>,
-    /// Whether a pod of any of them may still run, be its Job gone or not.
+    /// True when a pod of any of them may still run, be its Job gone or not.
     pub live: bool,
 }
 
-/// What is to be done now.
+/// The present stage of an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// What another upgrade has left behind has to go first.
+    /// The remains of another upgrade have to be removed first.
     Clearing {
-        /// Whether the database is to stay stopped meanwhile.
+        /// True when the database stays stopped meanwhile.
         stopped: bool,
     },
     /// The database in use has to answer before it is upgraded.
     Waiting,
-    /// A Job looks whether the upgrade can be done.
+    /// A Job checks whether the upgrade can be done.
     Checking,
-    /// It cannot.
+    /// The upgrade cannot be done.
     Refused,
     /// The database in use is being stopped.
     Stopping,
     /// A Job copies and compares.
     Copying,
-    /// It has failed; the database that was in use serves again.
+    /// The upgrade has failed; the database that was in use serves again.
     Failed,
-    /// It has succeeded: the new volume is to be taken into use.
+    /// The upgrade has succeeded: the new volume has to be taken into use.
     Copied,
 }
 
@@ -87,11 +87,11 @@ impl Stage {
     }
 }
 
-/// Decides for an upgrade whose Jobs are called so.
+/// Decides the stage of an upgrade whose Jobs have these names.
 ///
 /// Two things must never be: a database that runs on the old volume while a Job has it, and a copy
-/// that is taken into use although the old database has run since it was made. So the database
-/// runs only while there is no Job that copies, or one that has failed for good; and the copy begins
+/// that is taken into use although the old database has run since it was made. So the database runs
+/// only while there is no Job that copies, or one that has failed for good; and the copy begins
 /// only when the database is stopped.
 #[must_use]
 pub fn plan(seen: &Seen, check: &str, copy: &str) -> Stage {
@@ -195,8 +195,8 @@ mod tests {
         assert_eq!(stage, Stage::Clearing { stopped: false });
     }
 
-    /// Whatever is seen, a stage that lets the database run has no Job that may copy it, and a copy
-    /// begins with a database that is stopped.
+    /// For anything that is seen, a stage that lets the database run has no Job that may copy it,
+    /// and a copy begins with a database that is stopped.
     #[test]
     fn no_stage_has_two_servers_on_one_volume() {
         let outcomes = [None, Some(Running), Some(Succeeded), Some(Failed)];

@@ -1,4 +1,4 @@
-//! A major upgrade under way.
+//! The upgrade to another major version while it is under way.
 
 use super::super::wanted::Managed;
 use super::plan::Stage;
@@ -6,21 +6,21 @@ use super::plan::Stage;
 /// A major upgrade under way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upgrade {
-    /// What is to be done now.
+    /// The present stage.
     pub stage: Stage,
     /// The database as it will be.
     pub target: Box<Managed>,
-    /// Name of the Job that looks whether it can be done.
+    /// Name of the Job that checks whether the upgrade can be done.
     pub check: String,
     /// Name of the Job that copies.
     pub copy: String,
-    /// Whether the Job of this stage is there. It is not made twice, whatever becomes of it: what it
-    /// was decided on has changed then.
+    /// True when the Job of this stage is there. It is not made twice, whatever its outcome: the
+    /// facts on which it was decided have changed then.
     pub begun: bool,
 }
 
 impl Upgrade {
-    /// Name of the Job of this stage.
+    /// Returns the name of the Job of this stage.
     #[must_use]
     pub fn job(&self) -> Option<&str> {
         match self.stage {

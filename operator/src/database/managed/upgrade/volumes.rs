@@ -1,19 +1,20 @@
-//! Which of the volumes of a managed database is the one in use.
+//! The volumes of a managed database, and the choice of the one in use.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::constants::{RECOVERY_ANNOTATION, VERSION_ANNOTATION};
 
-/// Annotation of a volume: the image that the database on it has run with.
+/// Annotation of a volume: the image with which the database on it has run.
 pub const IMAGE_ANNOTATION: &str = "reports-server.io/postgres-image";
-/// Annotation of a volume that an upgrade has made: [`PENDING`], or what it was made from.
+/// Annotation of a volume that an upgrade has made: [`PENDING`], or the version that it was made
+/// from.
 pub const UPGRADE_ANNOTATION: &str = "reports-server.io/upgrade";
-/// Annotation of a volume whose contents are on a newer one: which, and since when.
+/// Annotation of a volume whose contents are on a newer one: the name of that one, and the time.
 pub const RETIRED_ANNOTATION: &str = "reports-server.io/retired";
 /// Note on a volume that an upgrade has not filled and verified yet.
 pub const PENDING: &str = "pending";
 
-/// What is noted on a volume.
+/// The notes on a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// Name of the `PersistentVolumeClaim`.
@@ -22,13 +23,13 @@ pub struct Volume {
     pub version: Option<u32>,
     /// Image of the database.
     pub image: Option<String>,
-    /// About the backup that it started with.
+    /// The note about the backup that it started with.
     pub recovery: Option<String>,
-    /// About the upgrade that made it.
+    /// The note about the upgrade that made it.
     pub upgrade: Option<String>,
-    /// Why it is not in use any more.
+    /// The reason why it is not in use any more.
     pub retired: Option<String>,
-    /// Whether it goes with the `ReportsServer`.
+    /// True when it is deleted with the `ReportsServer`.
     pub owned: bool,
 }
 
@@ -62,27 +63,27 @@ pub struct Volumes {
     pub present: Option<Volume>,
     /// Those of earlier versions, whose contents are on [`Self::present`].
     pub earlier: Vec<Volume>,
-    /// Whether an upgrade has made one that is not filled yet.
+    /// True when an upgrade has made a volume that is not filled yet.
     pub pending: bool,
 }
 
-/// All that there is are volumes of earlier versions: the one that was in use is gone.
+/// The loss of the volume that was in use: only volumes of earlier versions are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// What is left.
+    /// The volumes that are left.
     pub left: Vec<Volume>,
 }
 
 impl Volumes {
-    /// Tells them apart. `first` is the name of the volume that a database begins with; those of
-    /// upgrades have the version behind it, and others are not ours.
+    /// Tells the volumes apart. `first` is the name of the volume that a database begins with;
+    /// those of upgrades have the version behind it, and others are not ours.
     ///
-    /// One is in use from the moment when the note of the upgrade on it says that it is filled: of
-    /// two that are, the one of the newer version.
+    /// A volume is in use from the moment when the note of the upgrade on it says that it is
+    /// filled; of two such volumes, the one of the newer version is.
     ///
     /// # Errors
-    /// If the one in use is gone. An earlier one is not used in its place: what was written since
-    /// the upgrade is not on it.
+    /// If the volume in use is gone. An earlier one is not used in its place: it lacks what was
+    /// written since the upgrade.
     pub fn sort(first: &str, all: impl IntoIterator<Item = Volume>) -> Result<Self, Lost> {
         let ours = |volume: &Volume| {
             let rest = volume.name.strip_prefix(first);

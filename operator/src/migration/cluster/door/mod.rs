@@ -21,18 +21,18 @@ use crate::migration::context::Cx;
 use crate::migration::observe::state::Observed;
 use crds::names::FIELD_MANAGER;
 
-/// Parameters of a list that a kube-apiserver answers from its cache, or refuses while that is being
-/// filled. A list with nothing but a limit says nothing of the cache: etcd answers it meanwhile.
-/// Source: `shouldDelegateListOnNotReadyCache` of k8s.io/apiserver 0.36.
+/// Parameters of a list that a kube-apiserver answers from its cache, or refuses while the cache is
+/// being filled. A list with nothing but a limit says nothing of the cache: etcd answers it
+/// meanwhile. Source: `shouldDelegateListOnNotReadyCache` of k8s.io/apiserver 0.36.
 pub const FROM_CACHE: &[(&str, &str)] = &[
     ("resourceVersion", "0"),
     ("fieldSelector", "metadata.name=from-the-cache"),
 ];
-/// How long a door is waited for: a CRD with many objects re-initializes its storage first.
+/// The longest wait for a door: a CRD with many objects re-initializes its storage first.
 const PATIENCE: Duration = Duration::from_mins(3);
 /// Pause between two looks at a door that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two looks at whether somebody has closed it.
+/// Pause between two checks that nobody has closed it.
 const CLOSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Puts the policy in force that lets nobody but the operator write through the door.
@@ -43,7 +43,8 @@ pub async fn guard(cx: &Cx) -> Result<(), WireError> {
     enforce(cx, objects::OPERATIONS).await
 }
 
-/// The same, but anybody who has the right may delete: see [`crate::migration::steps::orphans`].
+/// Puts the same policy in force, but anybody who has the right may delete: see
+/// [`crate::migration::steps::orphans`].
 ///
 /// # Errors
 /// See [`WireError`].
@@ -58,7 +59,7 @@ async fn enforce(cx: &Cx, operations: &[&str]) -> Result<(), WireError> {
     admission::enforce(&cx.wire, &objects::policy_name(group), policy).await
 }
 
-/// Returns the user that the operator is to the kube-apiserver.
+/// Returns the user name that the kube-apiserver knows the operator by.
 async fn whoami(cx: &Cx) -> Result<String, WireError> {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
@@ -80,9 +81,9 @@ async fn whoami(cx: &Cx) -> Result<String, WireError> {
 /// A CRD right after its door was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Its name.
+    /// Name of the CRD.
     pub name: String,
-    /// Its generation: any other one is a change by somebody else.
+    /// Generation of the CRD: any other one is a change by somebody else.
     pub generation: i64,
     /// Etcd's revision of the change: the caches of the CRD begin above it.
     pub revision: u64,
@@ -109,8 +110,8 @@ pub async fn open(cx: &Cx, o: &Observed, token: &str) -> Result<Vec<Opened>, Wir
     try_join_all(each).await
 }
 
-/// CRDs whose door is not open although it was opened, and who wrote them last: name of the CRD and
-/// field manager.
+/// Returns the CRDs whose door is not open although it was opened, each with the last writer: name
+/// of the CRD and field manager.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -133,7 +134,7 @@ pub async fn meddlers(cx: &Cx, o: &Observed) -> Result<Vec<(String, String)>, Wi
     Ok(found)
 }
 
-/// Returns the first CRD whose specification is not of the generation any more that is given with
+/// Returns the first CRD whose specification has another generation than the one that is given with
 /// its name.
 ///
 /// # Errors
@@ -176,8 +177,8 @@ pub async fn ensure_open(cx: &Cx, o: &Observed, token: &str) -> Result<(), WireE
 }
 
 /// Opens the doors while the server serves the group, guarded, and waits until they answer at
-/// `endpoints`. Then the counter is above where the CRDs' caches begin: a client that meets the CRD,
-/// because somebody deletes an APIService, finds its version there.
+/// `endpoints`. Then the counter is above the versions with which the CRDs' caches begin: a client
+/// that meets the CRD, because somebody deletes an APIService, finds its version there.
 ///
 /// # Errors
 /// As [`await_open`].
@@ -213,8 +214,8 @@ pub async fn unguard(cx: &Cx) -> Result<(), WireError> {
 /// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`.
 ///
 /// # Errors
-/// The last failure after three minutes; at once for one that waiting does not change, such as a door
-/// that somebody has closed.
+/// The last failure after three minutes; at once for one that lasts, such as a door that somebody
+/// has closed.
 pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result<(), WireError> {
     await_answers(cx, o, endpoints, &[("limit", "1")], None).await
 }
@@ -256,7 +257,8 @@ async fn await_answers(
     }
 }
 
-/// Ends with an error when a door is closed by somebody, or with a `token` when it is another one.
+/// Ends with an error when somebody closes a door, or, with a `token`, when the door is another
+/// one.
 async fn await_closed(cx: &Cx, o: &Observed, token: Option<&str>) -> Result<(), WireError> {
     loop {
         tokio::time::sleep(CLOSED_PAUSE).await;
@@ -306,7 +308,7 @@ async fn answers(endpoint: &Endpoint, uri: String, token: Option<&str>) -> Resul
     }
 }
 
-/// A door that was opened before is the one that answers.
+/// Returns the error that a door answers which was opened before.
 fn earlier_door(path: &str) -> WireError {
     WireError::Status {
         method: Method::GET,
@@ -318,7 +320,7 @@ fn earlier_door(path: &str) -> WireError {
     }
 }
 
-/// Path of a CRD.
+/// Returns the path of a CRD.
 #[must_use]
 pub fn crd_path(name: &str) -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")

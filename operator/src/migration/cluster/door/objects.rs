@@ -1,10 +1,10 @@
 //! The side door: an additional served, non-storage version of a CRD through which etcd stays
-//! reachable while the public versions are served elsewhere. Pure builders; `door_io` acts.
+//! reachable while the public versions are served elsewhere. Pure builders; `door/mod.rs` acts.
 //!
-//! Opening it is a change of the CRD's spec, and that is the second thing it is for: it makes
-//! every kube-apiserver drain the old handler and end the watches on it. So the description of
-//! the door's schema carries a token (the time of the switch): a door that an earlier run left
-//! open is opened anew by writing the new token.
+//! Opening it is a change of the CRD's spec, which has a second use: it makes every kube-apiserver
+//! drain the old handler and end the watches on it. So the description of the door's schema carries
+//! a token (the time of the switch): a door that an earlier run left open is opened anew by writing
+//! the new token.
 
 use json_patch::Patch;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -21,20 +21,20 @@ pub const CLOSE_ANNOTATION: &str = "reports-server.io/close-door";
 const DESCRIPTION: &str =
     "Temporary access of the reports-server operator to the copies in etcd; opened for ";
 
-/// Whether a CRD has the door open, and the token it was opened with.
+/// The state of a CRD's door, and the token with which it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Door {
     /// The CRD is as its owner shipped it.
     Closed,
-    /// Open; the token is empty when the description was changed by somebody.
+    /// Open; the token is empty when somebody has changed the description.
     Open {
-        /// What the door was opened for.
+        /// The token with which the door was opened.
         token: String,
     },
 }
 
 impl Door {
-    /// Returns whether it is open, whatever for.
+    /// Returns whether it is open, with any token.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
@@ -47,7 +47,7 @@ impl Door {
     }
 }
 
-/// Reads the state of the door off a CRD.
+/// Reads the state of the door from a CRD.
 #[must_use]
 pub fn state(crd: &CustomResourceDefinition) -> Door {
     let Some(version) = crd.spec.versions.iter().find(|v| v.name == VERSION) else {
@@ -100,8 +100,8 @@ pub fn answers_for(table: &Value, token: &str) -> bool {
         .any(|column| column["description"] == wanted.as_str())
 }
 
-/// Returns the patch that closes the door, and takes the annotation away that asked for it; `None` when
-/// it is closed.
+/// Returns the patch that closes the door, and removes the annotation that asked for it; `None`
+/// when it is closed.
 #[must_use]
 pub fn close_patch(crd: &CustomResourceDefinition) -> Option<Patch> {
     let n = position(crd)?;
@@ -125,8 +125,8 @@ fn position(crd: &CustomResourceDefinition) -> Option<usize> {
     crd.spec.versions.iter().position(|v| v.name == VERSION)
 }
 
-/// The versions may have been re-ordered or the CRD replaced since it was read: then the patch
-/// is refused and built anew.
+/// Returns the patch with a test in front. The versions may have been re-ordered or the CRD
+/// replaced since it was read: then the patch is refused and built anew.
 fn guarded(crd: &CustomResourceDefinition, mut operations: Vec<Value>) -> Patch {
     let guard = json!({"op": "test", "path": "/metadata/resourceVersion",
         "value": crd.metadata.resource_version});
@@ -134,15 +134,15 @@ fn guarded(crd: &CustomResourceDefinition, mut operations: Vec<Value>) -> Patch 
     serde_json::from_value(Value::Array(operations)).unwrap_or_default()
 }
 
-/// Name of the policy and of its binding.
+/// Returns the name of the policy and of its binding.
 #[must_use]
 pub fn policy_name(group: &str) -> String {
     format!("reports-server-side-door.{group}")
 }
 
-/// What the guard of the door asks about.
+/// Operations that the guard of the door checks.
 pub const OPERATIONS: &[&str] = &["CREATE", "UPDATE", "DELETE"];
-/// The same while copies are deleted whose namespaces are gone.
+/// Operations that it checks while copies are deleted whose namespaces are gone.
 pub const WRITES: &[&str] = &["CREATE", "UPDATE"];
 
 /// Returns the policy that lets only `user` carry `operations` out through the door.

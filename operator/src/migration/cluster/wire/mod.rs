@@ -22,7 +22,7 @@ const MAX_EVENT: usize = 16 << 20;
 /// Header that our server sets on every response; the kube-aggregator passes it on.
 pub const SERVER_HEADER: &str = "x-reports-server";
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// The API answered with an error status.
@@ -46,7 +46,7 @@ pub enum WireError {
     Transport {
         /// Path of the request, without its query.
         path: String,
-        /// What the client says.
+        /// The error of the client.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No answer in time.
@@ -62,7 +62,7 @@ pub enum WireError {
     Decode {
         /// Path of the request, without its query.
         path: String,
-        /// What the decoder says.
+        /// The error of the decoder.
         source: serde_json::Error,
     },
     /// The request cannot be expressed.
@@ -70,7 +70,7 @@ pub enum WireError {
     Build {
         /// Path of the request, without its query.
         path: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
@@ -85,7 +85,7 @@ impl WireError {
         }
     }
 
-    /// Path of the request, without its query.
+    /// Returns the path of the request, without its query.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -97,7 +97,7 @@ impl WireError {
         }
     }
 
-    /// Returns whether the same request may succeed later without anybody's doing.
+    /// Returns whether the same request may succeed later without anybody's action.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -158,7 +158,7 @@ impl Wire {
         Self { client }
     }
 
-    /// GET, JSON.
+    /// Sends GET and reads JSON.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -166,7 +166,7 @@ impl Wire {
         self.call(Method::GET, uri, "application/json", None).await
     }
 
-    /// GET of a list with the metadata of its objects only.
+    /// Sends GET for a list with the metadata of its objects only.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -176,7 +176,7 @@ impl Wire {
         self.finish(Method::GET, uri, request).await
     }
 
-    /// GET of a list as a table, whose columns the serving version names.
+    /// Sends GET for a list as a table, whose columns the serving version names.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -186,7 +186,7 @@ impl Wire {
         self.finish(Method::GET, uri, request).await
     }
 
-    /// Any method with a JSON body of `content_type`.
+    /// Sends any method with a JSON body of `content_type`.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -313,8 +313,8 @@ impl WatchStream {
         self.headers.contains_key(SERVER_HEADER)
     }
 
-    /// Returns the next event; `None` when the server has ended the stream cleanly, between two events.
-    /// Cancel safe.
+    /// Returns the next event; `None` when the server has ended the stream cleanly, between two
+    /// events. Cancel safe.
     ///
     /// # Errors
     /// [`WireError::Transport`] when the stream broke, [`WireError::Decode`] for what is no event.

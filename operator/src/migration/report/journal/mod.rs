@@ -1,5 +1,5 @@
-//! Keeps the migration report of a group and writes it to a `ConfigMap` in the target namespace,
-//! where it outlives the operator's process.
+//! The journal, which keeps the migration report of a group and writes it to a `ConfigMap` in the
+//! target namespace, where it outlives the operator's process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::migration::plan::target::Owner;
 pub const KEY: &str = "report.json";
 /// Longest name of an object.
 const MAX_NAME: usize = 253;
-/// How often a report is written in which only the same failure was counted again.
+/// The time between two writes of a report in which only the same failure was counted again.
 const SELDOM: Duration = Duration::from_mins(1);
-/// How long a report is tried to be written or read; the migration never waits for longer.
+/// The time for which a write or read of a report is tried; the migration never waits for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a report was not written or read.
+/// The reason why a report was not written or read.
 #[derive(Debug, thiserror::Error)]
 enum JournalError {
     /// The kube-apiserver refuses.
@@ -50,22 +50,22 @@ pub struct Journal(Mutex<State>);
 #[derive(Default)]
 struct State {
     report: MigrationReport,
-    /// Whether what an earlier process has written is known.
+    /// True when the report of an earlier process has been read.
     loaded: bool,
     changed: Changed,
-    /// A step has ended that people look for in the report.
+    /// True when a step has ended that people look for in the report.
     milestone: bool,
     written: Option<Instant>,
 }
 
-/// How much has changed since the report was written.
+/// The changes since the report was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Changed {
     #[default]
     Nothing,
     /// The same failure was counted again.
     Count,
-    /// Something that is to be written at once.
+    /// A change that has to be written at once.
     Something,
 }
 
@@ -81,7 +81,7 @@ impl Journal {
         change(&mut state.report)
     }
 
-    /// Reads something off the report.
+    /// Reads something from the report.
     pub fn read<T>(&self, read: impl FnOnce(&MigrationReport) -> T) -> T {
         read(&self.lock().report)
     }
@@ -105,7 +105,8 @@ impl Journal {
         state.changed = state.changed.max(changed);
     }
 
-    /// Returns what is due to be written, with what the status knows; whether a milestone is in it.
+    /// Returns the report when it is due to be written, with the facts of the status, and true
+    /// where it has a milestone.
     fn due(&self, status: &GroupStatus) -> Option<(MigrationReport, bool)> {
         let mut state = self.lock();
         let rested = state.written.is_none_or(|at| at.elapsed() > SELDOM);
@@ -121,14 +122,14 @@ impl Journal {
         Some((state.report.clone(), state.milestone))
     }
 
-    /// The report could not be written; it is tried again after a while.
+    /// Puts off the report, which could not be written; it is tried again after a while.
     fn put_off(&self) {
         let mut state = self.lock();
         state.written = Some(Instant::now());
         state.changed = Changed::Count;
     }
 
-    /// The report `written` is written.
+    /// Notes that the report `written` is written.
     fn written(&self, written: &MigrationReport) {
         let mut state = self.lock();
         state.written = Some(Instant::now());
@@ -138,8 +139,8 @@ impl Journal {
         }
     }
 
-    /// Goes on with what an earlier process has written. Where this one has begun a step before it
-    /// could be read, what it knows is kept instead.
+    /// Continues the report of an earlier process. Where this one has begun a step before that
+    /// report could be read, its own report is kept instead.
     fn resume(&self, earlier: Option<MigrationReport>) -> MigrationReport {
         let mut state = self.lock();
         state.loaded = true;
@@ -157,7 +158,8 @@ impl Journal {
     }
 }
 
-/// Returns whether people look for this step's outcome: the end of a switch, of a prune, of a way back.
+/// Returns whether people look for this step's outcome: the end of a switch, of a prune, of a way
+/// back.
 fn is_milestone(step: StepName) -> bool {
     matches!(
         step,
@@ -169,7 +171,7 @@ fn is_milestone(step: StepName) -> bool {
     )
 }
 
-/// Reads what an earlier process has written, once.
+/// Reads the report of an earlier process, once.
 pub async fn load(cx: &Cx) {
     if cx.journal.lock().loaded {
         return;
@@ -211,8 +213,8 @@ async fn read(api: &Api<ConfigMap>, name: &str) -> Result<Option<MigrationReport
     }
 }
 
-/// Writes the report if anything has changed. A failure is told by an event, and keeps nothing from
-/// going on: the report is written in the next turn.
+/// Writes the report if anything has changed. A failure is told by an event, and stops nothing: the
+/// report is written in the next turn.
 pub async fn save(cx: &Cx) {
     let status = cx.report.status();
     let Some((report, milestone)) = cx.journal.due(&status) else {
@@ -268,7 +270,7 @@ fn place(cx: &Cx) -> String {
     format!("{}/{name}", cx.target.service.namespace)
 }
 
-/// The short form, for the status.
+/// Shows the short form in the status.
 fn show(cx: &Cx, report: &MigrationReport) {
     let summary = ReportSummary {
         config_map: name(&cx.owner.name, &cx.target.group),
@@ -288,7 +290,7 @@ fn show(cx: &Cx, report: &MigrationReport) {
     });
 }
 
-/// Name of the `ConfigMap`: of `instance`, one for each group.
+/// Returns the name of the `ConfigMap`: of `instance`, one for each group.
 fn name(instance: &str, group: &str) -> String {
     let name = format!("{instance}-migration-{group}");
     if name.len() <= MAX_NAME {
@@ -300,8 +302,8 @@ fn name(instance: &str, group: &str) -> String {
     format!("{}-{hash}", start.trim_end_matches(['.', '-']))
 }
 
-/// Without the labels by which the operator finds children: what is none of its children's
-/// specification is swept away.
+/// Returns the `ConfigMap`, without the labels by which the operator finds children: an object that
+/// is not in its children's specification is swept away.
 fn config_map(
     owner: &Owner,
     group: &str,

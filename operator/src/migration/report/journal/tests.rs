@@ -1,4 +1,4 @@
-//! When a report is written, where, and what is gone on with.
+//! The time and place of a report, and its continuation by a later process.
 
 use rstest::rstest;
 use serde_json::json;

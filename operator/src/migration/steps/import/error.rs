@@ -1,4 +1,4 @@
-//! Why an import does not come to its end.
+//! The reasons why an import does not come to its end.
 
 use crds::v1alpha1::reasons;
 use database::{ConnectError, Diagnosis};
@@ -6,13 +6,13 @@ use database::{ConnectError, Diagnosis};
 use crate::database::{check, files};
 use crate::migration::cluster::wire::WireError;
 
-/// Why an import does not come to its end. Each says what to do.
+/// The reason why an import does not come to its end. Each message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The Secret cannot be read.
     #[error(transparent)]
     Secret(#[from] files::Error),
-    /// The Secret is missing, or what is in it cannot be used.
+    /// The Secret is missing, or its content cannot be used.
     #[error("{}", .0.message)]
     Parameters(files::Problem),
     /// There is no connection.
@@ -23,10 +23,10 @@ pub enum ImportError {
     Query {
         /// Host, port and database.
         place: String,
-        /// What was said.
+        /// The error of the driver.
         source: tokio_postgres::Error,
     },
-    /// It is not the database of kyverno/reports-server, or not its user's.
+    /// The database is not that of kyverno/reports-server, or does not belong to its user.
     #[error(
         "PostgreSQL at {place} has no table {table} with the column {column} that its user can see: \
          name the database of kyverno/reports-server (0.1.2 or later) in the Secret of \
@@ -40,7 +40,7 @@ pub enum ImportError {
         /// The first column that is missing.
         column: &'static str,
     },
-    /// Only reports of other clusters.
+    /// The database has reports of other clusters only.
     #[error(
         "PostgreSQL at {place} has no reports of cluster {own}, but of {}: set \
          spec.apis[].from.database.clusterID to the one that is meant",
@@ -51,22 +51,23 @@ pub enum ImportError {
         place: String,
         /// The cluster that was asked for.
         own: String,
-        /// Those that were found, with the number of their rows.
+        /// The clusters that were found, with the number of their rows.
         found: Vec<String>,
     },
     /// Our server does not take the reports.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The namespaces.
+    /// The namespaces cannot be listed.
     #[error("the namespaces cannot be listed: {}", crate::said::said(.0))]
     Namespaces(#[source] Box<kube::Error>),
-    /// The operator's notes.
+    /// The operator's notes cannot be read or written.
     #[error("the operator's notes cannot be written: {}", crate::said::said(.0))]
     Notes(#[source] Box<kube::Error>),
 }
 
 impl ImportError {
-    /// Reason of the condition, and whether somebody has to act before it can succeed.
+    /// Returns the reason of the condition, and true when somebody has to act before it can
+    /// succeed.
     #[must_use]
     pub fn reason(&self) -> (&'static str, bool) {
         let diagnosed = |diagnosis: Diagnosis| (check::reason(diagnosis), !diagnosis.may_pass());
@@ -83,13 +84,13 @@ impl ImportError {
     }
 }
 
-/// Returns the words of PostgreSQL where it said any, else those of the driver.
+/// Returns the words of PostgreSQL where there are any, else those of the driver.
 fn said(error: &tokio_postgres::Error) -> String {
     let said = error.as_db_error().map(|said| said.message().to_owned());
     said.unwrap_or_else(|| error.to_string())
 }
 
-/// Returns what to do, where the database's own words do not say it.
+/// Returns the remedy, where the database's own words do not name it.
 fn advice(diagnosis: Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::WrongPassword => ": write the right password into the Secret",

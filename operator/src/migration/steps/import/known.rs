@@ -1,4 +1,4 @@
-//! What an import is decided by, beside the rows: the server's keys, and the namespaces.
+//! The facts that decide an import, beside the rows: the server's keys, and the namespaces.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::migration::cluster::pages::Key;
 use crate::migration::cluster::wire::WireError;
 use crate::migration::context::Cx;
 
-/// How old the list of namespaces may be.
+/// The greatest age of the list of namespaces.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// The keys that the server knows of a resource when an import of it begins. Keys that clients create
-/// later are known to the server itself, and kept out by it.
+/// The keys that the server knows of a resource when an import of it begins. Keys that clients
+/// create later are known to the server itself, and kept out by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Stored, or copied from etcd once and deleted since.
+    /// Keys that are stored, or were copied from etcd once and deleted since.
     pub stored: HashSet<Key>,
-    /// Imported by an earlier attempt, whatever became of them since.
+    /// Keys that an earlier attempt has imported, whatever became of them since.
     pub imported: HashSet<Key>,
 }
 
 impl Known {
-    /// Asks the server.
+    /// Reads the keys from the server.
     ///
     /// # Errors
     /// See [`WireError`].
@@ -38,7 +38,7 @@ impl Known {
         Ok(Self::of(marks, objects))
     }
 
-    /// From the marks and the objects.
+    /// Returns the keys of the marks and the objects.
     #[must_use]
     pub fn of(marks: Vec<DigestItem>, objects: Vec<DigestItem>) -> Self {
         let (ours, etcds): (Vec<_>, Vec<_>) = marks.into_iter().partition(is_ours);
@@ -64,7 +64,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Lists them again where the last list is too old.
+    /// Lists the namespaces again where the last list is too old.
     ///
     /// # Errors
     /// If they cannot be listed.

@@ -1,19 +1,20 @@
-//! The reports that only the PostgreSQL of a kyverno/reports-server has which is gone already.
+//! The import of reports that only the PostgreSQL of a kyverno/reports-server has which is gone
+//! already.
 //!
 //! The group is moved as usual and served by our server. Then its tables are read page by page, and
 //! each row whose key the server does not have comes to it as an ordinary write: with its uid and
-//! everything else, and with a version of our own. What the server has stays, because it was written
-//! later. Nothing is written to the database.
+//! everything else, and with a version of our own. What the server has stays, because it was
+//! written later. Nothing is written to the database.
 //!
-//! **A row is imported once, whenever the operator dies.** A report that a client deletes after it was
-//! imported must not come back. So the server keeps the mark of each import ([`MARK`] tells it from
-//! that of a copy in etcd) until the note in the operator's
-//! [`NoteBook`](crate::migration::observe::notes::NoteBook) says that the table is through; only
-//! then are the marks forgotten, and with them all that tells these reports from those that clients
-//! have created since the switch. An import that was cut off reads its table from the start, and
-//! passes over what has a mark. A note of the position in the table instead would leave the page
-//! that was under way: the server's change log would tell what was deleted of it, but not for as
-//! long as an operator may be away.
+//! **A row is imported once, whenever the operator dies.** A report that a client deletes after it
+//! was imported must not come back. So the server keeps the mark of each import ([`MARK`] tells it
+//! from that of a copy in etcd) until the note in the operator's
+//! [`NoteBook`](crate::migration::observe::notes::NoteBook) says that the table is done; only then
+//! are the marks forgotten, and with them all that tells these reports from those that clients have
+//! created since the switch. An import that was cut off reads its table from the start, and passes
+//! over what has a mark. A note of the position in the table instead would leave the page that was
+//! under way: the server's change log would tell what was deleted of it, but not for as long as an
+//! operator may be away.
 
 mod error;
 mod known;
@@ -43,7 +44,7 @@ pub use note::{Account, Note};
 use rows::{Fate, Table, fate};
 use store::{Place, Store};
 
-/// How long a batch is tried.
+/// The time for which a batch is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 /// The version in the marks of what is imported from a database. No copy in etcd has it: etcd's
 /// first write has revision 2.
@@ -97,7 +98,7 @@ fn is_ours(mark: &DigestItem) -> bool {
     mark.resource_version.parse() == Ok(MARK)
 }
 
-/// One table.
+/// Imports one table.
 async fn import(cx: &Cx, resource: &Resource, store: &mut Store) -> Result<Account, ImportError> {
     let table = Table::of(&cx.target.group, &resource.stored.status);
     let known = Known::read(cx, resource.name()).await?;
@@ -131,8 +132,8 @@ async fn import(cx: &Cx, resource: &Resource, store: &mut Store) -> Result<Accou
     }
 }
 
-/// Has the server take objects. One that it cannot take is left and named; the others are sent again
-/// without it.
+/// Has the server take objects. One that it cannot take is left and named; the others are sent
+/// again without it.
 async fn send(
     cx: &Cx,
     resource: &Resource,
@@ -178,7 +179,7 @@ async fn send(
     Ok(())
 }
 
-/// Returns whether the server refuses what is in a batch, whoever sends it and when.
+/// Returns whether the server refuses the content of a batch, whoever sends it and when.
 fn is_of_an_object(error: &WireError) -> bool {
     matches!(error.code(), Some(400 | 413 | 422))
 }
@@ -191,7 +192,7 @@ fn key_of(object: &Value) -> Key {
     }
 }
 
-/// Has the server forget the marks of a table that is through.
+/// Has the server forget the marks of a table that is done.
 async fn forget(cx: &Cx, resource: &Resource) -> Result<(), ImportError> {
     let name = resource.name();
     let (marks, _) = cx.control.digest(name, DigestSet::Imported).await?;
@@ -205,7 +206,7 @@ async fn forget(cx: &Cx, resource: &Resource) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Shows how far a table is.
+/// Shows the progress of a table.
 fn show(cx: &Cx, plural: &str, account: &Account) {
     let Account {
         imported, present, ..

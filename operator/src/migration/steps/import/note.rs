@@ -1,4 +1,4 @@
-//! What is remembered of an import. Pure.
+//! The note about an import. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,46 +14,46 @@ use crate::migration::steps::diff::NAMED;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Note {
-    /// Which database, and whose reports in it: see [`PredecessorDatabase::source`].
+    /// The database, and the cluster whose reports are read: see [`PredecessorDatabase::source`].
     source: String,
-    /// The tables that are through.
+    /// The tables that are done.
     tables: BTreeMap<String, Account>,
-    /// When all of them were, and the server had forgotten the marks.
+    /// The time at which all of them were, and the server had forgotten the marks.
     #[serde(skip_serializing_if = "Option::is_none")]
     done: Option<Timestamp>,
 }
 
-/// What became of the rows of a table.
+/// The outcome for the rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Account {
-    /// Imported.
+    /// Rows that were imported.
     pub imported: u64,
-    /// The server had a report of that name, or had deleted one.
+    /// Rows for whose name the server had a report, or had deleted one.
     pub present: u64,
-    /// Left, because their namespace does not exist or goes away.
+    /// Rows that were left, because their namespace does not exist or goes away.
     pub no_namespace: u64,
-    /// Left, because they are no reports, or the server cannot take them.
+    /// Rows that were left, because they are no reports, or the server cannot take them.
     pub unusable: u64,
-    /// The first that were left, as `resource/namespace/name: why`.
+    /// The first rows that were left, as `resource/namespace/name: why`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
 impl Account {
-    /// Returns how many were left in the database.
+    /// Returns the number of rows that were left in the database.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.no_namespace + self.unusable
     }
 
-    /// A row whose namespace does not exist.
+    /// Counts a row whose namespace does not exist.
     pub fn no_namespace(&mut self, plural: &str, key: &Key) {
         self.no_namespace += 1;
         self.name(plural, key, "its namespace does not exist");
     }
 
-    /// A row that is no report.
+    /// Counts a row that is no report.
     pub fn unusable(&mut self, plural: &str, key: &Key, why: &str) {
         self.unusable += 1;
         self.name(plural, key, why);
@@ -82,7 +82,7 @@ impl Note {
         serde_json::from_str(text).ok()
     }
 
-    /// As it is written down.
+    /// Returns the text in which it is written down.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -105,29 +105,29 @@ impl Note {
         self.done.is_some() && self.source == database.source()
     }
 
-    /// Returns what became of all rows, once everything is imported.
+    /// Returns the outcome for all rows, once everything is imported.
     #[must_use]
     pub fn outcome(&self) -> Option<Account> {
         self.done.map(|_| self.sum())
     }
 
-    /// Returns whether a table is through.
+    /// Returns whether a table is done.
     #[must_use]
     pub fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
     }
 
-    /// A table is through.
+    /// Notes that a table is done.
     pub fn through(&mut self, table: &str, account: Account) {
         self.tables.insert(table.to_owned(), account);
     }
 
-    /// Everything is imported, and the marks are forgotten.
+    /// Notes that everything is imported, and the marks are forgotten.
     pub fn finish(&mut self, now: Timestamp) {
         self.done = Some(now);
     }
 
-    /// Returns what became of the rows of all tables that are through.
+    /// Returns the outcome for the rows of all tables that are done.
     #[must_use]
     pub fn sum(&self) -> Account {
         let mut sum = Account::default();

@@ -1,4 +1,4 @@
-//! What becomes of a row. Pure.
+//! The decision about a row. Pure.
 
 use crds::control::StoredResourceStatus;
 use serde_json::{Map, Value, json};
@@ -10,9 +10,9 @@ use crate::migration::cluster::pages::Key;
 /// A row of a table of kyverno/reports-server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its columns `namespace` (empty where the table has none) and `name`.
+    /// The columns `namespace` (empty where the table has none) and `name`.
     pub key: Key,
-    /// Its column `report` as text; none where it is too large for the server.
+    /// The column `report` as text; none where it is too large for the server.
     pub report: Option<String>,
     /// Length of that text, in bytes.
     pub bytes: i64,
@@ -23,13 +23,13 @@ pub struct Row {
 pub struct Table {
     /// API group.
     pub group: String,
-    /// Plural name, which is the table's.
+    /// Plural name, which is also the name of the table.
     pub plural: String,
     /// Kind.
     pub kind: String,
     /// Versions that the server serves, preferred first.
     pub versions: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True when objects live in namespaces.
     pub namespaced: bool,
 }
 
@@ -46,8 +46,8 @@ impl Table {
         }
     }
 
-    /// Returns what `apiVersion` an object is imported with, of that which it has itself. Reports
-    /// are stored without one where a client has sent none.
+    /// Returns the `apiVersion` with which an object is imported, for its own one. Reports are
+    /// stored without one where a client has sent none.
     fn api_version(&self, own: &str) -> Result<String, Unusable> {
         let Self {
             group, versions, ..
@@ -64,24 +64,24 @@ impl Table {
     }
 }
 
-/// Why a row is no report.
+/// The reason why a row is no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// The server takes no object of this size.
     #[error("it has {0} bytes, which is more than the server takes")]
     TooLarge(i64),
-    /// Not JSON, or no object.
+    /// It is not JSON, or no object.
     #[error("it is not a JSON object")]
     NotAnObject,
-    /// Another kind or version.
+    /// It has another kind or version.
     #[error("it is of {0:?}")]
     Kind(String),
     /// It has another name or namespace than its row.
     #[error("it says {found:?} in metadata.{field}")]
     Misplaced {
-        /// Which of the two.
+        /// The field, which is one of the two.
         field: &'static str,
-        /// What it says.
+        /// The value of the field.
         found: String,
     },
     /// A part of the metadata is missing.
@@ -89,7 +89,7 @@ pub enum Unusable {
     Missing(&'static str),
 }
 
-/// What becomes of a row.
+/// The decision about a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {
     /// It is imported, as this object.
@@ -98,7 +98,7 @@ pub enum Fate {
     Imported,
     /// The server has a report of this name, or has deleted one.
     Present,
-    /// Its namespace does not exist.
+    /// The namespace does not exist.
     NoNamespace,
     /// It is no report.
     Unusable(Unusable),
@@ -120,8 +120,8 @@ pub fn fate(row: &Row, table: &Table, known: &Known, namespaces: &Namespaces) ->
     }
 }
 
-/// Returns the object of a row, as the server is to take it: all that is its own, and the version
-/// by which the import is known again.
+/// Returns the object of a row for the server: everything of its own, and the version by which the
+/// import is known again.
 fn object(row: &Row, table: &Table) -> Result<Value, Unusable> {
     let text = row.report.as_ref().ok_or(Unusable::TooLarge(row.bytes))?;
     let Ok(Value::Object(mut object)) = serde_json::from_str(text) else {

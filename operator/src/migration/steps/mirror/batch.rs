@@ -1,4 +1,4 @@
-//! Cutting a stream of objects and events into batches that the server takes.
+//! The cutting of a stream of objects and events into batches that the server takes.
 
 use std::io;
 
@@ -19,12 +19,12 @@ pub enum Entry {
     Object(Value),
     /// An event of the watch.
     Event(ImportType, Value),
-    /// Everything up to this version has come.
+    /// A bookmark: everything up to this version has come.
     Bookmark(u64),
 }
 
 impl Entry {
-    /// Size on the wire, near enough to bound memory.
+    /// Returns the size on the wire, near enough to bound memory.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
@@ -34,7 +34,7 @@ impl Entry {
     }
 }
 
-/// Collects entries until a batch is full. Order is kept.
+/// A collector of entries until a batch is full. Order is kept.
 #[derive(Debug)]
 pub struct Batcher {
     limit: usize,
@@ -45,7 +45,7 @@ pub struct Batcher {
 }
 
 impl Batcher {
-    /// Batches of at most `limit` entries, and never more than the server takes.
+    /// Returns a batcher for at most `limit` entries a batch, and never more than the server takes.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         let limit = usize::try_from(limit)
@@ -107,7 +107,7 @@ impl Batcher {
     }
 }
 
-/// Length of the compact JSON text of a value.
+/// Returns the length of the compact JSON text of a value.
 #[must_use]
 pub fn json_size(value: &Value) -> usize {
     struct Counter(usize);

@@ -1,8 +1,8 @@
-//! How far back the CRD's own watch cache reaches.
+//! The reach of the CRD's own watch cache.
 //!
 //! A watch at resourceVersion 1 is refused with `too old resource version: 1 (N)`; a watch from N
-//! replays everything since, deletions included. Every kube-apiserver has its own cache, so each
-//! is asked and the smallest N becomes our horizon: whoever could have resumed at the CRD can
+//! replays everything since, deletions included. Every kube-apiserver has its own cache, so each is
+//! asked and the smallest N becomes our horizon: a client that could have resumed at the CRD can
 //! resume at ours.
 
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::migration::cluster::control::retry;
 use crate::migration::cluster::endpoints::Endpoint;
 use crate::migration::cluster::wire::{Wire, WireError, query};
 
-/// How long to wait for the first event. The refusal comes at once.
+/// The longest wait for the first event. The refusal comes at once.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How long a kube-apiserver is asked again while it cannot answer.
+/// The time for which a kube-apiserver is asked again while it cannot answer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Returns the endpoint whose watch cache reaches back furthest, and how far; `None` when no endpoint
-/// says: then the list's version is the horizon.
+/// Returns the endpoint whose watch cache reaches back furthest, and the version that it reaches;
+/// `None` when no endpoint tells it: then the list's version is the horizon.
 ///
 /// # Errors
 /// See [`WireError`]: an endpoint that cannot be asked might reach back further than the others.
@@ -68,7 +68,7 @@ async fn ask(wire: &Wire, path: &str) -> Result<Option<u64>, WireError> {
     }
 }
 
-/// N of `too old resource version: 1 (N)`.
+/// Returns N of `too old resource version: 1 (N)`.
 fn oldest_in(message: &str) -> Option<u64> {
     let rest = message.split("too old resource version: ").nth(1)?;
     let inner = rest.split_once('(')?.1.split_once(')')?.0;

@@ -1,5 +1,5 @@
-//! Takes objects and events from the list and the watch and sends them to the server, in batches
-//! and in order. What waits is bounded in bytes, whatever the size of a report.
+//! The importer, which takes objects and events from the list and the watch and sends them to the
+//! server, in batches and in order. What waits is bounded in bytes, whatever the size of a report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::migration::report::metrics::Metrics;
 const BUDGET: u32 = 8 << 20;
 /// Entries that may wait, so that many tiny ones are bounded as well.
 const QUEUE: usize = 2048;
-/// How long a batch is tried while the server cannot be reached.
+/// The time for which a batch is tried while the server cannot be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 struct Queued {
@@ -27,14 +27,14 @@ struct Queued {
 
 enum What {
     Entry(Entry),
-    /// The whole list has been sent; its objects' sizes sum up to this.
+    /// The end of the list: all of it has been sent, and its objects' sizes sum up to this.
     ListEnd {
         objects: u64,
         bytes: u64,
     },
 }
 
-/// The way in.
+/// The sending end of the queue.
 #[derive(Clone)]
 pub struct Sender {
     queue: mpsc::Sender<Queued>,
@@ -71,7 +71,7 @@ impl Sender {
     }
 }
 
-/// The way out.
+/// The receiving end of the queue.
 pub struct Receiver(mpsc::Receiver<Queued>);
 
 /// Returns a queue between readers and importer.
@@ -82,7 +82,7 @@ pub fn queue() -> (Sender, Receiver) {
     (Sender { queue, budget }, Receiver(receiver))
 }
 
-/// Where batches go.
+/// The sender of batches to the server.
 pub struct Importer {
     /// The control API.
     pub control: Control,
@@ -94,7 +94,7 @@ pub struct Importer {
     pub page_size: u32,
     /// Pace of requests.
     pub pacer: Arc<Pacer>,
-    /// Counts what was sent.
+    /// The metrics that count what was sent.
     pub metrics: Arc<Metrics>,
 }
 

@@ -1,4 +1,4 @@
-//! The mirror of one resource: what etcd holds, and every event since, sent to our server.
+//! The mirror of one resource: all that etcd holds, and every event since, sent to our server.
 //!
 //! A watch is opened as far back as the watch cache reaches, then the list is copied while the
 //! watch goes on; the server skips an object of the list where it knows a newer state. The watch
@@ -25,12 +25,12 @@ use crate::migration::cluster::pages::{Pacer, Pages};
 use crate::migration::cluster::wire::{WatchStream, Wire, WireError, collection};
 use crate::migration::report::metrics::Metrics;
 
-/// How often a list is begun anew because etcd has dropped its version meanwhile.
+/// The number of times that a list is begun anew because etcd has dropped its version meanwhile.
 const LIST_ATTEMPTS: u32 = 5;
-/// How long single requests at the start are tried.
+/// The time for which single requests at the start are tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(2);
 
-/// Why a mirror has ended.
+/// The reason why a mirror has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     /// A request failed for good.
@@ -39,7 +39,7 @@ pub enum MirrorError {
     /// The watch has lost its place.
     #[error("the watch has lost its place and the copy begins anew: {0}")]
     Expired(#[source] WireError),
-    /// An event or an object without a resourceVersion.
+    /// An event or an object has no resourceVersion.
     #[error("the kube-apiserver sent an object without a numeric resourceVersion")]
     NoVersion,
     /// The importer ended first; its own error says why.
@@ -50,7 +50,7 @@ pub enum MirrorError {
     NoEndpoint,
 }
 
-/// What is mirrored, and with what.
+/// The resource that is mirrored, and the means.
 #[derive(Clone)]
 pub struct Source {
     /// API group.
@@ -74,7 +74,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Path of the resource in the version that is read.
+    /// Returns the path of the resource in the version that is read.
     #[must_use]
     pub fn path(&self) -> String {
         collection(&self.group, &self.version, &self.plural)
@@ -84,38 +84,39 @@ impl Source {
 /// State of the mirror's watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchState {
-    /// Not opened yet.
+    /// The watch is not opened yet.
     #[default]
     Opening,
-    /// Open.
+    /// The watch is open.
     Live,
-    /// Ended, `clean` when the server ended it between two events.
+    /// The watch has ended, `clean` when the server ended it between two events.
     Ended {
-        /// Whether every event before the end has come.
+        /// True when every event before the end has come.
         clean: bool,
-        /// When.
+        /// The time of the end.
         at: Instant,
     },
 }
 
-/// How far a mirror is.
+/// The progress of a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Objects in etcd, once known.
     pub total: Option<u64>,
-    /// Sum of their sizes as JSON, known with `listed`.
+    /// Sum of these objects' sizes as JSON, known with `listed`.
     pub bytes: u64,
     /// Objects and events sent.
     pub copied: u64,
-    /// Whether the whole list is durable at the server.
+    /// True when the whole list is durable at the server.
     pub listed: bool,
     /// Newest version of the watch that is durable at the server.
     pub position: u64,
     /// State of the watch.
     pub watch: WatchState,
-    /// Whether the task has ended: everything the watch gave is durable, unless `failure` says.
+    /// True when the task has ended. Everything that the watch told is durable then, unless there
+    /// is a `failure`.
     pub finished: bool,
-    /// Why it ended before its time.
+    /// The reason why it ended before its time.
     pub failure: Option<String>,
 }
 
@@ -148,7 +149,7 @@ impl Mirror {
         }
     }
 
-    /// Returns a task that another module runs, as what it tells of itself.
+    /// Returns a mirror for a task that another module runs, known by its progress.
     #[must_use]
     pub fn of(
         progress: watch::Receiver<Progress>,
@@ -162,20 +163,20 @@ impl Mirror {
         }
     }
 
-    /// Returns where it is.
+    /// Returns the present progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress.borrow().clone()
     }
 
-    /// Notified of every change.
+    /// Returns a receiver that is notified of every change.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
     }
 
-    /// Whether the end of the watch is final from now on. Sealed before the first APIService is
-    /// patched, so that no resumption reaches our own server.
+    /// Makes the end of the watch final from now on, or not. It is sealed before the first
+    /// APIService is patched, so that no resumption reaches our own server.
     pub fn seal(&self, sealed: bool) {
         self.sealed.send_replace(sealed);
     }
@@ -220,7 +221,7 @@ async fn run(
     tokio::try_join!(follow, list, importer.run(receiver, progress)).map(drop)
 }
 
-/// Opens the watch and tells the server how far back it reaches.
+/// Opens the watch and tells the server the version that it reaches back to.
 async fn begin(
     source: &Source,
     resume: Option<u64>,

@@ -14,19 +14,20 @@ use crate::migration::cluster::control::retry;
 use crate::migration::cluster::pages;
 use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, query};
 
-/// A watch with bookmarks says something every minute; one that is silent for longer is broken.
+/// The longest silence of a watch. With bookmarks it says something every minute; one that is
+/// silent for longer is broken.
 const SILENCE: Duration = Duration::from_secs(150);
-/// A watch need not end by itself; the kube-apiserver takes any value.
+/// The timeout of a watch, which need not end by itself; the kube-apiserver takes any value.
 const TIMEOUT_SECONDS: &str = "86400";
-/// How long a resumption is tried.
+/// The time for which a resumption is tried.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// How one watch ended.
+/// The end of a watch.
 #[derive(Debug)]
 pub enum End {
-    /// Between two events, by the server.
+    /// The server has ended it between two events.
     Clean,
-    /// Cut, or silent for too long.
+    /// It was cut, or silent for too long.
     Broken(WireError),
 }
 
@@ -112,8 +113,8 @@ async fn pump(
     }
 }
 
-/// Returns what an event means. Outer error: the watch has lost its place. Inner: it ended with an
-/// error after which it can be resumed.
+/// Returns the meaning of an event. Outer error: the watch has lost its place. Inner: it ended with
+/// an error after which it can be resumed.
 fn entry(event: RawEvent) -> Result<Result<(u64, Entry), WireError>, MirrorError> {
     let type_ = match event.type_.as_str() {
         "ADDED" => ImportType::Added,

@@ -25,18 +25,19 @@ use crate::migration::steps::diff::{self, Difference};
 use crate::migration::steps::mirror::batch::{Batcher, Entry, json_size};
 use crate::migration::steps::mirror::{self, Progress, WatchState};
 use crate::migration::steps::verify::{self, VerifyError};
-/// How long a batch is tried while the server cannot be reached.
+/// The time for which a batch is tried while the server cannot be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Pages that may wait between the list and the copy.
 const PAGES: usize = 2;
-/// How often a comparison is begun anew because it found something that the watches had not told.
+/// The number of times that a comparison is begun anew because it found something that the watches
+/// had not told.
 const ROUNDS: u32 = 5;
-/// For how long no watch must have said anything until writes under way count as done.
+/// The silence of all watches after which writes under way count as done.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long that is waited for.
+/// The time that is allowed for that silence.
 const QUIET_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why a copy has ended.
+/// The reason why a copy has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A request failed for good.
@@ -45,7 +46,7 @@ pub enum CopyError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// An object that cannot be stored.
+    /// An object cannot be stored.
     #[error(
         "the server to take over from has objects of {resource} without name or uid, such as \
          {example}; delete them there"
@@ -53,10 +54,10 @@ pub enum CopyError {
     Unusable {
         /// Plural name.
         resource: String,
-        /// The first of them.
+        /// The first of these objects.
         example: String,
     },
-    /// Nobody can tell any more what the predecessor got.
+    /// Nobody can tell any more which writes the predecessor got.
     #[error("{0} while the switch was under way")]
     Cut(String),
     /// Requests still reach the predecessor.
@@ -75,12 +76,12 @@ pub enum CopyError {
          to take over from in spec.apis[].from.server.serviceAccount"
     )]
     TakenBack,
-    /// The task is gone; its progress says why.
+    /// The task is gone; its progress names the reason.
     #[error("the copy of {0} has ended")]
     Gone(String),
 }
 
-/// What a copy has come to when the predecessor is not asked any more.
+/// The result of a copy when the predecessor is not asked any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
     /// Newest version that was given to a copy.
@@ -94,7 +95,7 @@ enum Command {
     Pass(oneshot::Sender<Result<(), CopyError>>),
     /// Compare everything.
     Verify(oneshot::Sender<Result<Verified, VerifyError>>),
-    /// Copy what is under way, and tell where that has led.
+    /// Copy what is under way, and return the result.
     Drain(oneshot::Sender<Result<Drained, CopyError>>),
     /// From now on our server takes writes of its own.
     Opened,
@@ -107,7 +108,7 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// Starts to copy. The mirror of it is what other steps look at.
+    /// Starts to copy. Other steps look at the mirror of it.
     #[must_use]
     pub fn start(source: Source) -> (Self, mirror::Mirror) {
         let (commands, receiver) = mpsc::channel(1);
@@ -156,7 +157,7 @@ impl Copier {
         self.ask(Command::Verify).await.unwrap_or_else(ended)
     }
 
-    /// Waits until what was under way at the predecessor is done and copied.
+    /// Waits until the writes under way at the predecessor are done and copied.
     ///
     /// # Errors
     /// See [`CopyError`].
@@ -166,15 +167,15 @@ impl Copier {
             .unwrap_or_else(|| Err(self.gone()))
     }
 
-    /// From now on what comes is late: our server takes it as an ordinary write, unless a write of
-    /// its own is newer.
+    /// Treats everything from now on as late: our server takes it as an ordinary write, unless a
+    /// write of its own is newer.
     pub async fn opened(&self) {
         // A copy that has ended tells of nothing late.
         let _ = self.commands.send(Command::Opened).await;
     }
 }
 
-/// What the task works with.
+/// The state of the task.
 struct Copy<'a> {
     source: &'a Source,
     progress: &'a watch::Sender<Progress>,
@@ -257,7 +258,7 @@ impl<'a> Copy<'a> {
         })
     }
 
-    /// Copies what the watches tell until one of them ends, and says why it did.
+    /// Copies what the watches tell until one of them ends, and returns the reason.
     async fn follow(
         &mut self,
         streams: &mut Streams,
@@ -286,7 +287,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Carries a command out. `Some` when a watch has ended meanwhile.
+    /// Carries out a command. `Some` when a watch has ended meanwhile.
     async fn obey(
         &mut self,
         command: Command,
@@ -329,7 +330,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Takes what a watch says.
+    /// Handles an event of a watch.
     fn handle(&mut self, event: StreamEvent) -> Result<(), CopyError> {
         match event {
             StreamEvent::Event(type_, object) => {
@@ -369,7 +370,8 @@ impl<'a> Copy<'a> {
         object
     }
 
-    /// Reads everything while the watches go on, and gives how much they had not told.
+    /// Reads everything while the watches go on, and returns the number of changes that they had
+    /// not told.
     async fn pass(&mut self, streams: &mut Streams) -> Result<usize, CopyError> {
         let Some(endpoint) = self.source.common.endpoints.all.first() else {
             return Ok(0);
@@ -434,7 +436,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Sends what waits to the server.
+    /// Sends the waiting changes to the server.
     async fn flush(&mut self) -> Result<(), CopyError> {
         let mut batcher = Batcher::new(self.source.common.page_size);
         let (mut sent, mut given) = (Vec::new(), HashSet::new());
@@ -608,7 +610,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Returns what takes the marks of a batch away.
+/// Returns the batch that takes the marks of a batch away.
 fn unmark(batch: &ImportBatch) -> ImportBatch {
     let bare = |item: &ImportItem| {
         let meta = &item.object["metadata"];
@@ -626,7 +628,7 @@ fn unmark(batch: &ImportBatch) -> ImportBatch {
     }
 }
 
-/// Returns a batch without anything in it.
+/// Returns a batch without any items.
 pub fn empty_batch() -> ImportBatch {
     ImportBatch {
         api_version: API_VERSION.to_owned(),

@@ -1,5 +1,5 @@
-//! Keeps a predecessor from leading the APIServices back to itself: kyverno/reports-server does so
-//! every ten seconds.
+//! The guard that keeps a predecessor from leading the APIServices back to itself:
+//! kyverno/reports-server does so every ten seconds.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::migration::context::Cx;
 use crate::migration::observe::state::Observed;
 use crate::migration::plan::target::Predecessor;
 
-/// Annotation that the policy lets nobody set: a write with it that is only tried tells whether the
+/// Annotation that the policy lets nobody set: a dry run of a write with it tells whether the
 /// policy is in force.
 const PROBE: &str = "reports-server.io/policy-probe";
-/// How long the policy is waited for: a kube-apiserver looks for policies every second.
+/// The longest wait for the policy: a kube-apiserver looks for policies every second.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Name of the policy and of its binding.
+/// Returns the name of the policy and of its binding.
 #[must_use]
 pub fn policy_name(group: &str) -> String {
     format!("reports-server-predecessor.{group}")
@@ -54,7 +54,7 @@ fn policy(group: &str, api_services: &[String], predecessor: &Predecessor) -> Va
     admission::policy(&policy_name(group), &constraints, &expression, &message)
 }
 
-/// Puts the policy in force, and waits until every kube-apiserver goes by it.
+/// Puts the policy in force, and waits until every kube-apiserver applies it.
 ///
 /// # Errors
 /// See [`WireError`].

@@ -1,5 +1,5 @@
-//! The lists of a predecessor. It may give a whole collection at once whatever page is asked for, so
-//! namespaced objects are listed one namespace after the other.
+//! The lists of a predecessor. It may return a whole collection at once whatever page is asked for,
+//! so namespaced objects are listed one namespace after the other.
 
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ pub async fn list(
     Ok(())
 }
 
-/// Returns the namespaces in which there are objects, those among them that the cluster has not any
-/// more.
+/// Returns the namespaces in which there are objects, those included that the cluster does not have
+/// any more.
 async fn namespaces(
     source: &mirror::Source,
     endpoint: &Endpoint,

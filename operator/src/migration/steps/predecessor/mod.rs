@@ -16,14 +16,14 @@ mod table;
 
 use super::mirror;
 
-/// What is copied, and with what.
+/// The resource that is copied, and the means.
 #[derive(Clone)]
 pub struct Source {
-    /// What every copy needs.
+    /// The parts that every copy needs.
     pub common: mirror::Source,
     /// Kind of the objects; the items of a predecessor's lists do not name it.
     pub kind: String,
-    /// Whether objects live in namespaces.
+    /// True when objects live in namespaces.
     pub namespaced: bool,
 }
 

@@ -11,13 +11,13 @@ use crate::migration::cluster::control::retry;
 use crate::migration::cluster::endpoints::Endpoint;
 use crate::migration::cluster::wire::{RawEvent, WatchStream, WireError, query};
 
-/// How long a watch is tried to be opened.
+/// The time for which a watch is tried to be opened.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Events that may wait: enough for the time that an import takes. A predecessor may stop taking
 /// writes while one of its watches is not read.
 const QUEUE: usize = 8192;
 
-/// What the watches say.
+/// An event or the end of a watch.
 #[derive(Debug)]
 pub enum StreamEvent {
     /// An event.
@@ -33,11 +33,10 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Opens a watch on the collection at `path` at each of `endpoints`, for what changes from now
-    /// on.
+    /// Opens a watch on the collection at `path` at each of `endpoints`, for changes from now on.
     ///
     /// # Errors
-    /// The first that cannot be opened.
+    /// The error of the first watch that cannot be opened.
     pub async fn open(endpoints: &[Endpoint], path: &str) -> Result<Self, WireError> {
         // A version of 0 asks for no history, which a predecessor may not have.
         let uri = query(
@@ -61,13 +60,13 @@ impl Streams {
         })
     }
 
-    /// Returns the next of what the watches say. Cancel safe.
+    /// Returns the next event of the watches. Cancel safe.
     pub async fn next(&mut self) -> StreamEvent {
         let ended = || StreamEvent::Ended("all watches have ended".to_owned());
         self.events.recv().await.unwrap_or_else(ended)
     }
 
-    /// Returns what they have said by now, if anything.
+    /// Returns an event that has come by now, if any.
     pub fn try_next(&mut self) -> Option<StreamEvent> {
         self.events.try_recv().ok()
     }
@@ -107,5 +106,5 @@ fn type_of(event: &RawEvent) -> Option<ImportType> {
     }
 }
 
-/// Whether the end of the watches is final: set before the APIServices lead elsewhere.
+/// True when the end of the watches is final: set before the APIServices lead elsewhere.
 pub type Sealed = watch::Receiver<bool>;

@@ -31,10 +31,11 @@ use crate::migration::steps::restart::{self, Side};
 use crate::migration::steps::switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened};
 use crate::migration::task::live::Live;
 
-/// How long a request to the predecessor may be under way at a kube-apiserver, by its own default.
+/// The longest time that a request to the predecessor may be under way at a kube-apiserver, by its
+/// own default.
 const UNDER_WAY: Duration = Duration::from_mins(1);
 
-/// Why watches do not go on.
+/// The reason why watches do not go on.
 const LOST: &str = "the group was taken over from a server whose versions are not ours";
 
 /// Takes the group over.
@@ -84,7 +85,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     Ok(())
 }
 
-/// From the patched APIServices to gates that can be opened.
+/// Does the part from the patched APIServices to gates that can be opened.
 async fn moved(
     cx: &Cx,
     o: &Observed,
@@ -108,8 +109,8 @@ fn copiers(live: &Live) -> impl Iterator<Item = &Copier> {
     live.running.values().filter_map(|r| r.copier.as_ref())
 }
 
-/// Raises the versions above etcd's revision and above all that the predecessor gave, so that
-/// whoever resumes from one of those lists anew.
+/// Raises the versions above etcd's revision and above all that the predecessor gave, so that a
+/// client which resumes from one of those lists anew.
 async fn raise(
     cx: &Cx,
     o: &Observed,
@@ -131,7 +132,7 @@ async fn raise(
     Ok(())
 }
 
-/// Returns what users have to know, and what to do.
+/// Returns the sentence for users, with what they have to do.
 fn restarted(group: &str, predecessor: &Predecessor) -> String {
     let Predecessor {
         namespace, name, ..
@@ -145,7 +146,7 @@ fn restarted(group: &str, predecessor: &Predecessor) -> String {
 }
 
 /// Takes late writes over for as long as a request may have been under way, and marks the group as
-/// settled. From then on nothing is known of how it led to the predecessor.
+/// settled. From then on nothing is known of its way to the predecessor.
 ///
 /// # Errors
 /// See [`WireError`].

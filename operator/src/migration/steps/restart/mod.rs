@@ -1,11 +1,11 @@
 //! Watches that a switch or a way back could not keep, and the workloads that are restarted for it.
 //!
-//! That watches were lost is written to the operator's notes before clients are served again, with
-//! the time. Once the group rests where it is wanted, each workload of `migration.restart` is
-//! restarted: its pod template gets the annotation by which `kubectl rollout restart` does it. The
-//! value is written to the notes first, so whoever comes after a death writes the same one, which
-//! changes nothing; a workload that was restarted since by somebody else is left alone. The note
-//! goes when all of it is done.
+//! Lost watches are written to the operator's notes before clients are served again, with the time.
+//! Once the group rests where it is wanted, each workload of `migration.restart` is restarted: its
+//! pod template gets the annotation by which `kubectl rollout restart` does it. The value is
+//! written to the notes first, so an operator that comes after a death writes the same one, which
+//! changes nothing; a workload that was restarted since by somebody else is left alone. The note is
+//! removed when all of it is done.
 
 mod workload;
 
@@ -28,16 +28,17 @@ use crate::migration::plan::target::{ApiOwner, Workload};
 use crate::migration::report::status::Restart;
 use crate::migration::report::{self, journal};
 
-/// How long a note is tried to be written while requests are held.
+/// The time for which a note is tried to be written while requests are held.
 const NOTE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long one round of restarts may take.
+/// The longest time for one round of restarts.
 const ROUND: Duration = Duration::from_secs(30);
 /// Pause before what has failed is tried again.
 const PAUSE: Duration = Duration::from_secs(15);
-/// How long it is tried; whoever has not begun anew by then was seen to by people.
+/// The time for which it is tried. By then a person has looked after a client that has not begun
+/// anew.
 const EXPIRES: SignedDuration = SignedDuration::from_hours(24);
 
-/// Where clients are led when watches are lost.
+/// The side to which clients are led when watches are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {
     /// To our server: a switch.
@@ -50,19 +51,19 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Lost {
-    /// When that was.
+    /// The time of the loss.
     at: Timestamp,
     /// See [`Side`].
     side: Side,
-    /// Why.
+    /// The reason.
     why: String,
-    /// What restarted workloads are marked with, once their restart has begun.
+    /// The mark of the restarted workloads, once their restart has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     restart_at: Option<Timestamp>,
 }
 
 impl Lost {
-    /// This, and what was known before it.
+    /// Returns this loss, joined with one that was known before it.
     fn after(self, before: Option<Self>) -> Self {
         match before {
             Some(before) if before.why != self.why && before.side == self.side => Self {
@@ -74,18 +75,18 @@ impl Lost {
     }
 }
 
-/// What this process knows of the notes of a group.
+/// The part of a group's notes that this process knows.
 #[derive(Default)]
 pub struct Restarts(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Whether what an earlier process has noted is known.
+    /// True when the notes of an earlier process have been read.
     loaded: bool,
     lost: Option<Lost>,
-    /// Whether the notes have it.
+    /// True when the notes have it.
     noted: bool,
-    /// When it is tried again.
+    /// The time of the next try.
     next: Option<Instant>,
 }
 
@@ -95,14 +96,14 @@ impl Restarts {
     }
 }
 
-/// Key of the note.
+/// Returns the key of the note.
 fn key(group: &str) -> String {
     format!("watches-lost.{group}")
 }
 
-/// Notes that watches could not be kept, and why, so that it is acted on once the group rests. Call
-/// it before clients are served again: what comes back is durable, unless the notes cannot be
-/// written at once; then it is tried again.
+/// Notes that watches could not be kept, with the reason, so that it is acted on once the group
+/// rests. Call it before clients are served again: when it returns, the note is durable, unless the
+/// notes cannot be written at once; then it is tried again.
 pub async fn lost(cx: &Cx, side: Side, why: &str) {
     tracing::warn!(group = cx.target.group, ?side, why, "watches are lost");
     let lost = Lost {
@@ -129,7 +130,7 @@ async fn put(cx: &Cx, lost: Option<Lost>) {
     write(cx).await;
 }
 
-/// Writes down what is not written yet; tells whether all is.
+/// Writes down what is not written yet; returns whether everything is.
 async fn write(cx: &Cx) -> bool {
     let (lost, noted) = {
         let state = cx.restarts.lock();
@@ -155,7 +156,7 @@ async fn write(cx: &Cx) -> bool {
     false
 }
 
-/// Reads what an earlier process has noted, once; tells whether it is known.
+/// Reads the notes of an earlier process, once; returns whether they are known.
 async fn load(cx: &Cx) -> bool {
     if cx.restarts.lock().loaded {
         return true;
@@ -177,10 +178,10 @@ async fn load(cx: &Cx) -> bool {
     true
 }
 
-/// What is to be done about lost watches.
+/// The decision about lost watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
-    /// Clients are not where they shall be yet.
+    /// Clients are not where they should be yet.
     Wait,
     /// Nothing was lost after all.
     Forget,
@@ -188,7 +189,7 @@ enum Decision {
     Act,
 }
 
-/// Returns where clients are, if the group rests there.
+/// Returns the side where clients are, if the group rests there.
 fn rests_at(o: &Observed) -> Option<Side> {
     if !o.control_available || o.resources.is_empty() || o.versions.is_empty() {
         return None;
@@ -209,8 +210,8 @@ fn decide(lost: &Lost, rests_at: Option<Side>, owner: ApiOwner) -> Decision {
     }
 }
 
-/// Acts on lost watches, if there are any and the group rests. What fails is told and tried again;
-/// it keeps nothing else from going on.
+/// Acts on lost watches, if there are any and the group rests. A failure is told and tried again;
+/// it stops nothing else.
 pub async fn run(cx: &Cx, o: &Observed) {
     if !load(cx).await || !write(cx).await {
         return;
@@ -234,7 +235,7 @@ pub async fn run(cx: &Cx, o: &Observed) {
     }
 }
 
-/// Nobody is to be restarted: people have to look.
+/// Tells people to look, because no workload is named for a restart.
 fn tell(cx: &Cx, lost: &Lost) {
     let note = format!(
         "{}: {}, so watches may have ended with 410. Clients list again then; one that does not, \
@@ -279,7 +280,7 @@ async fn act(cx: &Cx, mut lost: Lost) {
     }
 }
 
-/// Takes outcomes into the report; gives the workloads of which there is news.
+/// Takes outcomes into the report; returns the workloads of which there is news.
 fn note(cx: &Cx, lost: &Lost, outcomes: &BTreeMap<Workload, Outcome>) -> Vec<Workload> {
     let entries: Vec<Restart> = outcomes
         .iter()
@@ -328,7 +329,7 @@ fn entry(workload: &Workload, outcome: &Outcome, lost: &Lost) -> Restart {
     }
 }
 
-/// Events about what is new.
+/// Publishes events about the news.
 fn announce(cx: &Cx, lost: &Lost, outcomes: &BTreeMap<Workload, Outcome>, news: &[Workload]) {
     let group = &cx.target.group;
     let mut restarted = Vec::new();

@@ -1,4 +1,4 @@
-//! What lost watches lead to, and that it happens once, whenever the operator dies.
+//! The effects of lost watches, each of which happens once, whenever the operator dies.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ const WORKLOADS: &str = "/apis/apps/v1/namespaces/kyverno";
 struct Fake {
     notes: Option<Value>,
     workloads: BTreeMap<String, Value>,
-    /// Workloads that may not be changed.
+    /// True when workloads may not be changed.
     forbidden: bool,
     /// Reasons and notes of events.
     events: Vec<(String, String)>,
@@ -105,7 +105,7 @@ impl Fake {
         Some(data.get(key(GROUP))?.as_str()?.to_owned())
     }
 
-    /// Returns how often each workload was restarted.
+    /// Returns the number of restarts of each workload.
     fn restarts(&self) -> Vec<u64> {
         let generations = self
             .workloads
@@ -150,7 +150,7 @@ fn client(fake: &Shared) -> Client {
     client
 }
 
-/// Returns a process of the operator; `restart` is what the user asks for.
+/// Returns a process of the operator; `restart` has the workloads that the user names.
 fn process(fake: &Shared, restart: &[&str]) -> Cx {
     let client = client(fake);
     let owner = Owner {
@@ -197,7 +197,7 @@ fn served() -> Observed {
     observed(Holder::Ours, GateState::Open)
 }
 
-/// Waits for an event with this reason; gives its note.
+/// Waits for an event with this reason; returns its note.
 async fn event(fake: &Shared, reason: &str) -> String {
     for _ in 0..200 {
         let found = fake

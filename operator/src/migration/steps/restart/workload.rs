@@ -14,12 +14,12 @@ use crate::migration::plan::target::Workload;
 
 /// The annotation of the pod template that `kubectl rollout restart` sets.
 pub const ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
-/// How long a request is tried.
+/// The time for which a request is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a workload that others change meanwhile is read again.
+/// The number of times that a workload which others change meanwhile is read again.
 const CONFLICTS: u32 = 8;
 
-/// What a restart is known by.
+/// The mark by which a restart is known.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// The value of the annotation.
@@ -28,7 +28,7 @@ pub struct Mark {
     pub lost_at: Timestamp,
 }
 
-/// What became of a restart.
+/// The outcome of a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Restarted just now.
@@ -37,7 +37,7 @@ pub enum Outcome {
     Before(Timestamp),
     /// There is no such workload.
     NotFound,
-    /// Not restarted, and why.
+    /// Not restarted, with the reason.
     Failed(String),
 }
 
@@ -82,7 +82,8 @@ fn path(workload: &Workload) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/{plural}/{name}")
 }
 
-/// Returns when a workload was restarted, if that was for this mark or since watches were lost.
+/// Returns the time at which a workload was restarted, if that was for this mark or since watches
+/// were lost.
 fn restarted_since(current: &Value, mark: &Mark) -> Option<Timestamp> {
     let annotations = current.pointer("/spec/template/metadata/annotations")?;
     // With an offset, as kubectl writes it.
@@ -90,12 +91,12 @@ fn restarted_since(current: &Value, mark: &Mark) -> Option<Timestamp> {
     (at == mark.at || at > mark.lost_at).then_some(at)
 }
 
-/// `kubectl rollout restart` refuses a paused Deployment.
+/// Returns whether a Deployment is paused; `kubectl rollout restart` refuses it then.
 fn is_paused(kind: WorkloadKind, current: &Value) -> bool {
     kind == WorkloadKind::Deployment && current.pointer("/spec/paused") == Some(&json!(true))
 }
 
-/// Refused when the workload has changed since it was read.
+/// Returns the patch, which is refused when the workload has changed since it was read.
 fn patch(current: &Value, mark: &Mark) -> Value {
     json!({
         "metadata": {"resourceVersion": current.pointer("/metadata/resourceVersion")},

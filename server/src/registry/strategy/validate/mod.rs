@@ -27,7 +27,7 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of orphaning deletion.
 pub const ORPHAN: &str = "orphan";
 
-/// What a name has to look like.
+/// The rule for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// A DNS-1123 subdomain: the names of new custom resources.
@@ -66,8 +66,8 @@ pub fn object_meta(object: &Object, namespaced: bool, rule: NameRule) -> Vec<Fie
     errors
 }
 
-/// Errors of the metadata of an update, most of which only a comparison with the stored object
-/// shows. What [`object_meta`] reports about labels, annotations, owners and managed fields is
+/// Returns the errors of the metadata of an update. Most of them need a comparison with the stored
+/// object. The errors of [`object_meta`] about labels, annotations, owners and managed fields are
 /// reported here again, as the kube-apiserver does: its causes list such an error twice.
 #[must_use]
 pub fn object_meta_update(new: &Object, old: &Object) -> Vec<FieldError> {
@@ -167,8 +167,9 @@ fn name_errors(metadata: &Map<String, Value>, rule: NameRule, errors: &mut Vec<F
     invalid("metadata.name", name, messages, errors);
 }
 
-/// Names are measured in characters, in the words of an older function of apimachinery than the
-/// one for the domain of a label key. Either counts bytes.
+/// Returns the errors of a name as a subdomain. Names are measured in characters, in the words of
+/// an older function of apimachinery than the one for the domain of a label key. Either counts
+/// bytes.
 fn subdomain_errors(name: &str) -> Vec<String> {
     in_characters(dns_subdomain_errors(name))
 }
@@ -180,8 +181,9 @@ fn in_characters(messages: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// A prefix may end in a dash, where a whole name may not. Like apimachinery's
-/// `maskTrailingDash` this overlooks the character before the dash.
+/// Returns the prefix with another character for a dash at its end, as a prefix may end in a dash
+/// and a whole name may not. Like apimachinery's `maskTrailingDash` this overlooks the character
+/// before the dash.
 fn masked(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(stem) if !stem.is_empty() => {
@@ -363,7 +365,7 @@ fn managed_fields_errors(metadata: &Map<String, Value>, errors: &mut Vec<FieldEr
     }
 }
 
-/// Errors of the name of a field manager; only apply cannot do without one.
+/// Returns the errors of the name of a field manager; only apply needs one.
 #[must_use]
 pub fn manager_name(name: &str, field: &str, is_apply: bool) -> Vec<FieldError> {
     let errors = fieldmanager::check_name(name, is_apply).into_iter();
@@ -387,7 +389,8 @@ pub fn manager_name(name: &str, field: &str, is_apply: bool) -> Vec<FieldError> 
         .collect()
 }
 
-/// Warnings about finalizers that `new` has and `old` has not: a name without a domain can clash.
+/// Returns warnings about finalizers that `new` has and `old` has not: a name without a domain can
+/// clash.
 #[must_use]
 pub fn finalizer_warnings(new: &Object, old: Option<&Object>) -> Vec<String> {
     let before: BTreeSet<&str> = old.into_iter().flat_map(meta::finalizers).collect();

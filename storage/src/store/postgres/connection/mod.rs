@@ -12,26 +12,27 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::error::PostgresError;
 
-/// How long a statement may take, as seen from here. Clients wait half a minute at most, and what
-/// became of a lost statement has to be found out within it as well.
+/// Longest time of a statement, as seen from here. Clients wait half a minute at most, and the
+/// outcome of a lost statement has to be found out within it as well.
 pub(super) const STATEMENT: Duration = Duration::from_secs(5);
-/// How long a statement may take that moves much: pages of objects, schema changes.
+/// Longest time of a statement that moves many rows: pages of objects, schema changes.
 pub(super) const LONG_STATEMENT: Duration = Duration::from_mins(1);
-/// How long a statement may take that reads a page or tidies up while writes wait behind it.
+/// Longest time of a statement that reads a page or tidies up while writes wait behind it.
 pub(super) const PAGE_STATEMENT: Duration = Duration::from_secs(15);
-/// How long parameters that cannot be read any more are still used: a Secret is being replaced.
+/// Time for which parameters that cannot be read any more are still used: a Secret is being
+/// replaced.
 const GRACE: Duration = Duration::from_mins(5);
-/// How long connecting may take.
+/// Longest time to connect.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long a farewell may take.
+/// Longest time of a farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long one host may take.
+/// Longest time for one host.
 const CONNECT_HOST: Duration = Duration::from_secs(2);
 
 /// A parameter of a statement and its type.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// Opens connections, with the parameters as they are at that moment.
+/// Opens connections, with the parameters of that moment.
 pub(super) struct Connector {
     reader: ParametersReader,
     options: ConnectOptions,
@@ -67,8 +68,7 @@ impl Connector {
         Ok(PgConnection::new(session, revision))
     }
 
-    /// Looks whether the parameters have changed; connections with older ones are replaced as they
-    /// become idle.
+    /// Reads the parameters again; connections with older ones are replaced as they become idle.
     pub fn refresh(&self) {
         match self.reader.read_or_last(GRACE) {
             Ok(reading) => self.saw(reading.revision),
@@ -89,7 +89,7 @@ impl Connector {
         let _ = newest.wait_for(|newest| *newest > revision).await;
     }
 
-    /// Waits until `connection` is of older parameters than those of now; for ever without one.
+    /// Waits until `connection` is of older parameters than the present ones; for ever without one.
     pub async fn outdates(&self, connection: Option<&PgConnection>) {
         match connection {
             Some(connection) => self.newer_than(connection.revision).await,
@@ -133,7 +133,7 @@ impl PgConnection {
         }
     }
 
-    /// Carries out one statement in one round trip, without preparing it: a pooler may give the
+    /// Carries out one statement in one round trip, without preparing it: a pooler may send the
     /// next one to another connection.
     pub async fn query(
         &self,
@@ -143,7 +143,7 @@ impl PgConnection {
         within(STATEMENT, self.client.query_typed(statement, parameters)).await
     }
 
-    /// Like [`PgConnection::query`], for what may take longer.
+    /// Carries out one statement like [`PgConnection::query`], with a longer limit.
     pub async fn long_query(
         &self,
         statement: &str,
@@ -153,7 +153,7 @@ impl PgConnection {
         within(LONG_STATEMENT, rows).await
     }
 
-    /// Like [`PgConnection::query`], for what may take a little longer.
+    /// Carries out one statement like [`PgConnection::query`], with a slightly longer limit.
     pub async fn page_query(
         &self,
         statement: &str,
@@ -163,7 +163,7 @@ impl PgConnection {
         within(PAGE_STATEMENT, rows).await
     }
 
-    /// Carries out a statement; gives the number of rows.
+    /// Carries out a statement; returns the number of rows.
     pub async fn execute(
         &self,
         statement: &str,
@@ -220,7 +220,7 @@ impl Writer {
         Self { connector, slot }
     }
 
-    /// Takes the connection; whoever is done with it without an error puts it back.
+    /// Takes the connection; a user that is done with it without an error puts it back.
     pub async fn take(&self) -> Result<(PgConnection, Slot), PostgresError> {
         let mut slot = Arc::clone(&self.slot).lock_owned().await;
         match slot.take() {
@@ -254,11 +254,11 @@ pub(super) struct Readers {
     connector: Arc<Connector>,
     permits: Semaphore,
     idle: Mutex<Vec<PgConnection>>,
-    /// Connections that are in somebody's hands.
+    /// Number of connections in use.
     in_use: AtomicUsize,
-    /// Somebody is done with a connection.
+    /// The signal that a connection was returned.
     returned: Notify,
-    /// Whether a connection was opened since [`Readers::take_opened`].
+    /// True when a connection was opened since [`Readers::take_opened`].
     opened: AtomicBool,
 }
 
@@ -274,9 +274,9 @@ impl Readers {
         }
     }
 
-    /// Returns a connection, as soon as one is free. Where no further one can be had (the database
-    /// has none left, or has a certificate that is not known here yet), one that is in use is
-    /// waited for.
+    /// Returns a connection, as soon as one is free. Where no further one can be opened (the
+    /// database has none left, or has a certificate that is not known here yet), it waits for one
+    /// that is in use.
     pub async fn get(&self) -> Result<Reader<'_>, PostgresError> {
         // The semaphore is never closed.
         let Ok(Ok(permit)) = timeout(STATEMENT, self.permits.acquire()).await else {
@@ -334,19 +334,18 @@ impl Readers {
         }
     }
 
-    /// Returns whether a connection was opened since this was last asked: another server may answer
-    /// now.
+    /// Returns whether a connection was opened since the last call: another server may answer now.
     pub fn take_opened(&self) -> bool {
         self.opened.swap(false, Ordering::Relaxed)
     }
 
-    /// Closes what is idle and was opened with parameters that are not in force any more.
+    /// Closes idle connections that were opened with parameters that are not in force any more.
     pub fn discard_outdated(&self) {
         self.lock()
             .retain(|connection| self.connector.is_current(connection));
     }
 
-    /// Closes what is idle.
+    /// Closes idle connections.
     pub async fn close(&self) {
         let idle = std::mem::take(&mut *self.lock());
         futures::future::join_all(idle.into_iter().map(PgConnection::close)).await;

@@ -1,4 +1,4 @@
-//! What is there, to be compared.
+//! The content of the database, to be compared.
 
 use tokio_postgres::types::Type;
 
@@ -8,12 +8,12 @@ use crate::model::{ObjectKey, ResourceId};
 use crate::store::engine::EngineError;
 use crate::store::moving::rows::RowKey;
 
-/// An object as the database has it, without its text: key, uid, version, whether it is as it was
-/// imported, labels, SHA-256 of the text.
+/// An object as the database has it, without its text: key, uid, version, whether it is unchanged
+/// since its import, labels, SHA-256 of the text.
 pub(crate) type Fingerprint = (ObjectKey, String, i64, bool, String, String);
 
 impl Filling {
-    /// At most `max` objects of a resource behind `after`, by namespace, then name.
+    /// Returns at most `max` objects of a resource behind `after`, by namespace, then name.
     pub async fn fingerprints(
         &self,
         resource: ResourceId,
@@ -47,7 +47,8 @@ impl Filling {
         rows.iter().map(fingerprint).collect()
     }
 
-    /// Returns the objects at some keys, those that are there, under the numbers of there.
+    /// Returns the objects at some keys, those that are there, under the numbers of the database
+    /// that is moved.
     pub async fn fingerprints_at(
         &self,
         resource: ResourceId,
@@ -74,8 +75,8 @@ impl Filling {
         rows.iter().map(fingerprint).collect()
     }
 
-    /// Number of objects of a resource, the sum of their versions, and the number of its imported
-    /// marks.
+    /// Returns the number of objects of a resource, the sum of their versions, and the number of
+    /// its imported marks.
     pub async fn sums(&self, resource: ResourceId) -> Result<(i64, i64, i64), EngineError> {
         let id = self.id(resource).unwrap_or(ResourceId(0));
         let reader = self.engine.readers.get().await?;
@@ -97,7 +98,7 @@ impl Filling {
         ))
     }
 
-    /// Number of changes behind `seq`, and the sum of their versions.
+    /// Returns the number of changes behind `seq`, and the sum of their versions.
     pub async fn log_sums(&self, seq: u64) -> Result<(i64, i64), EngineError> {
         let reader = self.engine.readers.get().await?;
         let rows = reader

@@ -1,4 +1,4 @@
-//! The log of changes, and where the sequence has arrived.
+//! The log of changes, and the position in the sequence.
 
 use tokio_postgres::types::Type;
 
@@ -90,8 +90,8 @@ impl Filling {
     }
 
     /// Stores the texts of changes, each under the seq of its change and no longer than that is
-    /// kept, and gives these seqs. A listed state has none: who opens the database has loaded the
-    /// objects.
+    /// kept, and returns these seqs. A listed state has none: the server that opens the database
+    /// has loaded the objects.
     async fn frames_of_changes(
         &self,
         step: &Step,
@@ -119,7 +119,7 @@ impl Filling {
         Ok(seqs)
     }
 
-    /// A row of commits, under the negative number, where nobody looks for it yet.
+    /// Adds a row of commits, under the negative number, where nobody looks for it yet.
     async fn commit_row(
         &self,
         step: &Step,
@@ -147,7 +147,7 @@ impl Filling {
         Ok(())
     }
 
-    /// Stores the definitions of API groups and where the sequence has arrived. Changes up to
+    /// Stores the definitions of API groups and the position in the sequence. Changes up to
     /// `compacted` are not there.
     pub async fn finish(
         &self,

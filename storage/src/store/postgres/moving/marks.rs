@@ -1,4 +1,4 @@
-//! What a mirror remembers: marks of imports, and the last event of each key.
+//! The memory of a mirror: marks of imports, and the last event of each key.
 
 use std::time::SystemTime;
 

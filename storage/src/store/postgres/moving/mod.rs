@@ -1,4 +1,4 @@
-//! The end of a move that is filled: rows go in under the numbers of this database, and nobody else
+//! The database that a move fills: rows go in under the numbers of this database, and nobody else
 //! sees the cluster before it is opened.
 
 mod compare;
@@ -37,18 +37,18 @@ pub(crate) struct Filling {
     engine: Arc<Postgres>,
     source: String,
     attempt: i64,
-    /// Numbers of the resources: there, and here.
+    /// Numbers of the resources: in the database that is moved, and here.
     ids: HashMap<ResourceId, i64>,
-    /// The last number that was given to an object. They are negative, because later ones follow
-    /// the sequence of changes.
+    /// The last number of an object. They are negative, because later ones follow the sequence of
+    /// changes.
     number: i64,
     /// Bytes of all bodies in the log.
     bytes: i64,
 }
 
 impl Postgres {
-    /// Begins to fill the cluster that `options` name. `None` where it holds reports already that
-    /// are not of an earlier attempt of the same database.
+    /// Begins to fill the cluster that `options` name. Returns `None` where it holds reports
+    /// already that are not of an earlier attempt of the same database.
     pub async fn fill(
         options: &PostgresOptions,
         marker: &Marker,
@@ -103,8 +103,8 @@ impl Postgres {
         Ok(engine)
     }
 
-    /// Opens the cluster after it was filled, or finds it open. False where it is not the one that
-    /// this attempt has filled.
+    /// Opens the cluster after it was filled, or finds it open. Returns false where it is not the
+    /// one that this attempt has filled.
     pub async fn open_move(&self, source: &str, attempt: i64) -> Result<bool, EngineError> {
         let (connection, slot) = self.writer.take().await?;
         let rows = connection
@@ -171,7 +171,7 @@ impl Filling {
         Arc::clone(&self.engine)
     }
 
-    /// Numbers of the resources: there, and here.
+    /// Returns the numbers of the resources: in the database that is moved, and here.
     pub fn ids(&self) -> &HashMap<ResourceId, i64> {
         &self.ids
     }
@@ -192,7 +192,7 @@ impl Filling {
         Ok(step)
     }
 
-    /// Drops what an earlier attempt has left, and lets the log begin at `from`.
+    /// Drops the rows of an earlier attempt, and lets the log begin at `from`.
     pub async fn clear(&self, from: u64) -> Result<(), EngineError> {
         loop {
             let step = self.begin().await?;
@@ -229,7 +229,8 @@ impl Filling {
         self.ids.get(&resource).copied().map(ResourceId)
     }
 
-    /// Keys under the numbers of here; those of resources that are gone are left out.
+    /// Returns keys under the numbers of this database; those of resources that are gone are left
+    /// out.
     fn keys<'a>(&self, keys: impl Iterator<Item = &'a RowKey>) -> Keys<'a> {
         Keys::of(keys.filter_map(|(resource, key)| Some((self.id(*resource)?, key))))
     }
@@ -239,7 +240,7 @@ impl Filling {
         self.engine.open_move(&self.source, self.attempt).await
     }
 
-    /// Returns the attempt that fills it.
+    /// Returns the attempt that fills the cluster.
     pub fn attempt(&self) -> i64 {
         self.attempt
     }

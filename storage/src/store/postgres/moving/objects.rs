@@ -1,4 +1,4 @@
-//! Objects, and what is projected of them.
+//! Objects, and their projections.
 
 use serde_json::Value;
 use tokio_postgres::types::Type;

@@ -12,7 +12,7 @@ use crate::model::{ResourceId, ResourceRecord};
 use crate::store::engine::EngineError;
 
 impl Filling {
-    /// Stores records as they are now; a resource that is new gets a number here.
+    /// Stores the present records; a resource that is new gets a number here.
     pub async fn records(&mut self, records: &[ResourceRecord]) -> Result<(), EngineError> {
         let step = self.begin().await?;
         let mut fresh = Vec::new();
@@ -29,7 +29,8 @@ impl Filling {
         Ok(())
     }
 
-    /// Gives up a resource that was reset or is gone: its rows are dropped when the cluster is open.
+    /// Gives up a resource that was reset or is gone: its rows are dropped when the cluster is
+    /// open.
     pub async fn leave(&mut self, resource: ResourceId) -> Result<(), EngineError> {
         let Some(&id) = self.ids.get(&resource) else {
             return Ok(());

@@ -1,8 +1,8 @@
-//! What servers tell each other.
+//! The messages between servers.
 
 use std::fmt;
 
-/// A message, as its text carries it: who it is from, and behind a space what it says.
+/// A message, as its text carries it: the sender, and behind a space the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     /// The server's name.
@@ -10,12 +10,12 @@ pub(super) struct Message {
     pub kind: MessageKind,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageKind {
-    /// Somebody is there.
+    /// A server is there.
     Present,
-    /// Somebody is there, and asks who else is.
+    /// A server is there, and asks for the others.
     Question,
     /// A commit with this seq.
     Commit(u64),

@@ -1,12 +1,12 @@
-//! Telling the other servers that there is something new, and being told.
+//! Announcements of commits to the other servers, and from them.
 //!
 //! Notifications are no part of a commit: inside one they would have all commits of the database
 //! wait for each other. They follow in a statement of their own that waits for no disk and that
-//! nobody waits for. What they say is a hint to look at once, and nothing is concluded from it:
-//! whoever misses one finds out by the clock.
+//! nobody waits for. They are hints to look at once, and nothing is concluded from them: a server
+//! that misses one finds out by the clock.
 //!
-//! Whether they come through is tried with a message to oneself; behind a pooler they do not. A
-//! server that has heard nothing of another for a while is alone, and tells nobody.
+//! A message to oneself tests whether they come through; behind a pooler they do not. A server that
+//! has heard nothing of another for a while is alone, and tells nobody.
 
 mod message;
 
@@ -27,13 +27,13 @@ use self::message::{Message, MessageKind};
 use super::connection::{Connector, PgConnection, STATEMENT};
 use super::error::PostgresError;
 
-/// How long a message to oneself may take.
+/// Longest time of a message to oneself.
 const ECHO: Duration = Duration::from_secs(1);
 /// Pause before a connection is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// Pause before it is tried again whether messages come through.
+/// Pause before messages are tested again.
 const PROBE_AGAIN: Duration = Duration::from_mins(1);
-/// How often a server says that it is there.
+/// Interval at which a server says that it is there.
 const PRESENT: Duration = Duration::from_secs(30);
 /// Silence after which the others are taken to be gone, and a connection on which not even one's
 /// own messages arrive to be dead.
@@ -45,25 +45,25 @@ const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true),
 /// See the module's documentation.
 pub(super) struct Notifier {
     channel: String,
-    /// Which server a message is from.
+    /// The sender of our messages.
     name: u64,
     connector: Arc<Connector>,
     /// Newest commit of our own.
     committed: watch::Sender<u64>,
-    /// Somebody asks who is there.
+    /// The signal that a server asks for the others.
     asked: Notify,
     /// Newest commit that another server told of. Each message replaces the one before.
     announced: watch::Sender<u64>,
     /// Our own messages that came back.
     echoes: watch::Sender<u64>,
-    /// When each of the other servers was last announced.
+    /// The time of the last message of each of the other servers.
     peers: Mutex<HashMap<u64, Instant>>,
-    /// How many others have come, or may have without being announced.
+    /// Number of others that have come, or may have without being announced.
     arrivals: watch::Sender<u64>,
     listening: AtomicBool,
 }
 
-/// Ends a task when nobody needs it any more.
+/// A task, which ends when this is dropped.
 pub(super) struct Task(JoinHandle<()>);
 
 impl Drop for Task {
@@ -72,11 +72,11 @@ impl Drop for Task {
     }
 }
 
-/// Why listening ended without an error.
+/// The reason why listening ended without an error.
 enum End {
     /// Messages do not come through.
     Undelivered,
-    /// The connection is opened again with the parameters of now.
+    /// The connection is opened again with the present parameters.
     Replaced,
 }
 
@@ -109,12 +109,12 @@ impl Notifier {
         }
     }
 
-    /// Returns what the others told of.
+    /// Returns the newest commit that the others announced.
     pub fn announced(&self) -> watch::Receiver<u64> {
         self.announced.subscribe()
     }
 
-    /// Returns how many others have come, or may have.
+    /// Returns the number of others that have come, or may have.
     pub fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
     }
@@ -129,7 +129,7 @@ impl Notifier {
         peers.values().any(|last| last.elapsed() < SILENCE)
     }
 
-    /// Sends what is newest, as soon as the message before is sent.
+    /// Sends the newest commit, as soon as the message before is sent.
     async fn announce(self: Arc<Self>) {
         let mut committed = self.committed.subscribe();
         let mut present = interval(PRESENT);
@@ -158,7 +158,7 @@ impl Notifier {
         }
     }
 
-    /// Sends a message on `open`, where that will still do; gives the connection that did.
+    /// Sends a message on `open`, where that still works; returns the connection that sent it.
     async fn send(
         &self,
         open: Option<PgConnection>,
@@ -250,7 +250,7 @@ impl Notifier {
         }
     }
 
-    /// Listens, and looks that messages come through, for as long as they do.
+    /// Listens, and tests that messages come through, for as long as they do.
     async fn stay_subscribed(&self, client: &Client, revision: u64) -> Result<End, PostgresError> {
         let mut echoes = self.echoes.subscribe();
         let listen = format!("LISTEN {}", self.channel);

@@ -1,4 +1,4 @@
-//! Embedded databases that can be moved, and those who use them meanwhile.
+//! Embedded databases that can be moved, and their users meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) static SERVER: LazyLock<Postgres> = LazyLock::new(|| {
     start.join().unwrap()
 });
 
-/// An embedded database, and where it may be moved to.
+/// An embedded database, and the database it may be moved to.
 pub(super) struct Home {
     pub directory: TempDir,
     pub identity: String,
@@ -98,7 +98,7 @@ impl Home {
         bed
     }
 
-    /// Another server, which knows nothing of the move.
+    /// Opens another server, which knows nothing of the move.
     pub async fn other(&self) -> Result<Store, OpenError> {
         let options = Options::new(self.there(), &self.identity);
         let options = StoreOptions {
@@ -127,7 +127,7 @@ pub(super) async fn reached(store: &Store, phase: MovePhase) {
     waited.unwrap_or_else(|_| panic!("{phase:?}: {:?}", store.database()));
 }
 
-/// Name → version, uid, label, as a store serves it.
+/// Returns name → version, uid, label, as a store serves it.
 pub(super) fn state(bed: &Bed) -> BTreeMap<String, (u64, String, String)> {
     let snapshot = bed.reports.snapshot();
     let objects = snapshot.range(Some("ns"), None);
@@ -138,7 +138,7 @@ pub(super) fn state(bed: &Bed) -> BTreeMap<String, (u64, String, String)> {
     objects.map(whole).collect()
 }
 
-/// Writes until it is told to stop; gives what was acknowledged.
+/// Writes until it is told to stop; returns the writes that were acknowledged.
 pub(super) fn writer(
     bed: &Bed,
     number: u32,
@@ -177,7 +177,7 @@ pub(super) fn writer(
     })
 }
 
-/// Reads everything that comes, until `last`.
+/// Reads all events that come, until `last`.
 pub(super) fn watcher(
     bed: &Bed,
     from: u64,

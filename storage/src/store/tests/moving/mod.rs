@@ -16,7 +16,7 @@ use super::{Bed, Fixture, Seen, item, key, reports, seen, suite};
 use crate::store::engine::Engine;
 use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, moving};
 
-/// Writers and watchers of before, during and after the move, and a server that comes later.
+/// Writers and watchers before, during and after the move, and a server that comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_and_watchers_do_not_notice() {
     let home = Home::new();
@@ -83,7 +83,7 @@ async fn writers_and_watchers_do_not_notice() {
     other.close().await;
 }
 
-/// What a mirror has to know is moved as well: marks, last events, versions, horizon.
+/// The memory of a mirror is moved as well: marks, last events, versions, horizon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mirror_goes_on_where_it_was() {
     let home = Home::new();
@@ -297,7 +297,7 @@ async fn a_half_copy_is_nobodys() {
     bed.close().await;
 }
 
-/// Whoever gives the move up in time has everything as before, and nothing stays behind.
+/// A client that gives the move up in time has everything as before, and nothing stays behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_can_be_given_up() {
     let home = Home::new();
@@ -377,9 +377,9 @@ fn passes(error: &OpenError) -> bool {
 struct Moved(Home);
 
 impl Moved {
-    /// As the server does: again, while the database cannot be reached in time. The lock of the
-    /// file outlives its owner for a moment when another test starts a process: the child has it
-    /// until it is the other program.
+    /// Opens the engine as the server does: again, while the database cannot be reached in time.
+    /// The lock of the file outlives its owner for a moment when another test starts a process: the
+    /// child has it until it is the other program.
     async fn open_engine(&self) -> (Arc<dyn Engine>, Option<moving::Mover>) {
         let options = self.0.move_options();
         let deadline = Instant::now() + Duration::from_mins(1);

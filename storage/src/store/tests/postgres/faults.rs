@@ -11,7 +11,7 @@ use super::super::Bed;
 use super::Cluster;
 use crate::store::{PostgresOptions, StoreError, WriteError};
 
-/// A server with something between that can be told to fail.
+/// A server behind a proxy that can be told to fail.
 struct Line {
     postgres: pgtest::Postgres,
     proxy: Proxy,
@@ -124,7 +124,7 @@ async fn a_database_that_hangs_is_answered_for_in_time() {
     bed.close().await;
 }
 
-/// Whoever waits for the committer is refused with the first, not one after the other.
+/// Commands that wait for the committer are refused with the first, not one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_are_refused_together_while_the_database_hangs() {
     let line = Line::new().await;

@@ -15,7 +15,7 @@ use crate::store::engine::Engine;
 use crate::store::postgres::Postgres;
 use crate::store::{PostgresOptions, Store, StoreOptions, WriteError};
 
-/// Within which one server tells what another has done.
+/// Time within which one server tells the commits of another.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Waits until `store` has applied everything that was committed before.
@@ -284,7 +284,8 @@ async fn a_store_opens_by_its_options() {
     store.close().await;
 }
 
-/// What a server of the release before would find: a schema with migrations that it does not know.
+/// The schema that a server of the previous release would find: with migrations that it does not
+/// know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newer_schema_is_accepted_unless_it_says_otherwise() {
     let postgres = pgtest::Postgres::start(pgtest::PostgresOptions::quick())

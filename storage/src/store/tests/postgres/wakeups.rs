@@ -1,4 +1,4 @@
-//! Servers tell each other of commits; what they say is a hint and nothing more.
+//! Announcements of commits between servers; they are hints and nothing more.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Pair {
         }
     }
 
-    /// Returns how long a write of the first takes to show at the second.
+    /// Returns the time that a write of the first takes to show at the second.
     async fn lag(&self, name: &str) -> Duration {
         let reports = &self.second.reports;
         let mut watch = reports.events_from(reports.current_rv()).unwrap();

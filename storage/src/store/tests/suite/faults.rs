@@ -1,4 +1,4 @@
-//! What the store makes of a database that fails.
+//! The store on a database that fails.
 
 use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 
@@ -14,7 +14,7 @@ fn unavailable<T>(result: &Result<T, WriteError>) -> bool {
     )
 }
 
-/// Has the store do something harmless, before which it finds out what became of the last
+/// Has the store do something harmless, before which it finds out the outcome of the last
 /// transaction.
 async fn settle(bed: &Bed) {
     bed.store.raise_floor(0).await.unwrap();

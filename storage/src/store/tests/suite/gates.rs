@@ -1,4 +1,4 @@
-//! Gates on the way back: fencing tokens, the release, and what watchers are told.
+//! Gates on the way back: fencing tokens, the release, and the messages to watchers.
 
 use std::time::Duration;
 

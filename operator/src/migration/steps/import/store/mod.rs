@@ -13,21 +13,21 @@ use crate::migration::context::Cx;
 use crate::migration::plan::target::PredecessorDatabase;
 use crate::names::OPERATOR;
 
-/// Longest statement. A page is found by the primary key; what takes long is a table that is counted.
+/// Longest statement. A page is found by the primary key; counting a table takes longest.
 const STATEMENT: Duration = Duration::from_mins(1);
 /// Most text of the reports in one page, in bytes, beyond the first: one page becomes one import.
 const PAGE_BYTES: i64 = 2 << 20;
 /// Longest text of a report, in bytes; the server takes requests of 3 MiB.
 const REPORT_BYTES: i64 = (3 << 20) - (64 << 10);
-/// The oldest PostgreSQL that will do: nothing is asked of it but to be read.
+/// The oldest PostgreSQL that will do: it is only read.
 const MINIMUM_MAJOR: u32 = 10;
 
-/// How far a table is read: the key of a row, in the order of the table's primary key.
+/// The position in a table: the key of a row, in the order of the table's primary key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place(Key);
 
 impl Place {
-    /// That of a row.
+    /// Returns the place of a row.
     #[must_use]
     pub fn of(row: &Row) -> Self {
         Self(row.key.clone())
@@ -39,13 +39,13 @@ pub struct Store {
     client: Client,
     /// Host, port and database.
     place: String,
-    /// Whose rows are read.
+    /// The cluster whose rows are read.
     cluster_id: String,
     _connection: ConnectionTask,
 }
 
 impl Store {
-    /// Connects with what the Secret says now.
+    /// Connects with the present parameters of the Secret.
     ///
     /// # Errors
     /// See [`ImportError`].
@@ -76,8 +76,8 @@ impl Store {
         })
     }
 
-    /// Whether there are all tables, and this cluster is among those that have written to them. A
-    /// cluster that is known and has no rows is one without reports.
+    /// Checks that there are all tables, and that this cluster is among those that have written to
+    /// them. A cluster that is known and has no rows is one without reports.
     ///
     /// # Errors
     /// See [`ImportError`].
@@ -152,7 +152,7 @@ impl Store {
         rows.map_err(refused(&place))
     }
 
-    /// Returns a transaction that cannot write, whatever its user may.
+    /// Returns a transaction that cannot write, whatever its user may do.
     async fn read(&mut self) -> Result<Transaction<'_>, ImportError> {
         let begun = self
             .client
@@ -191,7 +191,7 @@ async fn missing_column(
     Ok(missing.copied())
 }
 
-/// Returns the clusters that have rows in a table, with the number of these, most first.
+/// Returns the clusters that have rows in a table, with the number of rows, most first.
 async fn clusters(
     transaction: &Transaction<'_>,
     table: &str,
@@ -222,7 +222,7 @@ async fn is_registered(
     transaction.query_one(text, &[&own]).await?.try_get(0)
 }
 
-/// How many clusters a message names.
+/// The number of clusters that a message names.
 const NAMED: usize = 5;
 
 /// Returns the clusters of several tables in words, those with most rows first.
@@ -243,8 +243,8 @@ fn summed(found: Vec<(String, i64)>) -> Vec<String> {
     words
 }
 
-/// Returns the next rows by the primary key: as many as fit into a page, but at least one. Reports
-/// that are too large are told of without their text.
+/// Returns the query of the next rows by the primary key: as many as fit into a page, but at least
+/// one. Reports that are too large come without their text.
 fn page_query(table: &str, namespaced: bool) -> String {
     let table = quoted(table);
     let namespace = if namespaced { "namespace" } else { "''::text" };

@@ -1,4 +1,4 @@
-//! Against a real PostgreSQL with the tables of kyverno/reports-server.
+//! Tests against a real PostgreSQL with the tables of kyverno/reports-server.
 
 use database::Diagnosis;
 use pgtest::{Postgres, PostgresOptions};

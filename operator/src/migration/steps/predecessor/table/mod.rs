@@ -1,8 +1,9 @@
-//! What a predecessor holds of one resource, as far as its lists and watches have told. Pure.
+//! The objects that a predecessor holds of one resource, as far as its lists and watches have told.
+//! Pure.
 //!
 //! Its resource versions cannot be compared: the counter of kyverno/reports-server begins anew with
 //! each process, and every replica has its own. So a state is told from another by its content, an
-//! older state of an object by its generation, and what was deleted by its uid. What a watch says
+//! older state of an object by its generation, and a deleted object by its uid. What a watch says
 //! while a list is read is newer than what the list says.
 
 use std::collections::{HashMap, HashSet};
@@ -25,7 +26,7 @@ pub struct Held {
     pub version: u64,
 }
 
-/// What our server has to be told.
+/// A change that our server has to be told.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// The object is in this state.
@@ -39,7 +40,7 @@ pub enum Change {
     },
 }
 
-/// See the module.
+/// The table; see the module.
 #[derive(Debug, Default)]
 pub struct Table {
     objects: HashMap<Key, Held>,
@@ -57,7 +58,7 @@ struct List {
     told: HashSet<Key>,
 }
 
-/// Returns what identifies an object: key and uid; `None` where a part is missing.
+/// Returns the identity of an object: key and uid; `None` where a part is missing.
 #[must_use]
 pub fn identify(object: &Value) -> Option<(Key, String)> {
     let text = |field: &str| object["metadata"][field].as_str().filter(|t| !t.is_empty());
@@ -82,7 +83,7 @@ impl Table {
         }
     }
 
-    /// A watch tells of an object. Events without name or uid are passed over.
+    /// Takes an event of a watch. Events without name or uid are passed over.
     pub fn event(&mut self, type_: ImportType, object: Value) -> Option<Change> {
         let (key, uid) = identify(&object)?;
         if let Some(list) = &mut self.list {
@@ -128,14 +129,14 @@ impl Table {
         Some(Change::State(object))
     }
 
-    /// A list begins to be read.
+    /// Begins to read a list.
     pub fn begin_list(&mut self) {
         self.list = Some(List::default());
         self.deleted.swap(0, 1);
         self.deleted[0].clear();
     }
 
-    /// The list has this object. One without name or uid is passed over.
+    /// Takes an object of the list. One without name or uid is passed over.
     pub fn listed(&mut self, object: Value) -> Option<Change> {
         let (key, uid) = identify(&object)?;
         let list = self.list.as_mut()?;
@@ -146,7 +147,7 @@ impl Table {
         self.state(key, uid, object)
     }
 
-    /// The list is read to its end: what it did not have is gone.
+    /// Ends a list that was read to its end: what it did not have is gone.
     pub fn end_list(&mut self) -> Vec<Change> {
         let Some(list) = self.list.take() else {
             return Vec::new();
@@ -162,7 +163,7 @@ impl Table {
         removed.flatten().collect()
     }
 
-    /// The list is not read to its end.
+    /// Gives up a list that is not read to its end.
     pub fn give_up_list(&mut self) {
         self.list = None;
     }

@@ -107,8 +107,9 @@ enum Op {
 }
 
 proptest! {
-    /// Two watches give the same events at paces of their own, and a list is read at some point:
-    /// in the end the table has what the predecessor has, and so has whoever was told the changes.
+    /// Two watches tell the same events at paces of their own, and a list is read at some point. In
+    /// the end the table has what the predecessor has, and so has a server that was told the
+    /// changes.
     #[test]
     fn the_table_ends_as_the_predecessor(
         ops in prop::collection::vec(
