@@ -10,7 +10,8 @@ use crds::v1alpha1::spec::{ApiDeletionPolicy, ApiOwner};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, ResourceExt};
 
-use super::dereference::{Registered, service_ref};
+use super::dereference::service_ref;
+use super::found::Registered;
 use super::workload;
 use crate::migration::{self, GroupStatus, GroupTarget, Phase, Settings};
 use crate::names::Names;

@@ -13,9 +13,8 @@ use kube::runtime::reflector::Store;
 use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{OnceCell, watch};
 
-use super::dereference::{self, Registered};
 use super::status::{self, State, Written};
-use super::validate::Claim;
+use super::validate::Validated;
 use super::watches::Watches;
 use super::{Error, ServiceAccountRef, control_api_name};
 use crate::database::check::Checks;
@@ -54,6 +53,23 @@ impl Context {
         self.watches.forget(name);
         self.forget_database(name);
         self.metrics.forget(name);
+    }
+
+    /// Watches what a specification depends on, and has its PostgreSQL examined.
+    pub(super) fn follow(&self, spec: &Validated) {
+        let name = spec.names.instance();
+        self.watches.ensure(&spec.names, &spec.namespace);
+        let Some(reached) = &spec.postgres else {
+            self.forget_database(name);
+            return;
+        };
+        let watched = reached.watched.clone();
+        self.watches.follow(&spec.names, &spec.namespace, watched);
+        match &reached.target {
+            Some(target) => self.checks.ensure(name, target),
+            None => self.checks.forget(name),
+        }
+        self.metrics.database.observe(name, reached.known());
     }
 
     /// Stops looking after the PostgreSQL of a `ReportsServer`.
@@ -104,23 +120,6 @@ pub(super) async fn report(
         ctx.metrics.backed_up(&name, backup.time.0.as_second());
     }
     Ok(())
-}
-
-/// Returns the APIServices that lead to the server of a `ReportsServer`.
-pub(super) fn registered(object: &ReportsServer, ctx: &Context) -> Vec<Registered> {
-    let server = crate::names::Names::new(object.name_any()).server();
-    let service = dereference::service_ref(&object.spec.target_namespace, server);
-    let all = ctx.api_services.state();
-    dereference::registered(all.iter().map(AsRef::as_ref), &service)
-}
-
-/// Returns what each `ReportsServer` claims.
-pub(super) fn claims(objects: &Store<DeserializeGuard<ReportsServer>>) -> Vec<Claim> {
-    objects
-        .state()
-        .iter()
-        .filter_map(|object| object.0.as_ref().ok().map(Claim::of))
-        .collect()
 }
 
 /// Returns the `ReportsServer` as the owner of a migration.

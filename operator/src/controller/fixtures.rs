@@ -1,12 +1,11 @@
 //! Objects for the tests, made by the real validation.
 
-use std::collections::BTreeSet;
-
 use crds::v1alpha1::ReportsServer;
 use serde_json::{Value, json};
 
 use super::build::ServiceAccountRef;
-use super::validate::{Facts, NamespaceState, Refusal, Validated, validate};
+use super::found::{Dereferenced, NamespaceState};
+use super::validate::{Refusal, Validated, specification};
 use crate::certs::{Material, Pair};
 
 /// Image of the tests.
@@ -29,25 +28,24 @@ pub fn object(mut spec: Value) -> ReportsServer {
 }
 
 /// Facts of a cluster in which everything is as it should be.
-pub fn facts() -> Facts<'static> {
-    Facts {
+pub fn read() -> Dereferenced {
+    Dereferenced {
         namespace: NamespaceState::Active,
-        claims: &[],
-        default_image: IMAGE,
-        default_postgres_image: POSTGRES_IMAGE,
-        cluster_uid: "uid-of-kube-system",
-        dropped: const { &BTreeSet::new() },
+        default_image: IMAGE.to_owned(),
+        default_postgres_image: POSTGRES_IMAGE.to_owned(),
+        cluster_uid: "uid-of-kube-system".to_owned(),
+        ..Dereferenced::default()
     }
 }
 
 /// Validates, in a cluster in which everything is as it should be.
 pub fn try_validate(spec: Value) -> Result<Validated, Refusal> {
-    validate(&object(spec), &facts())
+    specification(&object(spec), &read())
 }
 
 /// Validates an object that is valid.
 pub fn validated_object(object: &ReportsServer) -> Validated {
-    validate(object, &facts()).unwrap()
+    specification(object, &read()).unwrap()
 }
 
 /// Validates what is valid.

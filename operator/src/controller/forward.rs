@@ -1,27 +1,28 @@
-//! Carries a valid specification out.
+//! Carries a valid specification out: build, apply, status.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
-use jiff::Timestamp;
-use kube::{Client, Resource};
+use kube::Resource;
 use tracing::info;
 
 use super::apply::{self, Applied};
-use super::build::{self, Children, Kept};
-use super::context::{RESYNC, owner, registered, report};
-use super::moving::{self, Reconciled};
+use super::build::{self, Children};
+use super::context::{RESYNC, owner, report};
+use super::found::Dereferenced;
 use super::status::State;
 use super::targets::{self, Serving};
-use super::validate::{Refusal, Validated};
-use super::{Context, Error, dereference, finalizer, postgres, upgrade, workload};
+use super::validate::{MoveProgress, Reached, Refusal, Validated};
+use super::{Context, Error, finalizer, workload};
 use crate::database::managed::Managed;
 use crate::migration::{self, Phase};
 use crate::{certs, events};
 
-/// How often pods are looked at while they start, or bring a database to another major version.
+/// The pause between two looks at pods that start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);
+/// The pause between two looks at a move of an embedded database.
+const MOVING_RESYNC: Duration = Duration::from_secs(2);
 
 /// How far a specification was carried out.
 pub enum Outcome {
@@ -35,156 +36,154 @@ pub enum Outcome {
 /// tells that it is done in place of a later specification, and why.
 pub async fn carry_out(
     object: &ReportsServer,
+    found: &Dereferenced,
     spec: &Validated,
     refusal: Option<&Refusal>,
     ctx: &Context,
 ) -> Result<Outcome, Error> {
-    let now = Timestamp::now();
-    // dereference what lies in the target namespace (client required)
-    let material = match dereference::material(&ctx.client, spec).await {
-        Err(error) if error.is_forbidden() => {
-            apply::gain_access(&ctx.client, spec, &ctx.operator).await?;
-            dereference::material(&ctx.client, spec).await?
-        }
-        read => read?,
-    };
-    let spec = match with_database(spec, &ctx.client).await? {
-        Ok(spec) => spec,
-        Err(refusal) => return Ok(Outcome::Refused(refusal)),
-    };
-    let spec = &spec;
-    upgrade::clear(&ctx.client, spec).await?;
-    // Before the new volume takes its first write.
-    upgrade::retire(&ctx.client, spec).await?;
-    ctx.watches.ensure(&spec.names, &spec.namespace);
-    let mut spec = spec.clone();
-    let database = postgres::reconcile(object, &mut spec, ctx).await?;
-    let moved = moving::reconcile(&ctx.client, object, &mut spec, database.as_ref()).await?;
-    let busy = match moved {
-        Reconciled::GoOn { busy } => busy,
-        Reconciled::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
-    };
-    let spec = &spec;
+    ctx.follow(spec);
     // build (no client required)
-    let registered = registered(object, ctx);
-    let published: Vec<Vec<u8>> = registered.iter().map(|r| r.ca_bundle.clone()).collect();
-    let name = spec.names.instance();
-    let certs = certs::reconcile(name, now, material, &published, &spec.certs)?;
+    let certs = certify(found, spec)?;
     let children = build::build(spec, &certs.material, &ctx.operator);
-    let kept = children.kept();
     // apply (client required)
-    let applied = match Box::pin(try_apply(object, children, ctx)).await {
+    if take_volume(spec, ctx).await? {
+        return Ok(Outcome::Done(Duration::ZERO));
+    }
+    let applied = match Box::pin(apply_all(object, found, spec, children, ctx)).await {
         Ok(applied) => applied,
-        Err(error) => match error.refused() {
-            Some(refusal) => return Ok(Outcome::Refused(refusal)),
-            None => return Err(error),
-        },
+        Err(error) => return error.refused().map(Outcome::Refused).ok_or(error),
     };
-    sweep(object, spec, &kept, ctx).await?;
+    hand_over(object, found, spec, &certs, &applied, ctx).await?;
+    // status (client required)
+    let state = State::Applied {
+        spec,
+        refusal,
+        applied: &applied,
+        certs: &certs,
+        database: spec.postgres.as_ref().map(Reached::known),
+    };
+    report(object, ctx, &state).await?;
+    Ok(Outcome::Done(resync(found, spec, &certs, &applied)))
+}
+
+/// Returns the certificates, new ones where it is time.
+///
+/// # Errors
+/// If one cannot be issued.
+pub fn certify(found: &Dereferenced, spec: &Validated) -> Result<certs::Outcome, certs::Error> {
+    let published = found.registered.iter().map(|r| r.ca_bundle.clone());
+    certs::reconcile(
+        spec.names.instance(),
+        found.now,
+        found.inside.material.clone(),
+        &published.collect::<Vec<_>>(),
+        &spec.certs,
+    )
+}
+
+/// Takes the volume of an upgraded database into use, where it is filled. Then another one counts
+/// than was read, and everything has to be read again.
+async fn take_volume(spec: &Validated, ctx: &Context) -> Result<bool, Error> {
+    let Some(note) = build::commit(spec) else {
+        return Ok(false);
+    };
+    apply::note(&ctx.client, &spec.namespace, &note).await?;
+    info!(
+        name = spec.names.instance(),
+        claim = note.claim,
+        "the upgraded database is taken into use"
+    );
+    Ok(true)
+}
+
+/// Applies the children, and removes what is none any more. Those of a specification that was not
+/// carried out yet are tried before, so that all of them are applied or none.
+async fn apply_all(
+    object: &ReportsServer,
+    found: &Dereferenced,
+    spec: &Validated,
+    children: Children,
+    ctx: &Context,
+) -> Result<Applied, Error> {
+    let client = &ctx.client;
+    if found.accepted.as_ref() != Some(&object.spec) {
+        apply::probe(client, &children).await?;
+    }
+    apply::prepare(client, spec).await?;
+    let kept = children.kept();
+    let applied = Box::pin(apply::apply(client, children)).await?;
+    let generation = object.meta().generation;
+    if !is_swept(spec, generation, ctx) {
+        let gone = apply::remove_orphans(client, spec, &kept).await?;
+        if !gone.is_empty() {
+            info!(
+                name = spec.names.instance(),
+                ?gone,
+                "removed what is no longer needed"
+            );
+        }
+        let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        swept.insert(spec.uid.clone(), generation);
+    }
+    Ok(applied)
+}
+
+/// Returns whether leftovers were removed in this generation.
+fn is_swept(spec: &Validated, generation: Option<i64>, ctx: &Context) -> bool {
+    let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
+    swept.get(&spec.uid) == Some(&generation)
+}
+
+/// Hands the groups to the migration. The finalizer comes before the first group is touched, and
+/// goes after the last is back.
+async fn hand_over(
+    object: &ReportsServer,
+    found: &Dereferenced,
+    spec: &Validated,
+    certs: &certs::Outcome,
+    applied: &Applied,
+    ctx: &Context,
+) -> Result<(), Error> {
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
-    // The finalizer comes before the first group is touched, and goes after the last is back.
     let server = Serving {
         ready: workload::is_serving(&applied.deployment),
         control_available: crate::apiservice::is_available(&applied.control_api),
         ca_bundle: certs.material.bundle().into_bytes(),
     };
-    let groups = ctx.supervisor.status(name);
+    let groups = ctx.supervisor.status(spec.names.instance());
     let targets = targets::targets(spec, &server, false);
-    let held = targets
+    let wanted = targets
         .iter()
-        .any(|target| target.owner == migration::ApiOwner::Server)
-        || registered
-            .iter()
-            .any(|registered| registered.group != crds::control::GROUP)
-        || groups.iter().any(|group| group.phase == Phase::RollingBack);
-    finalizer::set(&ctx.client, object, held).await?;
+        .any(|target| target.owner == migration::ApiOwner::Server);
+    let pointed = found
+        .registered
+        .iter()
+        .any(|registered| registered.group != crds::control::GROUP);
+    let goes_back = groups.iter().any(|group| group.phase == Phase::RollingBack);
+    finalizer::set(&ctx.client, object, wanted || pointed || goes_back).await?;
     ctx.supervisor.ensure(&owner(object), targets);
-    // status (client required)
-    report(
-        object,
-        ctx,
-        &State::Applied {
-            spec,
-            refusal,
-            applied: &applied,
-            certs: &certs,
-            database: database.as_ref(),
-        },
-    )
-    .await?;
-    let due = certs.next.duration_since(now);
-    let due = Duration::try_from(due).unwrap_or_default();
+    Ok(())
+}
+
+/// Returns when to look again at the latest.
+fn resync(
+    found: &Dereferenced,
+    spec: &Validated,
+    certs: &certs::Outcome,
+    applied: &Applied,
+) -> Duration {
     let database = applied.managed.as_ref();
     let database = database.is_none_or(|m| workload::is_database_ready(&m.stateful_set));
     let upgrading = spec.managed().is_some_and(Managed::is_upgrading);
-    let resync = if busy {
-        moving::RESYNC
+    let resync = if spec.move_progress == MoveProgress::UnderWay {
+        MOVING_RESYNC
     } else if database && !upgrading && workload::is_ready(&applied.deployment) {
         RESYNC
     } else {
         STARTING_RESYNC
     };
-    Ok(Outcome::Done(due.clamp(Duration::from_secs(1), resync)))
-}
-
-/// Applies the children. Those of a specification that was not carried out yet are tried before, so
-/// that all of them are applied or none.
-async fn try_apply(
-    object: &ReportsServer,
-    children: Children,
-    ctx: &Context,
-) -> Result<Applied, Error> {
-    let accepted = dereference::accepted(&ctx.client, object).await?;
-    if accepted.as_ref() != Some(&object.spec) {
-        apply::probe(&ctx.client, &children).await?;
-    }
-    Ok(Box::pin(apply::apply(&ctx.client, children)).await?)
-}
-
-/// Returns what is wanted, with what the namespace holds of a managed database.
-pub async fn with_database(
-    spec: &Validated,
-    client: &Client,
-) -> Result<Result<Validated, Refusal>, Error> {
-    if !spec.is_managed() {
-        return Ok(Ok(spec.clone()));
-    }
-    let known = dereference::known(client, spec).await?;
-    let met = spec.clone().reconciled_with(known);
-    if let Ok(copied) = &met
-        && upgrade::commit(client, copied).await?
-    {
-        let known = dereference::known(client, spec).await?;
-        return Ok(spec.clone().reconciled_with(known));
-    }
-    Ok(met)
-}
-
-/// Removes leftovers once a generation.
-async fn sweep(
-    object: &ReportsServer,
-    spec: &Validated,
-    kept: &Kept,
-    ctx: &Context,
-) -> Result<(), Error> {
-    let generation = object.meta().generation;
-    let swept = |ctx: &Context| {
-        let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.get(&spec.uid) == Some(&generation)
-    };
-    if swept(ctx) {
-        return Ok(());
-    }
-    let gone = apply::remove_orphans(&ctx.client, spec, kept).await?;
-    if !gone.is_empty() {
-        info!(
-            name = spec.names.instance(),
-            ?gone,
-            "removed what is no longer needed"
-        );
-    }
-    let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-    swept.insert(spec.uid.clone(), generation);
-    Ok(())
+    let due = certs.next.duration_since(found.now);
+    let due = Duration::try_from(due).unwrap_or_default();
+    due.clamp(Duration::from_secs(1), resync)
 }

@@ -1,12 +1,125 @@
-//! The children as they stand in the cluster.
+//! Everything that a reconciliation decides on, as it was read.
 
+use std::collections::BTreeSet;
+
+use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Resource, ResourceExt};
 
-use crate::certs;
+use crate::certs::{self, Material};
+use crate::database::check::Verdict;
+use crate::database::files::Objects;
+use crate::database::{cloudnativepg, managed, moving};
 
-/// The children as they were found.
+/// The state of the target namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamespaceState {
+    /// It can be used.
+    Active,
+    /// It is being deleted.
+    Terminating,
+    /// There is none.
+    #[default]
+    Missing,
+}
+
+/// The groups that a `ReportsServer` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// The time of its creation.
+    pub created: Option<Timestamp>,
+    /// The groups that it names.
+    pub groups: Vec<String>,
+}
+
+impl Claim {
+    /// Returns what `object` claims.
+    #[must_use]
+    pub fn of(object: &ReportsServer) -> Self {
+        Self {
+            name: object.name_any(),
+            created: object.meta().creation_timestamp.as_ref().map(|time| time.0),
+            groups: object
+                .spec
+                .apis
+                .iter()
+                .map(|api| api.group.clone())
+                .collect(),
+        }
+    }
+}
+
+/// An APIService that points to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Its API group.
+    pub group: String,
+    /// The CA bundle in it.
+    pub ca_bundle: Vec<u8>,
+}
+
+/// Everything that is read before anything is decided.
+#[derive(Clone, Debug, Default)]
+pub struct Dereferenced {
+    /// The time of the reading.
+    pub now: Timestamp,
+    /// The target namespace.
+    pub namespace: NamespaceState,
+    /// Every `ReportsServer` of the cluster; the object itself may be among them.
+    pub claims: Vec<Claim>,
+    /// The server's image where the specification names none.
+    pub default_image: String,
+    /// The image of PostgreSQL where the specification names none.
+    pub default_postgres_image: String,
+    /// uid of the namespace `kube-system`: what tells one cluster from another.
+    pub cluster_uid: String,
+    /// The APIServices that point to the server.
+    pub registered: Vec<Registered>,
+    /// Groups that are named no more and not back at their CRDs.
+    pub dropped: BTreeSet<String>,
+    /// The specification that was carried out last, where there is one that can still be read.
+    pub accepted: Option<ReportsServerSpec>,
+    /// The content of the target namespace; nothing where the specification must not use it.
+    pub inside: Inside,
+}
+
+/// The content of the target namespace.
+#[derive(Clone, Debug, Default)]
+pub struct Inside {
+    /// The certificates.
+    pub material: Material,
+    /// The server.
+    pub deployment: Option<Deployment>,
+    /// A PostgreSQL that the operator runs.
+    pub stateful_set: Option<StatefulSet>,
+    /// The volumes of such a PostgreSQL, and what was begun of an upgrade.
+    pub managed: Option<managed::Known>,
+    /// A PostgreSQL that `CloudNativePG` runs.
+    pub cloud_native_pg: Option<cloudnativepg::Found>,
+    /// The Secrets and `ConfigMap`s that the connection to PostgreSQL is made of.
+    pub connection: Objects,
+    /// The outcome of the last examination of PostgreSQL.
+    pub verdict: Option<Verdict>,
+    /// The move of an embedded database.
+    pub moving: moving::Seen,
+}
+
+impl Inside {
+    /// Returns whether an upgrade has stopped the database, which nobody but the operator starts
+    /// again then.
+    #[must_use]
+    pub fn has_stopped_database(&self) -> bool {
+        let set = self.stateful_set.as_ref();
+        set.is_some_and(|set| set.annotations().contains_key(managed::STOPPED_ANNOTATION))
+    }
+}
+
+/// The children as they stand in the cluster.
 #[derive(Debug)]
 pub struct Found {
     /// The server, where it is there.

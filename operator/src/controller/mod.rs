@@ -15,10 +15,7 @@ mod finalizer;
 pub(crate) mod fixtures;
 mod forward;
 mod found;
-mod moving;
 mod ownership;
-mod postgres;
-mod resolve;
 mod run;
 mod status;
 mod targets;
@@ -41,8 +38,8 @@ use tracing::warn;
 
 use self::context::report;
 use self::forward::Outcome;
-use self::resolve::resolve;
 use self::status::State;
+use self::validate::Refused;
 use crate::events;
 
 #[cfg(test)]
@@ -88,20 +85,26 @@ async fn reconcile(
 
 async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
     if object.meta().deletion_timestamp.is_some() {
-        return deletion::delete(object, ctx).await;
+        return Box::pin(deletion::delete(object, ctx)).await;
     }
-    let spec = match resolve(object, ctx).await? {
+    // dereference (client required)
+    let found = dereference::dereference(object, ctx).await?;
+    // validate (no client required)
+    let spec = match validate::validate(object, &found) {
         Ok(spec) => spec,
-        Err(refusal) => return Box::pin(upkeep::refuse(object, &refusal, None, ctx)).await,
+        Err(refused) => return Box::pin(upkeep::refuse(object, &found, &refused, ctx)).await,
     };
     // Between two steps of an upgrade there is no database: it is brought to its end first.
-    if object.spec.suspend == Some(true) && !upgrade::has_stopped(&ctx.client, &spec).await? {
-        return Box::pin(upkeep::suspend(object, &spec, ctx)).await;
+    if object.spec.suspend == Some(true) && !found.inside.has_stopped_database() {
+        return Box::pin(upkeep::suspend(object, &found, &spec, ctx)).await;
     }
-    match Box::pin(forward::carry_out(object, &spec, None, ctx)).await? {
+    // build, apply, status
+    match Box::pin(forward::carry_out(object, &found, &spec, None, ctx)).await? {
         Outcome::Done(resync) => Ok(Action::requeue(resync)),
         Outcome::Refused(refusal) => {
-            Box::pin(upkeep::refuse(object, &refusal, Some(&spec), ctx)).await
+            let spec = Some(Box::new(spec));
+            let refused = Refused { refusal, spec };
+            Box::pin(upkeep::refuse(object, &found, &refused, ctx)).await
         }
     }
 }

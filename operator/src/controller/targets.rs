@@ -7,7 +7,8 @@ use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
 use crds::v1alpha1::status::MigrationPhase;
 
-use super::dereference::{self, Registered};
+use super::dereference;
+use super::found::Registered;
 use super::validate::Validated;
 use crate::migration::{self, GroupStatus, GroupTarget, Phase};
 
@@ -119,8 +120,11 @@ mod tests {
     fn reports_of_this_cluster_are_imported_unless_another_one_is_named() {
         let secret = json!({"name": "s"});
         let own = database(&json!({"database": {"connectionSecretRef": secret}})).unwrap();
-        let uid = fixtures::facts().cluster_uid;
-        assert_eq!(own, migration::PredecessorDatabase::new("target", "s", uid));
+        let uid = fixtures::read().cluster_uid;
+        assert_eq!(
+            own,
+            migration::PredecessorDatabase::new("target", "s", &uid)
+        );
         let other = "99999999-9999-9999-9999-999999999999";
         let from = json!({"database": {"connectionSecretRef": secret, "clusterID": other}});
         assert_eq!(database(&from).unwrap().cluster_id, other);

@@ -1,20 +1,15 @@
-//! Major upgrades of a managed database: what is read for them, and what is done that no child's
-//! definition says. What follows from what is decided in [`crate::database::managed::upgrade`].
+//! Major upgrades of a managed database, as they are read. [`crate::database::managed::upgrade`]
+//! decides.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
-use tracing::info;
 
-use super::validate::Validated;
 use super::workload;
-use crate::database::managed::upgrade::{
-    self, Database, Outcome, RETIRED_ANNOTATION, Seen, Stage, UPGRADE_ANNOTATION, Volume,
-};
-use crate::database::managed::{CONTAINER, STOPPED_ANNOTATION};
+use crate::database::managed::CONTAINER;
+use crate::database::managed::upgrade::{self, Database, Outcome, Seen, Volume};
 use crate::names::Names;
 use crate::said::said;
 
@@ -28,7 +23,7 @@ pub struct Error {
 }
 
 impl Error {
-    fn of(doing: &'static str, namespace: &str) -> impl FnOnce(kube::Error) -> Self {
+    pub(super) fn of(doing: &'static str, namespace: &str) -> impl FnOnce(kube::Error) -> Self {
         let namespace = namespace.to_owned();
         move |source| Self {
             doing,
@@ -59,29 +54,16 @@ pub async fn volumes(client: &Client, namespace: &str) -> Result<Vec<Volume>, Er
         .collect())
 }
 
-/// Returns whether an upgrade has stopped the database, which nobody but the operator starts again
-/// then.
-///
-/// # Errors
-/// If it cannot be read.
-pub async fn has_stopped(client: &Client, spec: &Validated) -> Result<bool, Error> {
-    if !spec.is_managed() {
-        return Ok(false);
-    }
-    let sets = Api::<StatefulSet>::namespaced(client.clone(), &spec.namespace);
-    let set = sets.get_metadata_opt(&spec.names.postgres()).await;
-    let set = set.map_err(Error::of("read the StatefulSet", &spec.namespace))?;
-    Ok(set.is_some_and(|set| set.annotations().contains_key(STOPPED_ANNOTATION)))
-}
-
 /// Returns how the database runs, and what was begun of an upgrade.
 ///
 /// # Errors
 /// If it cannot be read.
-pub async fn seen(client: &Client, names: &Names, namespace: &str) -> Result<Seen, Error> {
-    let sets = Api::<StatefulSet>::namespaced(client.clone(), namespace);
-    let set = sets.get_opt(&names.postgres()).await;
-    let set = set.map_err(Error::of("read the StatefulSet", namespace))?;
+pub async fn seen(
+    client: &Client,
+    names: &Names,
+    namespace: &str,
+    set: Option<&StatefulSet>,
+) -> Result<Seen, Error> {
     let pods = list::<Pod>(
         client,
         namespace,
@@ -93,14 +75,14 @@ pub async fn seen(client: &Client, names: &Names, namespace: &str) -> Result<See
     let runs = list::<Pod>(client, namespace, &labels, "list the pods of upgrades").await?;
     let jobs = list::<Job>(client, namespace, &labels, "list the Jobs of upgrades").await?;
     Ok(Seen {
-        database: database(set.as_ref(), &pods),
-        image: set.as_ref().and_then(image),
+        database: database(set, &pods),
+        image: set.and_then(image),
         jobs: jobs.iter().map(job).collect(),
         live: runs.iter().any(is_live),
     })
 }
 
-async fn list<K>(
+pub(super) async fn list<K>(
     client: &Client,
     namespace: &str,
     labels: &std::collections::BTreeMap<String, String>,
@@ -173,107 +155,6 @@ fn is_live(pod: &Pod) -> bool {
         .as_ref()
         .and_then(|status| status.phase.as_deref());
     !matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-/// Takes the new volume into use where it is filled: from this note on, it is the one that counts.
-/// Says whether it has.
-///
-/// # Errors
-/// If the note cannot be written.
-pub async fn commit(client: &Client, spec: &Validated) -> Result<bool, Error> {
-    let managed = spec.managed();
-    let upgrade = managed.and_then(|managed| managed.upgrade.as_ref());
-    let Some(upgrade) = upgrade.filter(|upgrade| upgrade.stage == Stage::Copied) else {
-        return Ok(false);
-    };
-    let from = managed.map(|managed| managed.version().to_string());
-    let name = spec.names.postgres_data_of(upgrade.target.version());
-    note(
-        client,
-        spec,
-        &name,
-        json!({"annotations": {UPGRADE_ANNOTATION: from}}),
-    )
-    .await?;
-    info!(
-        name = spec.names.instance(),
-        claim = name,
-        "the upgraded database is taken into use"
-    );
-    Ok(true)
-}
-
-async fn note(
-    client: &Client,
-    spec: &Validated,
-    name: &str,
-    metadata: serde_json::Value,
-) -> Result<(), Error> {
-    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &spec.namespace);
-    let patch = Patch::Merge(json!({"metadata": metadata}));
-    let params = PatchParams::default();
-    let patched = claims.patch_metadata(name, &params, &patch).await;
-    patched
-        .map(drop)
-        .map_err(Error::of("write a note on a volume", &spec.namespace))
-}
-
-/// Notes on the volumes of earlier versions that they are not in use, so that none is ever taken
-/// for the one that is. They go with the `ReportsServer` where the one in use does.
-///
-/// # Errors
-/// If a note cannot be written.
-pub async fn retire(client: &Client, spec: &Validated) -> Result<(), Error> {
-    let Some(managed) = spec.managed() else {
-        return Ok(());
-    };
-    let owners = spec.owner.iter().filter(|_| !spec.retain_data);
-    let owners: Vec<_> = owners.collect();
-    for volume in &managed.present.volumes.earlier {
-        if volume.retired.is_some() && volume.owned != owners.is_empty() {
-            continue;
-        }
-        let why = volume.retired.clone().unwrap_or_else(|| {
-            let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-            format!("upgraded to {} at {now}", managed.claim())
-        });
-        let metadata = json!({
-            "annotations": {RETIRED_ANNOTATION: why},
-            "ownerReferences": owners,
-        });
-        note(client, spec, &volume.name, metadata).await?;
-    }
-    Ok(())
-}
-
-/// Deletes the Jobs of upgrades that are over or not wanted any more.
-///
-/// # Errors
-/// If one cannot be deleted; that it is gone already is as good.
-pub async fn clear(client: &Client, spec: &Validated) -> Result<(), Error> {
-    if !spec.managed().is_some_and(|managed| managed.present.clear) {
-        return Ok(());
-    }
-    let namespace = &spec.namespace;
-    let labels = spec.names.upgrade_labels();
-    let jobs = list::<Job>(client, namespace, &labels, "list the Jobs of upgrades").await?;
-    let api = Api::<Job>::namespaced(client.clone(), namespace);
-    for job in jobs {
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: job.uid(),
-                resource_version: None,
-            }),
-            ..DeleteParams::background()
-        };
-        match api.delete(&job.name_any(), &params).await {
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            deleted => {
-                deleted.map_err(Error::of("delete a Job of an upgrade", namespace))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,20 +7,18 @@ use std::time::Duration;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 
-use super::context::{RESYNC, owner, registered, report};
+use super::context::{RESYNC, owner, report};
 use super::forward::{self, Outcome};
-use super::found::Found;
-use super::resolve::resolve;
+use super::found::{Dereferenced, Found};
 use super::status::State;
 use super::targets::{self, Serving};
-use super::validate::{Refusal, Validated};
+use super::validate::{self, Refused, Validated};
 use super::{Context, Error, apply, build, dereference, workload};
+use crate::events;
 use crate::migration::{GroupStatus, Phase};
-use crate::{certs, events};
 
 /// How often a suspended switch is looked at until it has come to its end.
 const FINISHING: Duration = Duration::from_secs(5);
@@ -32,10 +30,11 @@ const STANDING: Duration = Duration::from_secs(15);
 /// end first, also where another operator began it: between two of its steps requests are held.
 pub async fn suspend(
     object: &ReportsServer,
+    read: &Dereferenced,
     spec: &Validated,
     ctx: &Context,
 ) -> Result<Action, Error> {
-    let found = Box::pin(keep(object, spec, true, ctx)).await?;
+    let found = Box::pin(keep(object, read, spec, true, ctx)).await?;
     let groups = ctx.supervisor.status(&object.name_any());
     let finishing = groups.iter().any(|group| is_under_way(object, group));
     let state = State::Suspended {
@@ -48,77 +47,80 @@ pub async fn suspend(
     Ok(Action::requeue(due(found.as_ref(), resync)))
 }
 
-/// Tells that the specification is refused, and carries the last one out that was not. `valid` is
-/// what is refused, where only the cluster stands against it.
+/// Tells that the specification is refused, and carries the last one out that was not.
 pub async fn refuse(
     object: &ReportsServer,
-    refusal: &Refusal,
-    valid: Option<&Validated>,
+    read: &Dereferenced,
+    refused: &Refused,
     ctx: &Context,
 ) -> Result<Action, Error> {
-    let last = last_valid(object, ctx).await?;
-    let again = if valid.is_some() { STANDING } else { RESYNC };
-    if let Some((object, spec)) = &last
-        && object.spec.suspend != Some(true)
+    let Refused { refusal, spec } = refused;
+    let again = if spec.is_some() { STANDING } else { RESYNC };
+    let last = match last_accepted(object, read) {
+        Some(last) => Some(
+            dereference::dereference(&last, ctx)
+                .await
+                .map(|read| (last, read))?,
+        ),
+        None => None,
+    };
+    let valid = last
+        .as_ref()
+        .map(|(last, read)| validate::validate(last, read));
+    if let (Some((last, read)), Some(Ok(spec))) = (&last, &valid)
+        && last.spec.suspend != Some(true)
     {
-        let carried_out = Box::pin(forward::carry_out(object, spec, Some(refusal), ctx)).await?;
-        if let Outcome::Done(resync) = carried_out {
+        let done = Box::pin(forward::carry_out(last, read, spec, Some(refusal), ctx)).await?;
+        if let Outcome::Done(resync) = done {
             return Ok(Action::requeue(resync.min(again)));
         }
     }
-    let spec = last.as_ref().map(|(_, spec)| spec).or(valid);
-    let found = match spec {
-        Some(spec) => Box::pin(keep(object, spec, object.spec.suspend == Some(true), ctx)).await?,
+    // Neither can be carried out: what clients depend on is kept by the last one that is valid.
+    let kept = match (&last, &valid) {
+        (Some((last, read)), Some(Ok(spec))) => Some((last, read, spec)),
+        (Some((last, read)), Some(Err(refused))) => {
+            refused.spec.as_deref().map(|spec| (last, read, spec))
+        }
+        _ => spec.as_deref().map(|spec| (object, read, spec)),
+    };
+    let found = match kept {
+        Some((object, read, spec)) => {
+            let suspended = object.spec.suspend == Some(true);
+            Box::pin(keep(object, read, spec, suspended, ctx)).await?
+        }
         None => None,
     };
     let state = State::Refused {
         refusal,
-        found: spec.zip(found.as_ref()),
+        found: kept.map(|(_, _, spec)| spec).zip(found.as_ref()),
     };
     report(object, ctx, &state).await?;
     Ok(Action::requeue(due(found.as_ref(), again)))
 }
 
-/// Returns the object with the specification that was carried out last, where that is another one
-/// and still possible.
-async fn last_valid(
-    object: &ReportsServer,
-    ctx: &Context,
-) -> Result<Option<(ReportsServer, Validated)>, Error> {
-    let mut spec = match dereference::accepted(&ctx.client, object).await {
-        Ok(Some(spec)) => spec,
-        Ok(None) => return Ok(None),
-        // Nothing was ever carried out in that namespace.
-        Err(error) if error.is_forbidden() => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+/// Returns the object with the specification that was carried out last, where that is another one.
+fn last_accepted(object: &ReportsServer, read: &Dereferenced) -> Option<ReportsServer> {
+    let mut spec = read.accepted.clone()?;
     spec.suspend = object.spec.suspend;
-    if spec == object.spec {
-        return Ok(None);
-    }
-    let last = ReportsServer {
+    (spec != object.spec).then(|| ReportsServer {
         spec,
         ..object.clone()
-    };
-    let valid = resolve(&last, ctx).await?.ok();
-    Ok(valid.map(|valid| (last, valid)))
+    })
 }
 
 /// Keeps what clients depend on, and looks how the server is; nothing where there is none yet.
 async fn keep(
     object: &ReportsServer,
+    read: &Dereferenced,
     spec: &Validated,
     suspended: bool,
     ctx: &Context,
 ) -> Result<Option<Found>, Error> {
     ctx.watches.ensure(&spec.names, &spec.namespace);
-    let registered = registered(object, ctx);
-    let deployment = dereference::deployment(&ctx.client, spec).await?;
-    let found = if deployment.is_none() && registered.is_empty() {
+    let found = if read.inside.deployment.is_none() && read.registered.is_empty() {
         None
     } else {
-        let published: Vec<Vec<u8>> = registered.into_iter().map(|r| r.ca_bundle).collect();
-        Some(Box::pin(renew(object, spec, deployment, &published, ctx)).await?)
+        Some(Box::pin(renew(object, read, spec, ctx)).await?)
     };
     let server = found.as_ref().map(serving).unwrap_or_default();
     let targets = targets::targets(spec, &server, suspended);
@@ -128,31 +130,24 @@ async fn keep(
 
 async fn renew(
     object: &ReportsServer,
+    read: &Dereferenced,
     spec: &Validated,
-    deployment: Option<Deployment>,
-    published: &[Vec<u8>],
     ctx: &Context,
 ) -> Result<Found, Error> {
-    let material = dereference::material(&ctx.client, spec).await?;
-    let name = spec.names.instance();
-    let certs = certs::reconcile(name, Timestamp::now(), material, published, &spec.certs)?;
+    let certs = forward::certify(read, spec)?;
     let children = build::build(spec, &certs.material, &ctx.operator);
     let control_api = apply::keep(&ctx.client, &children).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
+    let deployment = read.inside.deployment.clone();
     let pods = match &deployment {
         Some(deployment) => apply::pods_in_trouble(&ctx.client, deployment).await?,
         None => Vec::new(),
     };
-    let stateful_set = if spec.is_managed() {
-        dereference::stateful_set(&ctx.client, spec).await?
-    } else {
-        None
-    };
     Ok(Found {
         deployment,
         pods,
-        stateful_set,
+        stateful_set: read.inside.stateful_set.clone(),
         control_api,
         certs,
     })

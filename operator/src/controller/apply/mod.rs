@@ -4,6 +4,7 @@
 mod managed;
 mod probe;
 mod refused;
+mod upgrade;
 mod volume;
 
 use std::fmt::Debug;
@@ -22,21 +23,25 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
-use super::build::{Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
-use super::validate::Validated;
+use super::build::{self, Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
+use super::validate::{MoveProgress, Validated};
 use super::{ownership, workload};
+use crate::database::cloudnativepg;
 use crate::said::said;
 
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
 pub use probe::probe;
+pub use upgrade::note;
 pub use volume::Volume;
 #[cfg(test)]
 pub use volume::apply as volume;
@@ -174,6 +179,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         serving_cert,
         config,
         managed,
+        cluster,
         connection,
         database_move,
         data,
@@ -204,6 +210,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         Some(managed) => Some(Box::pin(managed::apply(client, managed)).await?),
         None => None,
     };
+    if let Some(cluster) = &cluster {
+        cloud_native_pg(client, cluster, &forced()).await?;
+    }
     maybe(client, connection.as_ref()).await?;
     maybe(client, database_move.as_ref()).await?;
     let data = match data {
@@ -224,6 +233,36 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         control_api,
         pods,
     })
+}
+
+/// Carries out what no child's definition says: notes on volumes, and deletions that are decided.
+///
+/// # Errors
+/// At the first that is refused.
+pub async fn prepare(client: &Client, spec: &Validated) -> Result<(), super::Error> {
+    for note in build::retired(spec) {
+        upgrade::note(client, &spec.namespace, &note).await?;
+    }
+    if spec.managed().is_some_and(|managed| managed.present.clear) {
+        upgrade::clear(client, spec).await?;
+    }
+    if spec.move_progress == MoveProgress::Over {
+        forget_move(client, spec).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the Secret of a move.
+async fn forget_move(client: &Client, spec: &Validated) -> Result<(), Error> {
+    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.database_move();
+    match api.delete(&name, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop).map_err(|source| Error::Orphans {
+            kind: "Secret".to_owned(),
+            source,
+        }),
+    }
 }
 
 /// Applies only what clients depend on: the certificates, and what leads to the server.
@@ -289,19 +328,54 @@ async fn one<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
 /// Returns the same without a look, where the operator has no right to it; such names begin with
 /// `reports-server:` and are nobody else's.
 async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
-    patch(api, object, &PatchParams::apply(FIELD_MANAGER).force()).await
+    patch(api, object, &forced()).await
+}
+
+/// Returns how children are applied. Force: the fields that we build are ours, whoever wrote last.
+fn forced() -> PatchParams {
+    PatchParams::apply(FIELD_MANAGER).force()
+}
+
+/// Applies a `Cluster` of `CloudNativePG`, unless it is somebody else's.
+async fn cloud_native_pg(
+    client: &Client,
+    cluster: &DynamicObject,
+    params: &PatchParams,
+) -> Result<(), Error> {
+    let resource = cloudnativepg::resource();
+    let namespace = cluster.namespace().unwrap_or_default();
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
+    let name = cluster.name_any();
+    let failed = |source| Error::Apply {
+        kind: resource.kind.clone(),
+        name: full_name(cluster),
+        source,
+    };
+    let found = api.get_metadata_opt(&name).await.map_err(failed)?;
+    check_own(&resource.kind, cluster, found.as_ref())?;
+    let patched = api.patch(&name, params, &Patch::Apply(cluster)).await;
+    patched.map(drop).map_err(failed)
 }
 
 /// Makes sure that there is none of this name, or ours.
 async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error> {
     let found = api.get_metadata_opt(&object.name_any()).await;
     let found = found.map_err(|source| refused_to(object, source))?;
+    check_own(&K::kind(&()), object, found.as_ref())
+}
+
+/// Makes sure that what was found by the name of a child is none of somebody else.
+fn check_own(
+    kind: &str,
+    object: &impl ResourceExt,
+    found: Option<&impl ResourceExt>,
+) -> Result<(), Error> {
     let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
     else {
         return Ok(());
     };
     Err(Error::Foreign {
-        kind: K::kind(&()).into_owned(),
+        kind: kind.to_owned(),
         name: full_name(object),
         manager: found
             .managed_fields()

@@ -1,12 +1,10 @@
 //! Asks the kube-apiserver whether it would take the children, so that a specification which it
 //! refuses in part changes nothing.
 
-use crds::names::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::PatchParams;
 use kube::{Client, ResourceExt};
 
-use super::{Error, NamespacedChild, inside, patch, refuse_foreign};
+use super::{Error, NamespacedChild, cloud_native_pg, forced, inside, patch, refuse_foreign};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -29,6 +27,9 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
         if let Some(backup) = &managed.backup {
             one(client, backup).await?;
         }
+    }
+    if let Some(cluster) = &children.cluster {
+        cloud_native_pg(client, cluster, &forced().dry_run()).await?;
     }
     if let Some(data) = &children.data {
         claim(client, data).await?;
@@ -72,8 +73,7 @@ async fn free<K: NamespacedChild>(client: &Client, object: &K) -> Result<(), Err
 
 async fn one<K: NamespacedChild>(client: &Client, object: &K) -> Result<(), Error> {
     free(client, object).await?;
-    let params = PatchParams::apply(FIELD_MANAGER).force().dry_run();
-    patch(&inside(client, object), object, &params)
+    patch(&inside(client, object), object, &forced().dry_run())
         .await
         .map(drop)
 }

@@ -11,6 +11,7 @@ use kube::core::Status;
 
 use super::Error;
 use crate::controller::validate::Refusal;
+use crate::database::cloudnativepg;
 
 /// Fields of pods, and the fields of `spec.server` that they are made from.
 const SERVER: [(&str, &str); 6] = [
@@ -72,6 +73,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         format!("spec.database.{mode}.storage")
     } else if is(StatefulSet::kind(&())) {
         "spec.database.managed".to_owned()
+    } else if kind == cloudnativepg::resource().kind {
+        "spec.database.cloudNativePG.create".to_owned()
     } else if is(Deployment::kind(&())) {
         server_field(status)
     } else {
@@ -151,6 +154,12 @@ mod tests {
         "spec.database.managed.storage"
     )]
     #[case("StatefulSet", "a-postgres", "spec.template", "spec.database.managed")]
+    #[case(
+        "Cluster",
+        "a-postgres",
+        "spec.storage.size",
+        "spec.database.cloudNativePG.create"
+    )]
     #[case(
         "Deployment",
         "a-server",

@@ -5,6 +5,7 @@ mod config;
 mod control_api;
 mod deployment;
 mod metadata;
+mod notes;
 mod rbac;
 mod scale;
 mod secrets;
@@ -23,14 +24,16 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use kube::ResourceExt;
+use kube::api::DynamicObject;
 
 use super::validate::Validated;
 use crate::certs::Material;
-use crate::database::managed;
+use crate::database::{cloudnativepg, managed};
 
 pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};
 pub use metadata::data_metadata;
+pub use notes::{Note, commit, retired};
 #[cfg(test)]
 pub(crate) use rbac::schema_reader_rules;
 pub use rbac::{ServiceAccountRef, operand_binding};
@@ -63,6 +66,8 @@ pub struct Children {
     pub config: ConfigMap,
     /// A PostgreSQL that the operator runs.
     pub managed: Option<managed::Children>,
+    /// A PostgreSQL that `CloudNativePG` runs.
+    pub cluster: Option<DynamicObject>,
     /// Where PostgreSQL is.
     pub connection: Option<ConfigMap>,
     /// Where an embedded server is to move its reports.
@@ -101,6 +106,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         serving_cert: secrets::serving_cert(spec, material),
         config: config::config(spec),
         managed: managed_children(spec, material),
+        cluster: cluster(spec),
         connection: config::connection(spec),
         database_move: secrets::database_move(spec),
         data: storage::claim(spec),
@@ -123,6 +129,13 @@ fn managed_children(spec: &Validated, material: &Material) -> Option<managed::Ch
         retain_data: spec.retain_data,
     };
     Some(managed::children(managed, material, scope))
+}
+
+fn cluster(spec: &Validated) -> Option<DynamicObject> {
+    let plan = spec.postgres.as_ref()?.cluster.as_ref()?;
+    let metadata = data_metadata(spec, plan.name.clone());
+    let create = plan.create.as_ref()?;
+    Some(cloudnativepg::cluster(metadata, create))
 }
 
 /// Names of the children, of each kind that is swept for leftovers.

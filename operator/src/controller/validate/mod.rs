@@ -4,11 +4,16 @@
 //! every default resolved.
 
 mod checks;
+mod decide;
+mod moving;
+mod postgres;
 mod scale;
 mod template;
 #[cfg(test)]
 mod tests;
 
+pub use decide::{Refused, validate};
+pub use postgres::{Reached, Route, cluster};
 #[cfg(test)]
 pub use scale::Autoscaling;
 pub use scale::{Replicas, Scale};
@@ -29,68 +34,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value};
 
+use super::found::{Dereferenced, Inside};
 use crate::database::external;
 use crate::database::managed::{self, Known, Managed, SettingsError};
 use crate::database::moving::Moving;
 use crate::database::place::{Connection, Database, Postgres, Storage};
 use crate::names::Names;
 use crate::{certs, images, migration};
-
-/// What the target namespace is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamespaceState {
-    /// It can be used.
-    Active,
-    /// It is being deleted.
-    Terminating,
-    /// There is none.
-    Missing,
-}
-
-/// What another `ReportsServer` has asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// Its name.
-    pub name: String,
-    /// When it was created.
-    pub created: Option<Timestamp>,
-    /// The groups it names.
-    pub groups: Vec<String>,
-}
-
-impl Claim {
-    /// Returns what `object` claims.
-    #[must_use]
-    pub fn of(object: &ReportsServer) -> Self {
-        Self {
-            name: object.name_any(),
-            created: object.meta().creation_timestamp.as_ref().map(|time| time.0),
-            groups: object
-                .spec
-                .apis
-                .iter()
-                .map(|api| api.group.clone())
-                .collect(),
-        }
-    }
-}
-
-/// What the cluster says; the input beside the object itself.
-#[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// The target namespace.
-    pub namespace: NamespaceState,
-    /// Every `ReportsServer` of the cluster; the object itself may be among them.
-    pub claims: &'a [Claim],
-    /// The server's image where the specification names none.
-    pub default_image: &'a str,
-    /// The image of PostgreSQL where the specification names none.
-    pub default_postgres_image: &'a str,
-    /// uid of the namespace `kube-system`: what tells one cluster from another.
-    pub cluster_uid: &'a str,
-    /// Groups that are named no more and not back at their CRDs.
-    pub dropped: &'a BTreeSet<String>,
-}
 
 /// Why nothing is done. Trying again does not help: the user has to change something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +114,18 @@ impl Backend<'_> {
     }
 }
 
+/// The progress of a move of an embedded database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MoveProgress {
+    /// There is no move.
+    #[default]
+    None,
+    /// It is to be looked at again soon.
+    UnderWay,
+    /// The Secret of the move is of no use any more.
+    Over,
+}
+
 /// A `ReportsServer` that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
@@ -187,6 +149,12 @@ pub struct Validated {
     pub database: Database,
     /// The reports are in the server's own pod still, and on their way to [`Self::database`].
     pub moving: Option<Moving>,
+    /// The progress of a move of an embedded database.
+    pub move_progress: MoveProgress,
+    /// The time of the reading that this was decided on.
+    pub now: Timestamp,
+    /// How the PostgreSQL of [`Self::database`] is reached, and what is known about it.
+    pub postgres: Option<Reached>,
     /// How many pods there are, and where.
     pub scale: Scale,
     /// Whether the database's volume outlives the `ReportsServer`.
@@ -213,6 +181,16 @@ impl Validated {
             postgres.managed = met.transpose()?;
         }
         Ok(self)
+    }
+
+    /// Returns the same, with the way to its PostgreSQL and what is known about that.
+    #[must_use]
+    pub fn reached_by(mut self, route: Route, inside: &Inside) -> Self {
+        if let Database::Postgres(postgres) = &mut self.database {
+            postgres.connection = route.connection.clone();
+        }
+        self.postgres = Some(route.reached(&self, inside));
+        self
     }
 
     /// Returns the same with a managed database of the major version that it has, whatever is asked
@@ -259,7 +237,7 @@ impl Validated {
 ///
 /// # Errors
 /// The first kind of [`Refusal`] that applies, with everything of that kind in its message.
-pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, Refusal> {
+pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Validated, Refusal> {
     let spec = &object.spec;
     let (Some(name), Some(uid)) = (object.meta().name.clone(), object.meta().uid.clone()) else {
         return refuse(
@@ -273,8 +251,8 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
     checks::groups(spec)?;
     checks::lifetimes(&effective)?;
     checks::drain_window(&effective)?;
-    checks::claims(&name, object, facts.claims)?;
-    checks::namespace(&spec.target_namespace, facts.namespace)?;
+    checks::claims(&name, object, &found.claims)?;
+    checks::namespace(&spec.target_namespace, found.namespace)?;
 
     let names = Names::new(&name);
     checks::sources(spec, &names)?;
@@ -283,7 +261,7 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
     let scale = scale::of(spec, &effective)?;
-    let database = database(spec, &effective, facts, &names, &scale)?;
+    let database = database(spec, &effective, found, &names, &scale)?;
     checks::identity(object, &database)?;
     let certified = database_names(&database, &names, &spec.target_namespace);
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
@@ -293,13 +271,16 @@ pub fn validate(object: &ReportsServer, facts: &Facts<'_>) -> Result<Validated, 
         namespace: spec.target_namespace.clone(),
         source: spec.clone(),
         apis: spec.apis.clone(),
-        dropped: facts.dropped.clone(),
-        cluster_uid: facts.cluster_uid.to_owned(),
+        dropped: found.dropped.clone(),
+        cluster_uid: found.cluster_uid.clone(),
         database,
+        postgres: None,
         moving: None,
+        move_progress: MoveProgress::None,
+        now: found.now,
         scale,
         retain_data: !(delete_data && confirmed == Some(&name)),
-        pod: pod_settings(spec, &effective, facts.default_image),
+        pod: pod_settings(spec, &effective, &found.default_image),
         certs: certs::Policy {
             ca_validity: effective.ca_validity,
             cert_validity: effective.cert_validity,
@@ -319,7 +300,7 @@ fn refuse<T>(reason: &'static str, message: String) -> Result<T, Refusal> {
 fn database(
     spec: &ReportsServerSpec,
     effective: &Effective,
-    facts: &Facts<'_>,
+    found: &Dereferenced,
     names: &Names,
     scale: &Scale,
 ) -> Result<Database, Refusal> {
@@ -328,15 +309,15 @@ fn database(
     }
     let identity = spec.cluster_identity.clone().unwrap_or_default();
     let managed = (effective.database_mode == DatabaseMode::Managed).then(|| {
-        let server = pod_settings(spec, effective, facts.default_image);
+        let server = pod_settings(spec, effective, &found.default_image);
         let transfer_image = managed::TransferImage {
             image: server.image,
             pull_policy: server.pull_policy,
         };
         let surroundings = managed::Surroundings {
-            default_image: facts.default_postgres_image,
+            default_image: &found.default_postgres_image,
             transfer_image,
-            cluster_uid: facts.cluster_uid,
+            cluster_uid: &found.cluster_uid,
             servers: scale.replicas.most(),
         };
         managed::settings(names.instance(), spec, effective, surroundings)
@@ -344,7 +325,7 @@ fn database(
     let managed = managed.transpose()?;
     Ok(Database::Postgres(Box::new(Postgres {
         mode: effective.database_mode,
-        cluster_identity: identity.id.unwrap_or_else(|| facts.cluster_uid.to_owned()),
+        cluster_identity: identity.id.unwrap_or_else(|| found.cluster_uid.clone()),
         cluster_name: identity.display_name,
         max_connections: effective
             .max_connections

@@ -5,7 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::controller::fixtures::{IMAGE, facts, object, try_validate, validated};
+use crate::controller::fixtures::{IMAGE, object, read, try_validate, validated};
+use crate::controller::found::{Claim, NamespaceState};
 use crate::database::managed::upgrade::{self, Outcome, Seen, Stage, Volume};
 
 fn claim(name: &str, created: &str, groups: &[&str]) -> Claim {
@@ -174,11 +175,11 @@ fn the_oldest_wins(
     #[case] refused: Option<&str>,
 ) {
     let claims = [claim(name, created, groups)];
-    let result = validate(
+    let result = specification(
         &object(apis("a.b")),
-        &Facts {
-            claims: &claims,
-            ..facts()
+        &Dereferenced {
+            claims: claims.to_vec(),
+            ..read()
         },
     );
     match refused {
@@ -199,11 +200,11 @@ fn a_namespace_that_cannot_be_used_is_named(
     #[case] namespace: NamespaceState,
     #[case] words: &str,
 ) {
-    let refusal = validate(
+    let refusal = specification(
         &object(json!({})),
-        &Facts {
+        &Dereferenced {
             namespace,
-            ..facts()
+            ..read()
         },
     )
     .unwrap_err();
@@ -469,7 +470,7 @@ fn the_identity_that_reports_carry_stays() {
         let mut object = object(spec);
         object.status =
             serde_json::from_value(json!({"database": {"clusterIdentity": "west-1"}})).unwrap();
-        validate(&object, &facts())
+        specification(&object, &read())
     };
     assert!(managed(json!({"id": "west-1"})).is_ok());
     // By default it is the uid of kube-system.

@@ -1,8 +1,8 @@
-//! Examines databases in the background: connects as the servers will, looks whether the role can
-//! do what it has to, and says what it found in words for a condition.
+//! Examination of databases in the background: it connects as the servers will, checks that the
+//! role can do what it has to, and describes the result in words for a condition.
 //!
-//! A reconciliation never waits for a database. It hands over the parameters and takes what was
-//! found last; when that changes, it is asked to look again.
+//! A reconciliation never waits for a database. It hands over the parameters and takes the last
+//! result; when that changes, the reconciliation is asked to run again.
 
 mod verdict;
 
@@ -21,21 +21,21 @@ pub use verdict::{Usable, Verdict, reason};
 
 use super::metrics::Metrics;
 
-/// How often a database that can be used is examined again.
+/// The time between two examinations of a database that can be used.
 const PERIOD: Duration = Duration::from_mins(1);
-/// How often one that cannot be used is.
+/// The time between two examinations of a database that cannot be used.
 const RETRY: Duration = Duration::from_secs(10);
 /// Longest examination, connecting included.
 const LIMIT: Duration = Duration::from_secs(25);
 /// Longest statement of an examination.
 const STATEMENT: Duration = Duration::from_secs(5);
 
-/// What is examined. When it differs from before, it is examined at once.
+/// The database to examine. When it differs from before, it is examined at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// How to connect.
+    /// The parameters of the connection.
     pub parameters: Arc<Parameters>,
-    /// The instance that should take writes, where somebody says so.
+    /// The instance that should take writes, where its name is known.
     pub primary: Option<String>,
 }
 
@@ -43,6 +43,14 @@ struct Running {
     target: Target,
     verdict: watch::Receiver<Option<Verdict>>,
     _task: AbortOnDropHandle<()>,
+}
+
+impl Running {
+    /// Returns what is known of `target`.
+    fn verdict(&self, target: &Target) -> Option<Verdict> {
+        let verdict = self.verdict.borrow().clone();
+        verdict.filter(|verdict| self.target == *target || matches!(verdict, Verdict::Usable(_)))
+    }
 }
 
 /// The examinations of all `ReportsServer`s.
@@ -54,8 +62,9 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// None yet. The name of a `ReportsServer` is sent to `changed` when something else was found
-    /// for it than before. `resolve` says where hosts are, see [`ConnectOptions::resolve`].
+    /// Returns the examinations; there are none yet. The name of a `ReportsServer` is sent to
+    /// `changed` when something else was found for it than before. `resolve` has the addresses of
+    /// hosts, see [`ConnectOptions::resolve`].
     #[must_use]
     pub fn new(
         changed: mpsc::Sender<String>,
@@ -70,20 +79,24 @@ impl Checks {
         }
     }
 
-    /// Has this database examined for `name`, and says what was found last: nothing in the first
-    /// moments.
-    pub fn ensure(&self, name: &str, target: &Target) -> Option<Verdict> {
+    /// Returns what the last examination of this database for `name` has found; nothing in the first
+    /// moments. A database that could be used is taken to be so while new parameters are tried.
+    pub fn verdict(&self, name: &str, target: &Target) -> Option<Verdict> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running
+            .get(name)
+            .and_then(|present| present.verdict(target))
+    }
+
+    /// Has this database examined for `name`.
+    pub fn ensure(&self, name: &str, target: &Target) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(present) = running.get(name)
-            && present.target == *target
-        {
-            return present.verdict.borrow().clone();
+        let present = running.get(name);
+        if present.is_some_and(|present| present.target == *target) {
+            return;
         }
-        // A database that could be used is taken to be so while new parameters are tried.
-        let before = running.remove(name);
-        let before = before.and_then(|before| before.verdict.borrow().clone());
-        let before = before.filter(|verdict| matches!(verdict, Verdict::Usable(_)));
-        let (found, verdict) = watch::channel(before.clone());
+        let before = present.and_then(|present| present.verdict(target));
+        let (found, verdict) = watch::channel(before);
         let task = Examiner {
             name: name.to_owned(),
             target: target.clone(),
@@ -100,7 +113,6 @@ impl Checks {
                 _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
             },
         );
-        before
     }
 
     /// Ends the examinations for `name`.
@@ -152,7 +164,8 @@ impl Examiner {
             .unwrap_or_else(|_| Verdict::too_slow(&self.target.parameters, LIMIT))
     }
 
-    /// Rights are tried out once and again after an error: it leaves traces in the catalogs.
+    /// Connects and examines. Rights are tried out once and again after an error, because that
+    /// leaves traces in the catalogs.
     async fn connect_and_look(&self, known_fit: bool) -> Verdict {
         let session = match establish(&self.target.parameters, &self.options).await {
             Ok(session) => session,

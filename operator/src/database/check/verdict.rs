@@ -1,4 +1,4 @@
-//! What an examination found, in words for a condition.
+//! The result of an examination, in words for a condition.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use database::{ConnectError, Diagnosis, Parameters};
 
 use crate::database::files::Problem;
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It can hold reports.
@@ -24,24 +24,24 @@ pub struct Usable {
     pub endpoint: String,
     /// Version of the server.
     pub version: String,
-    /// How much is in it.
+    /// The content of the database.
     pub contents: Contents,
 }
 
 impl Verdict {
-    /// No host will do.
+    /// Returns the verdict that no host will do.
     pub(super) fn unreachable(error: &ConnectError) -> Self {
         let message = format!("{error}{}", advice(error.diagnosis()));
         Self::Unusable(Problem::new(reason(error.diagnosis()), message))
     }
 
-    /// There is a connection, and it is of no use.
+    /// Returns the verdict that there is a connection, and that it is of no use.
     pub(super) fn unfit(parameters: &Parameters, unfit: &Unfit) -> Self {
         let message = format!("PostgreSQL at {}: {unfit}", parameters.address());
         Self::Unusable(Problem::new(reason(unfit.diagnosis()), message))
     }
 
-    /// It answers, and takes too long.
+    /// Returns the verdict that the database answers, but takes too long.
     pub(super) fn too_slow(parameters: &Parameters, limit: Duration) -> Self {
         let message = format!(
             "PostgreSQL at {} did not answer the operator's questions within {} s",
@@ -51,7 +51,7 @@ impl Verdict {
         Self::Unusable(Problem::new(reasons::DATABASE_UNREACHABLE, message))
     }
 
-    /// Reason of the condition.
+    /// Returns the reason of the condition.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether it is worth a look at conditions. Sizes change all the time.
+    /// Returns whether the difference is worth a look at conditions. Sizes change all the time.
     pub(super) fn differs(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Usable(a), Self::Usable(b)) => {
@@ -91,7 +91,7 @@ pub fn reason(diagnosis: Diagnosis) -> &'static str {
     }
 }
 
-/// Returns what to do, where the database's own words do not say it.
+/// Returns the remedy, where the database's own words do not name it.
 fn advice(diagnosis: Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::WrongPassword => ": write the right password into the Secret",

@@ -1,9 +1,12 @@
-//! The `Cluster` that is made.
+//! The `Cluster` that the operator makes.
 
 use crds::v1alpha1::defaults::STORAGE_SIZE;
 use crds::v1alpha1::spec::CloudNativePgCreate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
+
+use super::resource;
 
 /// Database of the reports.
 pub const DATABASE: &str = "reports";
@@ -13,9 +16,9 @@ pub const OWNER: &str = "reports";
 /// Instances of PostgreSQL where the specification says nothing: a primary and two standbys.
 const INSTANCES: i32 = 3;
 
-/// Returns what `CloudNativePG` does while no standby answers. A commit is acknowledged when a
-/// standby has it, too, so that a failover loses none. With two standbys one may be away and that
-/// still holds; the only one must not hold up the reports.
+/// Returns the mode of durability while no standby answers. A commit is acknowledged when a standby
+/// has it, too, so that a failover loses none. With two standbys one may be away and that still
+/// holds; a single one must not hold up the reports.
 fn durability(instances: i32) -> Option<&'static str> {
     match instances {
         ..2 => None,
@@ -24,8 +27,10 @@ fn durability(instances: i32) -> Option<&'static str> {
     }
 }
 
-/// Returns the object for server-side apply. Fields that are not here stay as their owners set them.
-pub(super) fn cluster(metadata: &ObjectMeta, create: &CloudNativePgCreate) -> Value {
+/// Returns the object for server-side apply. Fields that are not here stay as their owners set
+/// them.
+#[must_use]
+pub fn cluster(metadata: ObjectMeta, create: &CloudNativePgCreate) -> DynamicObject {
     // Taken apart without `..`: a new field cannot be forgotten here.
     let CloudNativePgCreate {
         instances,
@@ -60,6 +65,9 @@ pub(super) fn cluster(metadata: &ObjectMeta, create: &CloudNativePgCreate) -> Va
     if let Some(backup) = backup {
         wanted.insert("backup".to_owned(), Value::Object(backup.clone()));
     }
-    json!({"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "metadata": metadata,
-        "spec": wanted})
+    DynamicObject {
+        metadata,
+        data: json!({ "spec": wanted }),
+        ..DynamicObject::new("", &resource())
+    }
 }

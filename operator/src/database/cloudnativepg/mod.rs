@@ -8,11 +8,9 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
-use crds::names::FIELD_MANAGER;
 use crds::v1alpha1::spec::{CloudNativePgCreate, CloudNativePgSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 
@@ -20,23 +18,23 @@ use super::files::Problem;
 use super::place::Connection;
 use crate::said::said;
 
-pub use build::{DATABASE, OWNER};
+pub use build::{DATABASE, OWNER, cluster};
 pub use observe::Observed;
 
 /// Name of the CRD of `Cluster`.
 pub const CRD: &str = "clusters.postgresql.cnpg.io";
 
-/// What is wanted of `CloudNativePG`.
+/// The wanted use of `CloudNativePG`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Name of the `Cluster` in the target namespace.
     pub name: String,
-    /// How it is made; without it, it is somebody else's.
+    /// The specification by which it is made; without one, it is somebody else's.
     pub create: Option<CloudNativePgCreate>,
 }
 
 impl Plan {
-    /// Returns what the specification wants. `own` is the name of a `Cluster` of ours.
+    /// Returns the plan of a specification. `own` is the name of a `Cluster` of ours.
     #[must_use]
     pub fn of(spec: &CloudNativePgSpec, own: String) -> Self {
         match (&spec.create, &spec.cluster_ref) {
@@ -52,14 +50,23 @@ impl Plan {
     }
 }
 
-/// How the database is reached, who its primary is, and what keeps it from being used.
+/// A PostgreSQL that `CloudNativePG` runs, as it was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// True when the cluster has the CRD of `Cluster`.
+    pub crd: bool,
+    /// The `Cluster`.
+    pub cluster: Option<Observed>,
+}
+
+/// The way to a PostgreSQL that `CloudNativePG` runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reconciled {
-    /// How it is reached.
+pub struct Reached {
+    /// The connection.
     pub connection: Connection,
     /// The instance that takes writes.
     pub primary: Option<String>,
-    /// What keeps it from being used, and whether there is something to connect to nevertheless.
+    /// The reason why it cannot be used. There may be something to connect to nevertheless.
     pub problem: Option<Problem>,
 }
 
@@ -70,7 +77,7 @@ pub struct Error {
     doing: &'static str,
     namespace: String,
     name: String,
-    /// What the kube-apiserver said.
+    /// The error of the kube-apiserver.
     pub source: kube::Error,
 }
 
@@ -81,18 +88,13 @@ pub fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "clusters")
 }
 
-/// Makes the `Cluster` with `metadata` where it is to be made, and looks how it is.
+/// Reads the `Cluster` of this name, where the cluster has the CRD.
 ///
 /// # Errors
-/// If the kube-apiserver refuses something.
-pub async fn reconcile(
-    client: &Client,
-    metadata: &ObjectMeta,
-    plan: &Plan,
-) -> Result<Reconciled, Error> {
-    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+/// If the kube-apiserver refuses it. A missing object is an answer.
+pub async fn find(client: &Client, namespace: &str, name: &str) -> Result<Found, Error> {
     let failed = |doing| {
-        let (namespace, name) = (namespace.to_owned(), plan.name.clone());
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
         move |source| Error {
             doing,
             namespace,
@@ -103,18 +105,21 @@ pub async fn reconcile(
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let crd = crds.get_metadata_opt(CRD).await.map_err(failed("find"))?;
     if crd.is_none() {
-        return Ok(observe::without_crd(namespace, plan));
+        return Ok(Found::default());
     }
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
-    let found = match &plan.create {
-        Some(create) => {
-            let object = build::cluster(metadata, create);
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            let applied = api.patch(&plan.name, &params, &Patch::Apply(&object)).await;
-            Some(applied.map_err(failed("apply"))?)
-        }
-        None => api.get_opt(&plan.name).await.map_err(failed("read"))?,
-    };
-    let observed = found.as_ref().map(Observed::of);
-    Ok(observe::reconciled(namespace, plan, observed.as_ref()))
+    let found = api.get_opt(name).await.map_err(failed("read"))?;
+    Ok(Found {
+        crd: true,
+        cluster: found.as_ref().map(Observed::of),
+    })
+}
+
+/// Returns the way to the database of `plan`, with what was found of it.
+#[must_use]
+pub fn reached(namespace: &str, plan: &Plan, found: Option<&Found>) -> Reached {
+    match found.filter(|found| found.crd) {
+        Some(found) => observe::reached(namespace, plan, found.cluster.as_ref()),
+        None => observe::without_crd(namespace, plan),
+    }
 }

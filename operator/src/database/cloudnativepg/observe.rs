@@ -1,4 +1,4 @@
-//! What a `Cluster` says about itself, and what follows for the connection.
+//! The state that a `Cluster` shows, and the connection that follows from it.
 
 use crds::v1alpha1::reasons;
 use database::parameters::key;
@@ -6,14 +6,14 @@ use kube::Resource;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::{CRD, DATABASE, Plan, Reconciled};
+use super::{CRD, DATABASE, Plan, Reached};
 use crate::database::files::Problem;
 use crate::database::place::{Connection, Source};
 
-/// `CloudNativePG`'s own name for a database nobody named.
+/// `CloudNativePG`'s own name for a database without a given name.
 const UNNAMED: &str = "app";
 
-/// What matters of a `Cluster`. Its phase is an English sentence, which is shown and never
+/// The relevant part of a `Cluster`. Its phase is an English sentence, which is shown and never
 /// compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -25,15 +25,15 @@ pub struct Observed {
     pub ca_secret: Option<String>,
     /// The instance that takes writes.
     pub current_primary: Option<String>,
-    /// The instance that shall take writes.
+    /// The instance that is going to take writes.
     pub target_primary: Option<String>,
     /// Instances that are ready.
     pub ready_instances: i64,
-    /// What it is doing, in words.
+    /// The phase, in words.
     pub phase: Option<String>,
-    /// Why, in words.
+    /// The reason for the phase, in words.
     pub phase_reason: Option<String>,
-    /// Whether it is being deleted.
+    /// True when it is being deleted.
     pub deleting: bool,
 }
 
@@ -75,9 +75,9 @@ impl Observed {
     }
 }
 
-/// Without `CloudNativePG` in the cluster.
-pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Reconciled {
-    Reconciled {
+/// Returns the way to the database without `CloudNativePG` in the cluster.
+pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Reached {
+    Reached {
         connection: connection(namespace, plan, &Observed::default()),
         primary: None,
         problem: Some(Problem::new(
@@ -90,11 +90,11 @@ pub(super) fn without_crd(namespace: &str, plan: &Plan) -> Reconciled {
     }
 }
 
-/// Returns what follows from a `Cluster`, or from there being none.
-pub(super) fn reconciled(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Reconciled {
+/// Returns the way to the database of a `Cluster`, or of a missing one.
+pub(super) fn reached(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Reached {
     let problem = problem(namespace, plan, observed);
     let observed = observed.cloned().unwrap_or_default();
-    Reconciled {
+    Reached {
         connection: connection(namespace, plan, &observed),
         primary: observed.current_primary,
         problem,
@@ -104,6 +104,10 @@ pub(super) fn reconciled(namespace: &str, plan: &Plan, observed: Option<&Observe
 fn problem(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Option<Problem> {
     let place = format!("Cluster {namespace}/{}", plan.name);
     let Some(observed) = observed else {
+        if plan.create.is_some() {
+            let message = format!("{place} is being made");
+            return Some(Problem::new(reasons::CLUSTER_NOT_READY, message));
+        }
         let message = format!(
             "{place} is missing: create it, or have it made by spec.database.cloudNativePG.create"
         );
@@ -129,7 +133,8 @@ fn problem(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Option<
     None
 }
 
-/// Through the Service that leads to the primary, by the name in the servers' certificate.
+/// Returns the connection through the Service that leads to the primary, by the name in the
+/// servers' certificate.
 fn connection(namespace: &str, plan: &Plan, observed: &Observed) -> Connection {
     let name = &plan.name;
     let mut parameters = vec![

@@ -1,4 +1,4 @@
-//! From a specification to a `Cluster`, and from a `Cluster` to a connection.
+//! The ways from a specification to a `Cluster`, and from a `Cluster` to a connection.
 
 use crds::v1alpha1::reasons;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn plan(spec: Value) -> Plan {
     Plan::of(&spec, "simple-postgres".to_owned())
 }
 
-fn metadata(validated: &Validated) -> ObjectMeta {
+fn metadata(validated: &Validated) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
     data_metadata(validated, "simple-postgres".to_owned())
 }
 
@@ -24,7 +24,7 @@ fn made(create: Value, deletion: Value) -> Value {
     }
     let validated = fixtures::validated(spec);
     let create = serde_json::from_value(create).unwrap();
-    build::cluster(&metadata(&validated), &create)
+    serde_json::to_value(build::cluster(metadata(&validated), &create)).unwrap()
 }
 
 fn cluster(spec: &Value, status: &Value) -> Observed {
@@ -47,7 +47,7 @@ fn existing() -> Plan {
 }
 
 fn reason(observed: Option<&Observed>) -> Option<(&'static str, String)> {
-    let problem = observe::reconciled("target", &existing(), observed).problem;
+    let problem = observe::reached("target", &existing(), observed).problem;
     problem.map(|problem| (problem.reason, problem.message))
 }
 
@@ -112,7 +112,8 @@ fn the_owner_of_data_that_may_go_is_the_reports_server() {
     let annotations = object.metadata.annotations.get_or_insert_default();
     annotations.insert(confirm, "simple".to_owned());
     let validated = fixtures::validated_object(&object);
-    let made = build::cluster(&metadata(&validated), &CloudNativePgCreate::default());
+    let made = build::cluster(metadata(&validated), &CloudNativePgCreate::default());
+    let made = serde_json::to_value(made).unwrap();
     let owners = &made["metadata"]["ownerReferences"];
     assert_eq!(owners[0]["uid"], "uid-1", "{owners}");
 }
@@ -120,14 +121,14 @@ fn the_owner_of_data_that_may_go_is_the_reports_server() {
 #[test]
 fn a_healthy_cluster_is_reached_by_its_service_and_secrets() {
     let observed = cluster(&json!({}), &healthy());
-    let reconciled = observe::reconciled("target", &existing(), Some(&observed));
-    assert_eq!(reconciled.problem, None);
-    assert_eq!(reconciled.primary.as_deref(), Some("pg-1"));
-    let parameters = &reconciled.connection.parameters;
+    let reached = observe::reached("target", &existing(), Some(&observed));
+    assert_eq!(reached.problem, None);
+    assert_eq!(reached.primary.as_deref(), Some("pg-1"));
+    let parameters = &reached.connection.parameters;
     assert_eq!(parameters["host"], "pg-rw.target.svc");
     assert_eq!(parameters["sslmode"], "verify-full");
     assert!(!parameters.contains_key("dbname"));
-    let sources: Vec<_> = reconciled
+    let sources: Vec<_> = reached
         .connection
         .sources
         .iter()
@@ -143,7 +144,7 @@ fn a_healthy_cluster_is_reached_by_its_service_and_secrets() {
             }
         )
     };
-    assert!(reconciled.connection.sources.iter().all(required));
+    assert!(reached.connection.sources.iter().all(required));
 }
 
 #[test]
@@ -151,9 +152,9 @@ fn secrets_that_the_owner_gave_are_used() {
     let spec = json!({"bootstrap": {"initdb": {"database": "d", "secret": {"name": "mine"}}}});
     let mut status = healthy();
     status["certificates"]["serverCASecret"] = json!("my-ca");
-    let reconciled = observe::reconciled("target", &existing(), Some(&cluster(&spec, &status)));
-    assert_eq!(reconciled.connection.parameters["dbname"], "d");
-    let names: Vec<_> = reconciled
+    let reached = observe::reached("target", &existing(), Some(&cluster(&spec, &status)));
+    assert_eq!(reached.connection.parameters["dbname"], "d");
+    let names: Vec<_> = reached
         .connection
         .sources
         .iter()

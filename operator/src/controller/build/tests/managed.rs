@@ -115,8 +115,8 @@ fn volume_and_password_stay_unless_the_user_confirms() {
             "simple".to_owned(),
         );
         object.metadata.annotations = annotated.then(|| [confirm].into());
-        let facts = crate::controller::fixtures::facts();
-        let spec = crate::controller::validate::validate(&object, &facts).unwrap();
+        let read = crate::controller::fixtures::read();
+        let spec = crate::controller::validate::specification(&object, &read).unwrap();
         let built = super::build(&spec, &material(), &operator())
             .managed
             .unwrap();

@@ -49,6 +49,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         serving_cert,
         config,
         managed,
+        cluster,
         connection,
         database_move,
         data,
@@ -73,6 +74,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("ca", value(&ca)),
         ("serving_cert", value(&serving_cert)),
         ("config", value(&config)),
+        ("cluster", value(&cluster)),
         ("connection", value(&connection)),
         ("database_move", value(&database_move)),
         ("data", value(&data)),
@@ -285,9 +287,9 @@ fn data_goes_with_its_owner_only_when_that_is_confirmed() {
     let mut object = crate::controller::fixtures::object(json!({
         "deletionPolicy": {"data": "Delete"},
     }));
-    let facts = crate::controller::fixtures::facts();
+    let read = crate::controller::fixtures::read();
     let owners = |object: &crds::v1alpha1::ReportsServer| {
-        let spec = crate::controller::validate::validate(object, &facts).unwrap();
+        let spec = crate::controller::validate::specification(object, &read).unwrap();
         let data = build(&spec, &material(), &operator()).data.unwrap();
         data.metadata
             .owner_references

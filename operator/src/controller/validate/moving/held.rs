@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::controller::build::CONTAINER;
-use crate::controller::validate::Validated;
+use crate::controller::validate::{PodSettings, Validated};
 use crate::database::moving::FLAG;
 
 /// How long the server may be away before its pod is changed all the same: a change may be what it
@@ -23,19 +23,21 @@ pub fn template(present: &Deployment, now: Timestamp) -> Option<&PodTemplateSpec
     (hears(template) && !is_lost(present, now)).then_some(template)
 }
 
-/// Has `spec` say of the pod what `template` does, as far as more than the pod follows from it: the
-/// rights of its account, and the image that the status names.
-pub fn keep(spec: &mut Validated, template: &PodTemplateSpec) {
+/// Returns the settings of the pod with what `template` says of it, as far as more than the pod
+/// follows from that: the rights of its account, and the image that the status names.
+pub fn pod(spec: &Validated, template: &PodTemplateSpec) -> PodSettings {
+    let mut settings = spec.pod.clone();
     let Some(pod) = &template.spec else {
-        return;
+        return settings;
     };
     let own = spec.names.server();
     let account = pod.service_account_name.clone();
-    spec.pod.service_account = account.filter(|account| *account != own);
+    settings.service_account = account.filter(|account| *account != own);
     let server = pod.containers.iter().find(|found| found.name == CONTAINER);
     if let Some(image) = server.and_then(|server| server.image.clone()) {
-        spec.pod.image = image;
+        settings.image = image;
     }
+    settings
 }
 
 /// Returns whether a server of this template finds out where to move to.
@@ -118,7 +120,7 @@ mod tests {
             .unwrap()
             .template;
         template.spec.as_mut().unwrap().service_account_name = Some(account.to_owned());
-        keep(&mut spec, &template);
+        spec.pod = pod(&spec, &template);
         assert_eq!(spec.pod.service_account.as_deref(), kept);
         assert_eq!(spec.service_account(), account);
         assert_eq!(spec.pod.image, "deployed");

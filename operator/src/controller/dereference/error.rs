@@ -1,0 +1,100 @@
+//! What could not be read.
+
+use crate::said::said;
+
+/// The error of a read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The target namespace.
+    #[error("cannot read namespace {name}: {}", said(.source))]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// A Secret with certificates.
+    #[error("cannot read secret {namespace}/{name}: {}", said(.source))]
+    Secret {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// A volume.
+    #[error("cannot read persistentvolumeclaim {namespace}/{name}: {}", said(.source))]
+    Claim {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The Job that restores a backup.
+    #[error("cannot read job {namespace}/{name}: {}", said(.source))]
+    Job {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// What was carried out last.
+    #[error("cannot read configmap {namespace}/{name}: {}", said(.source))]
+    ConfigMap {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The database.
+    #[error("cannot read statefulset {namespace}/{name}: {}", said(.source))]
+    StatefulSet {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The server.
+    #[error("cannot read deployment {namespace}/{name}: {}", said(.source))]
+    Deployment {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The cluster has no namespace `kube-system`.
+    #[error(
+        "there is no namespace kube-system to tell this cluster from others by: set \
+         spec.clusterIdentity.id"
+    )]
+    NoIdentity,
+}
+
+impl Error {
+    /// Returns whether the kube-apiserver said that the operator may not.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        let (Self::Namespace { source, .. }
+        | Self::Secret { source, .. }
+        | Self::Claim { source, .. }
+        | Self::Job { source, .. }
+        | Self::ConfigMap { source, .. }
+        | Self::StatefulSet { source, .. }
+        | Self::Deployment { source, .. }) = self
+        else {
+            return false;
+        };
+        matches!(source, kube::Error::Api(status) if status.code == 403)
+    }
+}

@@ -1,0 +1,240 @@
+//! The content of the target namespace.
+
+use std::time::Duration;
+
+use crds::control::{self, DATABASE_NAME, DATABASES};
+use crds::v1alpha1::ReportsServer;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kube::{Api, Client};
+use tokio::time::timeout;
+use tracing::debug;
+
+use super::Error;
+use crate::certs::Material;
+use crate::controller::found::Inside;
+use crate::controller::ownership::is_child;
+use crate::controller::validate::{self, Route, Validated};
+use crate::controller::{Context, upgrade, workload};
+use crate::database::files::{self, Objects, Values, secret_values};
+use crate::database::managed::{self, Managed, PASSWORD_KEY, backup};
+use crate::database::{cloudnativepg, moving};
+
+/// The longest time that the server may take to say how far a move is.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Reads the namespace of `spec`.
+///
+/// # Errors
+/// If something cannot be read; that it is missing is an answer.
+pub async fn read(
+    object: &ReportsServer,
+    spec: &Validated,
+    ctx: &Context,
+) -> Result<Inside, crate::controller::Error> {
+    let client = &ctx.client;
+    let material = material(client, spec).await?;
+    let deployment = deployment(client, spec).await?;
+    let (stateful_set, managed) = if spec.is_managed() {
+        let set = stateful_set(client, spec).await?;
+        let known = known(client, spec, set.as_ref()).await?;
+        (set, Some(known))
+    } else {
+        (None, None)
+    };
+    let cloud_native_pg = match validate::cluster(object, &spec.names) {
+        Some(plan) => Some(cloudnativepg::find(client, &spec.namespace, &plan.name).await?),
+        None => None,
+    };
+    let route = Route::of(object, spec, cloud_native_pg.as_ref());
+    let connection = match &route {
+        Some(route) => files::objects(client, &spec.namespace, &route.connection).await?,
+        None => Objects::default(),
+    };
+    let target = route.and_then(|route| route.target(&spec.namespace, &connection).ok());
+    let name = spec.names.instance();
+    let verdict = target.and_then(|target| ctx.checks.verdict(name, &target));
+    let moving = move_of(object, spec, deployment.as_ref(), client).await?;
+    Ok(Inside {
+        material,
+        deployment,
+        stateful_set,
+        managed,
+        cloud_native_pg,
+        connection,
+        verdict,
+        moving,
+    })
+}
+
+/// Returns the certificates as they lie in the Secrets.
+///
+/// # Errors
+/// If a Secret cannot be read; that it is missing is an answer.
+async fn material(client: &Client, spec: &Validated) -> Result<Material, Error> {
+    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
+    let read = async |name: String| {
+        let found = api.get_opt(&name).await;
+        found.map_err(|source| Error::Secret {
+            namespace: spec.namespace.clone(),
+            name,
+            source,
+        })
+    };
+    let (ca, serving) = futures::try_join!(read(spec.names.ca()), read(spec.names.serving_cert()))?;
+    let material = Material::from_secrets(ca.as_ref(), serving.as_ref());
+    if spec.certs.database.is_none() {
+        return Ok(material);
+    }
+    let (server, client) = futures::try_join!(
+        read(spec.names.postgres_tls()),
+        read(spec.names.database_client())
+    )?;
+    Ok(material.with_database(server.as_ref(), client.as_ref()))
+}
+
+/// Returns the server as it is; one of somebody else by that name is none.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Deployment>, Error> {
+    let api = Api::<Deployment>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.server();
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| Error::Deployment {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
+}
+
+/// Returns a PostgreSQL that the operator runs, as it is.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<StatefulSet>, Error> {
+    let api = Api::<StatefulSet>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.postgres();
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| Error::StatefulSet {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
+}
+
+/// Returns whether the Job that restores the wanted backup has succeeded.
+async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
+    let Some(recovery) = spec.managed().and_then(Managed::recovery) else {
+        return Ok(false);
+    };
+    let name = backup::recovery_name(recovery, &spec.names);
+    let api = Api::<Job>::namespaced(client.clone(), &spec.namespace);
+    let found = api.get_opt(&name).await.map_err(|source| Error::Job {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    let succeeded = found
+        .and_then(|job| job.status)
+        .and_then(|status| status.succeeded);
+    Ok(succeeded.unwrap_or(0) > 0)
+}
+
+/// Returns whether the volume of an embedded database is there.
+///
+/// # Errors
+/// If it cannot be read.
+async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error> {
+    let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.data();
+    let found = api.get_metadata_opt(&name).await;
+    let found = found.map_err(|source| Error::Claim {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.is_some())
+}
+
+/// Returns what an embedded server is told about where to move its reports.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+async fn move_secret(client: &Client, spec: &Validated) -> Result<Option<Values>, Error> {
+    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
+    let name = spec.names.database_move();
+    let found = api.get_opt(&name).await.map_err(|source| Error::Secret {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.as_ref().map(secret_values))
+}
+
+/// Reads what the namespace holds of a managed database already. A password is made where there is
+/// none.
+async fn known(
+    client: &Client,
+    spec: &Validated,
+    set: Option<&StatefulSet>,
+) -> Result<managed::Known, crate::controller::Error> {
+    let (namespace, names) = (&spec.namespace, &spec.names);
+    let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+    let secret = secrets.get_opt(&names.postgres()).await;
+    let secret = secret.map_err(|source| Error::Secret {
+        namespace: namespace.clone(),
+        name: names.postgres(),
+        source,
+    })?;
+    let password = secret
+        .and_then(|secret| secret.data)
+        .and_then(|mut data| data.remove(PASSWORD_KEY))
+        .and_then(|value| String::from_utf8(value.0).ok())
+        .filter(|password| !password.is_empty());
+    Ok(managed::Known {
+        restored: restored(client, spec).await?,
+        password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
+        volumes: upgrade::volumes(client, namespace).await?,
+        seen: upgrade::seen(client, names, namespace, set).await?,
+    })
+}
+
+/// Reads how far the move of an embedded database is.
+async fn move_of(
+    object: &ReportsServer,
+    spec: &Validated,
+    deployment: Option<&Deployment>,
+    client: &Client,
+) -> Result<moving::Seen, Error> {
+    let secret = move_secret(client, spec).await?;
+    let embedded = deployment.map(workload::is_embedded);
+    let asked = embedded == Some(true) && (secret.is_some() || spec.database.postgres().is_some());
+    let status = object.status.as_ref();
+    let recorded = deployment.is_none() && status.is_some_and(moving::is_on_claim);
+    Ok(moving::Seen {
+        embedded,
+        left: recorded && has_data_claim(client, spec).await?,
+        rolled_out: deployment.is_some_and(workload::is_rolled_out),
+        secret,
+        server: if asked { database(client).await } else { None },
+    })
+}
+
+/// Asks the server for its database; returns nothing where it does not answer.
+async fn database(client: &Client) -> Option<control::DatabaseStatus> {
+    let path = format!("/apis/{}/{DATABASES}/{DATABASE_NAME}", control::API_VERSION);
+    let request = http::Request::get(path).body(Vec::new()).ok()?;
+    let answer = timeout(ANSWER, client.request::<control::Database>(request)).await;
+    match answer {
+        Ok(Ok(database)) => Some(database.status),
+        Ok(Err(error)) => {
+            debug!(%error, "the server does not say how far it is");
+            None
+        }
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,135 @@
+//! The whole of the second step: everything that is decided, with everything that was read.
+
+use crds::v1alpha1::ReportsServer;
+use kube::Resource;
+
+use super::postgres::Route;
+use super::{Refusal, Validated, moving, specification};
+use crate::controller::found::Dereferenced;
+
+/// A specification that is not carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// The reason.
+    pub refusal: Refusal,
+    /// The specification, where it is valid and only the content of the namespace stands against it.
+    pub spec: Option<Box<Validated>>,
+}
+
+/// Returns what is to be done of the specification of `object`. Of an object that is being deleted,
+/// the database stays of the major version that it has.
+///
+/// # Errors
+/// If the specification is not valid, or the namespace holds what does not fit.
+pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validated, Refused> {
+    let refused = |refusal| Refused {
+        refusal,
+        spec: None,
+    };
+    let spec = specification(object, found).map_err(refused)?;
+    let leaves = object.meta().deletion_timestamp.is_some();
+    let spec = if leaves { spec.staying() } else { spec };
+    decide(object, spec.clone(), found).map_err(|refusal| Refused {
+        refusal,
+        spec: Some(Box::new(spec)),
+    })
+}
+
+fn decide(
+    object: &ReportsServer,
+    spec: Validated,
+    found: &Dereferenced,
+) -> Result<Validated, Refusal> {
+    let inside = &found.inside;
+    let spec = match &inside.managed {
+        Some(known) => spec.reconciled_with(known.clone())?,
+        None => spec,
+    };
+    let route = Route::of(object, &spec, inside.cloud_native_pg.as_ref());
+    let spec = match route {
+        Some(route) => spec.reached_by(route, inside),
+        None => spec,
+    };
+    moving::decide(object, spec, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use crds::v1alpha1::reasons;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::fixtures::{object, read};
+    use crate::controller::found::Inside;
+    use crate::database::cloudnativepg;
+    use crate::database::managed::Known;
+    use crate::database::managed::upgrade::Volume;
+
+    fn holding(version: u32) -> Dereferenced {
+        let volume = Volume {
+            name: "simple-postgres-data".into(),
+            version: Some(version),
+            ..Volume::default()
+        };
+        let managed = Known {
+            volumes: vec![volume],
+            ..Known::default()
+        };
+        Dereferenced {
+            inside: Inside {
+                managed: Some(managed),
+                ..Inside::default()
+            },
+            ..read()
+        }
+    }
+
+    fn managed(version: &str) -> ReportsServer {
+        object(json!({"database": {"mode": "Managed", "managed": {"version": version}}}))
+    }
+
+    #[test]
+    fn a_specification_that_only_the_namespace_stands_against_is_given_back() {
+        let refused = validate(&managed("15"), &holding(17)).unwrap_err();
+        assert_eq!(refused.refusal.reason, reasons::NOT_SUPPORTED);
+        assert_eq!(refused.spec.unwrap().names.instance(), "simple");
+        let refused = validate(&managed("9"), &holding(17)).unwrap_err();
+        assert_eq!(refused.spec, None);
+    }
+
+    #[test]
+    fn an_upgrade_is_not_begun_for_an_object_that_is_being_deleted() {
+        let mut object = managed("17");
+        let begun = |object: &ReportsServer| {
+            let spec = validate(object, &holding(15)).unwrap();
+            spec.managed().unwrap().upgrade.is_some()
+        };
+        assert!(begun(&object));
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::now());
+        object.metadata.deletion_timestamp = Some(now);
+        assert!(!begun(&object));
+    }
+
+    #[test]
+    fn a_cluster_is_made_as_soon_as_there_is_the_crd_of_it() {
+        let object = object(json!({"database": {"mode": "CloudNativePG",
+            "cloudNativePG": {"create": {}}}}));
+        for crd in [false, true] {
+            let found = cloudnativepg::Found { crd, cluster: None };
+            let inside = Inside {
+                cloud_native_pg: Some(found),
+                ..Inside::default()
+            };
+            let spec = validate(&object, &Dereferenced { inside, ..read() }).unwrap();
+            let reached = spec.postgres.unwrap();
+            assert_eq!(reached.cluster.is_some(), crd);
+            let reason = if crd {
+                reasons::CLUSTER_NOT_READY
+            } else {
+                reasons::CLOUD_NATIVE_PG_MISSING
+            };
+            assert_eq!(reached.known().reason(), reason);
+            assert_eq!(reached.target, None);
+        }
+    }
+}
