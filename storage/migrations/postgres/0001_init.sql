@@ -1,5 +1,6 @@
--- Objects, their history and what is known of each resource, for many clusters in one database.
--- Bodies are JSON text without metadata.resourceVersion, which is the column rv.
+-- Objects, their history, what is known of each resource, and what analysts ask for, for many
+-- clusters in one database. The text of an object is JSON without metadata.resourceVersion, which is
+-- the column rv.
 --
 -- Versions of the server run side by side while they are replaced, so what is here is only ever
 -- added to: a function that has to change gets a new name, and the old one goes with a later
@@ -86,6 +87,15 @@ CREATE TABLE reports_server.resources (
     newest_logged   bigint      NOT NULL DEFAULT 0,
     -- number of rows in imported
     imported        bigint      NOT NULL DEFAULT 0,
+    -- the newest fencing token of the gate
+    fence           bigint      NOT NULL DEFAULT 0,
+    -- whether etcd has everything, so that the way leads to the CRD only
+    released        boolean     NOT NULL DEFAULT false,
+    -- the version that lists and bookmarks carry since the gate is not open any more
+    frozen_rv       bigint,
+    -- since when the gate is held, and for how long it was the last time, in milliseconds
+    held_since      bigint,
+    last_hold       bigint,
     UNIQUE (cluster, api_group, resource)
 ) WITH (fillfactor = 50);
 
@@ -95,31 +105,63 @@ CREATE TABLE reports_server.dropped_resources (
     cluster int    NOT NULL
 );
 
+-- What a report says is kept once and not with every version of it: a scan that finds nothing new
+-- changes times and counts only. So a text is split into a frame, which has a hole for each number,
+-- timestamp and result of a check, and the leaves, which fill the holes. Frames have a table of
+-- their own; objects and changes carry the number of a frame and the leaves.
+CREATE TABLE reports_server.frames (
+    cluster int    NOT NULL,
+    -- the seq of the change that came with it; of objects that were moved here a negative number
+    id      bigint NOT NULL,
+    text    text   NOT NULL,
+    PRIMARY KEY (cluster, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
+-- In the row, where one index finds it; a few kB after compression.
+ALTER TABLE reports_server.frames ALTER text SET STORAGE MAIN;
+-- lz4 takes a fifth of the time of the default; a server that was built without it does without.
+DO $$
+BEGIN
+    ALTER TABLE reports_server.frames ALTER text SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN
+    NULL;
+END $$;
+
+-- Frames that no object has any more. Changes up to seq may refer to them.
+CREATE TABLE reports_server.stale_frames (
+    cluster int    NOT NULL,
+    seq     bigint NOT NULL,
+    frame   bigint NOT NULL,
+    PRIMARY KEY (cluster, seq, frame)
+);
+
 -- The objects as they are now. The key is the only index, and no column of it ever changes: that
--- keeps updates on their page. Bodies of a few kB stay in the row: an update that wrote them
--- elsewhere would write two tables.
+-- keeps updates on their page. What changes with each version comes last: PostgreSQL logs of a row
+-- that stays on its page what lies between the first change and the last. Rows are small, and with
+-- room for as many again each update of a scan stays on its page.
 CREATE TABLE reports_server.objects (
     cluster     int     NOT NULL,
     resource_id bigint  NOT NULL,
     namespace   text    COLLATE "C" NOT NULL,
     name        text    COLLATE "C" NOT NULL,
     uid         text    NOT NULL,
-    rv          bigint  NOT NULL,
     -- true while no write of ours has touched the object since it was imported
     as_imported boolean NOT NULL,
     -- JSON object
     labels      text    NOT NULL,
-    body        text    NOT NULL,
     -- a number of its own, until it is deleted
     report      bigint  NOT NULL,
+    frame       bigint  NOT NULL,
+    -- equal for equal frames; NULL where that is not known
+    frame_hash  bigint,
     -- what is projected of it: a digest, and its tally; NULL for nothing
     digest      bigint,
     tally       bigint,
     -- the newest timestamp of a result
     scanned_at  timestamptz,
+    rv          bigint  NOT NULL,
+    leaves      text    NOT NULL,
     PRIMARY KEY (cluster, resource_id, namespace, name)
-) WITH (fillfactor = 80, toast_tuple_target = 8160,
-        autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- What has changed, in order of commit: one partition a cluster, each of partitions by seq, which
 -- are made ahead of need and dropped as a whole.
@@ -134,27 +176,21 @@ CREATE TABLE reports_server.changes (
     -- 0: ADDED, 1: MODIFIED, 2: DELETED
     type        smallint NOT NULL,
     -- 0: an event that changes the state. 1: an imported event that is older than the state.
-    -- 2: state from a listing, which is no event; its body is in objects.
+    -- 2: state from a listing, which is no event; its text is in objects.
     effect      smallint NOT NULL,
     as_imported boolean  NOT NULL,
     namespace   text     COLLATE "C" NOT NULL,
     name        text     COLLATE "C" NOT NULL,
-    -- labels of the state before, as JSON object; NULL where they are not known either
+    -- labels of the state before, as JSON object; '=' where they did not change, NULL where they are
+    -- not known
     prev_labels text,
-    -- the object after the change, for a deletion its last state
-    body        text,
+    -- the object after the change, for a deletion its last state; NULL for a listed state whose object
+    -- was changed or deleted since
+    frame       bigint,
+    leaves      text     NOT NULL DEFAULT '',
     PRIMARY KEY (cluster, seq)
 ) PARTITION BY LIST (cluster);
 CREATE INDEX changes_event ON reports_server.changes (cluster, resource_id, rv) WHERE effect <> 2;
-
--- lz4 takes a fifth of the time of the default; a server that was built without it does without.
-DO $$
-BEGIN
-    ALTER TABLE reports_server.objects ALTER body SET COMPRESSION lz4;
-    ALTER TABLE reports_server.changes ALTER body SET COMPRESSION lz4;
-EXCEPTION WHEN feature_not_supported THEN
-    NULL;
-END $$;
 
 -- Partitions of the log, as they were made.
 CREATE TABLE reports_server.log_partitions (
@@ -197,6 +233,124 @@ CREATE TABLE reports_server.definitions (
     api_group text NOT NULL,
     body      text NOT NULL,
     PRIMARY KEY (cluster, api_group)
+);
+
+-- What analysts ask for, kept beside the objects in the transactions that write them: one row for
+-- each result that is not a pass, and counts of all results. What a report says is compared by a
+-- digest that leaves timestamps out: a scan that finds nothing new writes nothing here.
+--
+-- Texts that come again and again are kept once a cluster, under a hash of them: checks, messages,
+-- and tallies, of which the reports of a namespace share a few.
+
+DO $$
+BEGIN
+    -- IF NOT EXISTS is not enough: whoever may not create a schema may still use one.
+    IF to_regnamespace('reports') IS NULL THEN
+        CREATE SCHEMA reports;
+    END IF;
+END $$;
+
+-- In the order of concern, so that `severity >= 'high'` is an index condition.
+CREATE TYPE reports.severity AS ENUM ('info', 'low', 'medium', 'high', 'critical');
+CREATE TYPE reports.result AS ENUM ('pass', 'skip', 'warn', 'error', 'fail');
+
+-- What is checked. Never dropped: servers remember which ones they have stored.
+CREATE TABLE reports_server.checks (
+    cluster  int    NOT NULL,
+    id       bigint NOT NULL,
+    source   text   COLLATE "C",
+    policy   text   COLLATE "C" NOT NULL,
+    rule     text   COLLATE "C",
+    category text   COLLATE "C",
+    severity reports.severity,
+    PRIMARY KEY (cluster, id)
+);
+
+-- What checks said of what they found.
+CREATE TABLE reports_server.messages (
+    cluster  int    NOT NULL,
+    id       bigint NOT NULL,
+    check_id bigint NOT NULL,
+    message  text   NOT NULL,
+    PRIMARY KEY (cluster, id)
+);
+
+-- How many results of which outcome of which check reports have.
+CREATE TABLE reports_server.tallies (
+    cluster int              NOT NULL,
+    id      bigint           NOT NULL,
+    checks  bigint[]         NOT NULL,
+    results reports.result[] NOT NULL,
+    counts  int[]            NOT NULL,
+    pass    int              NOT NULL,
+    fail    int              NOT NULL,
+    warn    int              NOT NULL,
+    error   int              NOT NULL,
+    skip    int              NOT NULL,
+    PRIMARY KEY (cluster, id)
+);
+
+-- How many reports of a namespace have a tally.
+CREATE TABLE reports_server.summaries (
+    cluster     int    NOT NULL,
+    resource_id bigint NOT NULL,
+    namespace   text   COLLATE "C" NOT NULL,
+    tally       bigint NOT NULL,
+    reports     bigint NOT NULL,
+    PRIMARY KEY (cluster, resource_id, namespace, tally)
+) WITH (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX summaries_tally ON reports_server.summaries (cluster, tally);
+
+-- The reports that have findings, under a number that is never given again.
+CREATE TABLE reports_server.reported (
+    cluster           int    NOT NULL,
+    report            bigint NOT NULL,
+    resource_id       bigint NOT NULL,
+    namespace         text   COLLATE "C" NOT NULL,
+    name              text   COLLATE "C" NOT NULL,
+    -- the object that the report is about
+    subject_kind      text   COLLATE "C",
+    subject_namespace text   COLLATE "C",
+    subject_name      text   COLLATE "C",
+    PRIMARY KEY (cluster, report)
+) WITH (autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX reported_namespace ON reports_server.reported (cluster, namespace);
+
+CREATE TABLE reports_server.findings (
+    cluster           int            NOT NULL,
+    report            bigint         NOT NULL,
+    -- a hash of the check, the result and the subject
+    finding           bigint         NOT NULL,
+    check_id          bigint         NOT NULL,
+    message           bigint,
+    first_seen        timestamptz    NOT NULL,
+    result            reports.result NOT NULL,
+    -- that of the check
+    severity          reports.severity,
+    -- the object that the result is about, where it is not the report's
+    subject_kind      text           COLLATE "C",
+    subject_namespace text           COLLATE "C",
+    subject_name      text           COLLATE "C",
+    PRIMARY KEY (cluster, report, finding)
+) WITH (fillfactor = 90, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX findings_severity ON reports_server.findings (result, severity, cluster, report);
+CREATE INDEX findings_check ON reports_server.findings (cluster, check_id, message);
+
+-- Clusters that are moved here from an embedded database while it serves them.
+--
+-- Until such a cluster is opened it has no row in commits under its own number: those that belong to
+-- it wait under the negative number. So every server, also one that knows nothing of moves, finds
+-- nothing to go on from, and neither reads nor writes the cluster.
+
+CREATE TABLE reports_server.moves (
+    cluster   int         PRIMARY KEY,
+    -- the database that is moved
+    source    text        NOT NULL,
+    -- the newest attempt; what earlier ones still send is refused
+    attempt   bigint      NOT NULL,
+    begun_at  timestamptz NOT NULL DEFAULT now(),
+    -- NULL while the cluster is being filled
+    opened_at timestamptz
 );
 
 -- Makes partitions until the log has room for every seq below p_end.
@@ -261,6 +415,180 @@ BEGIN
     RETURN v_cluster;
 END $$;
 
+-- Stores checks: a JSON array of [id, [source, policy, rule, category, severity]].
+CREATE FUNCTION reports_server.store_checks_v1(p_cluster int, p_checks text)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO reports_server.checks (cluster, id, source, policy, rule, category, severity)
+    SELECT p_cluster, (c ->> 0)::bigint, c #>> '{1,0}', c #>> '{1,1}', c #>> '{1,2}',
+        c #>> '{1,3}', (c #>> '{1,4}')::reports.severity
+    FROM json_array_elements(p_checks::json) AS c
+    ON CONFLICT (cluster, id) DO NOTHING
+$$;
+
+-- Brings the projections from what some reports said to what they say, each report once. The
+-- caller holds the cluster's lock. What is stored is read by its key, also where a plan was made while
+-- tables were empty, and a row that stays as it is is not even locked.
+--
+-- Of each: p_report its number; p_old its tally until now and p_new the one from now on (NULL for
+-- none); p_scanned when it was made, in seconds since the epoch; p_detail what it says from now on
+-- (NULL for nothing) as JSON:
+--   subject   {kind, namespace, name} of the object that the report is about
+--   tally     for each outcome the checks that had it, each as often as there are results
+--   findings  array of {id, check, result, severity, message, text, kind, namespace, name};
+--             message is the number of text, the last three are of the object that was checked
+CREATE FUNCTION reports_server.project_v1(
+    p_cluster int, p_resource bigint[], p_namespace text[], p_name text[], p_report bigint[],
+    p_old bigint[], p_new bigint[], p_scanned bigint[], p_detail text[])
+RETURNS int LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = on SET jit = off
+AS $$
+BEGIN
+    INSERT INTO reports_server.tallies
+        (cluster, id, checks, results, counts, pass, fail, warn, error, skip)
+    SELECT p_cluster, d.id, p.checks, p.results, p.counts, p.pass, p.fail, p.warn, p.error, p.skip
+    FROM (
+        SELECT u.id, min(u.detail) AS detail FROM unnest(p_new, p_detail) AS u(id, detail)
+        LEFT JOIN LATERAL (
+            SELECT y.id FROM reports_server.tallies y
+            WHERE y.cluster = p_cluster AND y.id = u.id OFFSET 0) y ON true
+        WHERE u.id IS NOT NULL AND y.id IS NULL
+        GROUP BY u.id
+    ) d CROSS JOIN LATERAL (
+        SELECT coalesce(array_agg(t.check_id), '{}') AS checks,
+            coalesce(array_agg(t.result::reports.result), '{}') AS results,
+            coalesce(array_agg(t.n), '{}') AS counts,
+            coalesce(sum(t.n) FILTER (WHERE t.result = 'pass'), 0) AS pass,
+            coalesce(sum(t.n) FILTER (WHERE t.result = 'fail'), 0) AS fail,
+            coalesce(sum(t.n) FILTER (WHERE t.result = 'warn'), 0) AS warn,
+            coalesce(sum(t.n) FILTER (WHERE t.result = 'error'), 0) AS error,
+            coalesce(sum(t.n) FILTER (WHERE t.result = 'skip'), 0) AS skip
+        FROM (
+            SELECT r.key AS result, c.value::bigint AS check_id, count(*)::int AS n
+            FROM json_each(d.detail::json -> 'tally') AS r
+            CROSS JOIN LATERAL json_array_elements_text(r.value) AS c
+            GROUP BY r.key, c.value
+        ) t
+    ) p
+    ON CONFLICT (cluster, id) DO NOTHING;
+
+    WITH delta AS MATERIALIZED (
+        SELECT u.resource, u.namespace, v.tally, sum(v.n) AS n
+        FROM unnest(p_resource, p_namespace, p_old, p_new) AS u(resource, namespace, old, new)
+        CROSS JOIN LATERAL (VALUES (u.old, -1), (u.new, 1)) AS v(tally, n)
+        WHERE v.tally IS NOT NULL
+        GROUP BY u.resource, u.namespace, v.tally HAVING sum(v.n) <> 0
+    ), stored AS MATERIALIZED (
+        SELECT d.resource, d.namespace, d.tally, s.place, coalesce(s.reports, 0) + d.n AS reports
+        FROM delta d LEFT JOIN LATERAL (
+            SELECT s.ctid AS place, s.reports FROM reports_server.summaries s
+            WHERE s.cluster = p_cluster AND s.resource_id = d.resource
+                AND s.namespace = d.namespace AND s.tally = d.tally OFFSET 0) s ON true
+    ), changed AS (
+        UPDATE reports_server.summaries s SET reports = d.reports
+        FROM stored d WHERE s.ctid = d.place AND d.reports <> 0
+    ), gone AS (
+        DELETE FROM reports_server.summaries s
+        USING stored d WHERE s.ctid = d.place AND d.reports = 0
+    )
+    INSERT INTO reports_server.summaries (cluster, resource_id, namespace, tally, reports)
+    SELECT p_cluster, d.resource, d.namespace, d.tally, d.reports
+    FROM stored d WHERE d.place IS NULL;
+
+    WITH there AS MATERIALIZED (
+        SELECT u.resource, u.namespace, u.name, u.report, to_timestamp(u.scanned) AS scanned_at,
+            d.subject, d.findings
+        FROM unnest(p_resource, p_namespace, p_name, p_report, p_scanned, p_detail)
+            AS u(resource, namespace, name, report, scanned, detail)
+        CROSS JOIN LATERAL json_to_record(u.detail::json) AS d(subject json, findings json)
+    ), found AS MATERIALIZED (
+        SELECT t.report, coalesce(t.scanned_at, now()) AS scanned_at, f.*
+        FROM there t CROSS JOIN LATERAL json_to_recordset(t.findings) AS f (id bigint,
+            "check" bigint, result reports.result, severity reports.severity, message bigint,
+            text text, kind text, namespace text, name text)
+    ), stored AS MATERIALIZED (
+        SELECT u.report, f.place, f.finding, f.message
+        FROM unnest(p_report) AS u(report) CROSS JOIN LATERAL (
+            SELECT f.ctid AS place, f.finding, f.message FROM reports_server.findings f
+            WHERE f.cluster = p_cluster AND f.report = u.report OFFSET 0) f
+    ), gone AS (
+        DELETE FROM reports_server.findings f USING stored s
+        WHERE f.ctid = s.place
+            AND (s.report, s.finding) NOT IN (SELECT n.report, n.id FROM found n)
+    ), reworded AS (
+        UPDATE reports_server.findings f SET message = w.message
+        FROM (SELECT s.place, n.message FROM stored s
+              JOIN found n ON n.report = s.report AND n.id = s.finding
+              WHERE n.message IS DISTINCT FROM s.message) w
+        WHERE f.ctid = w.place
+    ), subjects AS MATERIALIZED (
+        SELECT t.resource, t.namespace AS place, t.name AS report_name, t.report, s.kind,
+            s.namespace, s.name
+        FROM there t
+        CROSS JOIN LATERAL json_to_record(t.subject) AS s(kind text, namespace text, name text)
+        WHERE t.report IN (SELECT n.report FROM found n)
+    ), known AS MATERIALIZED (
+        SELECT u.report, r.place, r.subject_kind, r.subject_namespace, r.subject_name
+        FROM unnest(p_report) AS u(report) CROSS JOIN LATERAL (
+            SELECT r.ctid AS place, r.subject_kind, r.subject_namespace, r.subject_name
+            FROM reports_server.reported r
+            WHERE r.cluster = p_cluster AND r.report = u.report OFFSET 0) r
+    ), forgotten AS (
+        DELETE FROM reports_server.reported r USING known k
+        WHERE r.ctid = k.place AND k.report NOT IN (SELECT s.report FROM subjects s)
+    ), moved AS (
+        UPDATE reports_server.reported r SET subject_kind = w.kind,
+            subject_namespace = w.namespace, subject_name = w.name
+        FROM (SELECT k.place, s.kind, s.namespace, s.name FROM known k
+              JOIN subjects s ON s.report = k.report
+              WHERE (k.subject_kind, k.subject_namespace, k.subject_name)
+                  IS DISTINCT FROM (s.kind, s.namespace, s.name)) w
+        WHERE r.ctid = w.place
+    ), reported AS (
+        INSERT INTO reports_server.reported (cluster, report, resource_id, namespace, name,
+            subject_kind, subject_namespace, subject_name)
+        SELECT p_cluster, s.report, s.resource, s.place, s.report_name, s.kind, s.namespace, s.name
+        FROM subjects s WHERE s.report NOT IN (SELECT k.report FROM known k)
+    ), said AS (
+        INSERT INTO reports_server.messages (cluster, id, check_id, message)
+        SELECT DISTINCT ON (f.message) p_cluster, f.message, f."check", f.text
+        FROM found f WHERE f.message IS NOT NULL
+        ON CONFLICT (cluster, id) DO NOTHING
+    )
+    INSERT INTO reports_server.findings (cluster, report, finding, check_id, message, first_seen,
+        result, severity, subject_kind, subject_namespace, subject_name)
+    SELECT p_cluster, n.report, n.id, n."check", n.message, n.scanned_at, n.result, n.severity,
+        n.kind, n.namespace, n.name
+    FROM found n
+    WHERE (n.report, n.id) NOT IN (SELECT s.report, s.finding FROM stored s);
+    RETURN cardinality(p_report);
+END $$;
+
+-- The same for objects that are about to be replaced or removed, from what is stored of them. A
+-- report that has no number yet gets the one of p_report; p_checks are checks that may not be
+-- stored yet.
+CREATE FUNCTION reports_server.project_objects_v1(
+    p_cluster int, p_resource bigint[], p_namespace text[], p_name text[], p_report bigint[],
+    p_digest bigint[], p_new bigint[], p_scanned bigint[], p_detail text[], p_checks text)
+RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_checks IS NOT NULL THEN
+        PERFORM reports_server.store_checks_v1(p_cluster, p_checks);
+    END IF;
+    RETURN coalesce((
+        SELECT reports_server.project_v1(p_cluster, array_agg(u.resource), array_agg(u.namespace),
+            array_agg(u.name), array_agg(coalesce(o.report, u.report)), array_agg(o.tally),
+            array_agg(u.new), array_agg(u.scanned), array_agg(u.detail))
+        FROM unnest(p_resource, p_namespace, p_name, p_report, p_digest, p_new, p_scanned, p_detail)
+            AS u(resource, namespace, name, report, digest, new, scanned, detail)
+        LEFT JOIN LATERAL (
+            SELECT o.report, o.digest, o.tally FROM reports_server.objects o
+            WHERE o.cluster = p_cluster AND o.resource_id = u.resource
+                AND o.namespace = u.namespace AND o.name = u.name OFFSET 0) o ON true
+        WHERE o.digest IS DISTINCT FROM u.digest
+        HAVING count(*) > 0), 0);
+END $$;
+
 -- Commits a batch of writes, at most one a key, each with its own outcome.
 --
 -- (p_known_seq, p_known_batch) is a commit that the caller has seen: where it is missing, this is
@@ -268,9 +596,9 @@ END $$;
 -- p_batch is the batch's own random number.
 -- Of each write: p_kind 0 creates, 1 updates, 2 deletes; p_uid is the uid of the new object, or
 -- the one that the stored object must have (NULL: any); p_rv is the version that the stored object
--- must have (NULL: any). p_digest, p_tally, p_detail and p_scanned (seconds since the epoch) are
--- what is projected of the new object, NULL for nothing; p_checks are checks that may not be stored
--- yet.
+-- must have (NULL: any). p_frame, p_hash and p_leaves are its text, for a deletion the last one.
+-- p_digest, p_tally, p_detail and p_scanned (seconds since the epoch) are what is projected of the
+-- new object, NULL for nothing; p_checks are checks that may not be stored yet.
 --
 -- The row with number 0 is about the batch: outcome 0 says that all is well, 1 that the history is
 -- another one; rv and prev_rv are the newest seq before and after, next_rv the counter after.
@@ -280,12 +608,15 @@ END $$;
 CREATE FUNCTION reports_server.commit_v1(
     p_cluster int, p_known_seq bigint, p_known_batch bigint, p_batch bigint,
     p_resource bigint[], p_namespace text[], p_name text[], p_kind smallint[], p_uid text[],
-    p_rv bigint[], p_labels text[], p_body text[], p_digest bigint[], p_tally bigint[],
-    p_scanned bigint[], p_detail text[], p_checks text)
+    p_rv bigint[], p_labels text[], p_frame text[], p_hash bigint[], p_leaves text[],
+    p_digest bigint[], p_tally bigint[], p_scanned bigint[], p_detail text[], p_checks text)
 RETURNS TABLE (number int, outcome smallint, next_rv bigint, prev_rv bigint, rv bigint,
                uid text, labels text)
 LANGUAGE plpgsql
--- The plan must not depend on how large the tables were when it was made.
+-- The plan is made once a session, by what the planner knows of tables that may have been empty then,
+-- and must not depend on that. So rows are found by a subquery that the planner does not look into
+-- (OFFSET 0), and changed at the place where they were found: behind the lock of the cluster nobody
+-- else moves them.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET jit = off
@@ -321,46 +652,65 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH op AS MATERIALIZED (
-        SELECT t.ord::int AS ord, t.resource, t.namespace, t.name, t.kind, t.uid, t.rv,
-            o.rv AS old_rv, o.uid AS old_uid, o.labels AS old_labels,
-            o.digest AS old_digest, o.report AS old_report, o.tally AS old_tally,
-            (CASE WHEN r.gate = 'Held' THEN 5 WHEN r.gate IS DISTINCT FROM 'Open' THEN 4
-                  WHEN t.kind = 0 THEN CASE WHEN o.rv IS NULL THEN 0 ELSE 1 END
-                  WHEN o.rv IS NULL THEN 2
-                  WHEN t.uid <> o.uid OR t.rv <> o.rv THEN 3
-                  ELSE 0 END)::smallint AS outcome
-        FROM unnest(p_resource, p_namespace, p_name, p_kind, p_uid, p_rv)
-             WITH ORDINALITY AS t(resource, namespace, name, kind, uid, rv, ord)
-        LEFT JOIN reports_server.resources r ON r.id = t.resource AND r.cluster = p_cluster
-        LEFT JOIN reports_server.objects o ON o.cluster = p_cluster
-             AND o.resource_id = t.resource AND o.namespace = t.namespace AND o.name = t.name
+        SELECT d.*, count(*) FILTER (WHERE d.outcome = 0) OVER (
+            ORDER BY d.ord ROWS UNBOUNDED PRECEDING) AS nth
+        FROM (
+            SELECT t.ord::int AS ord, t.resource, t.namespace, t.name, t.kind, t.uid, o.place,
+                o.rv AS old_rv, o.uid AS old_uid, o.labels AS old_labels,
+                o.frame AS old_frame, o.frame_hash AS old_hash,
+                o.digest AS old_digest, o.report AS old_report, o.tally AS old_tally,
+                (CASE WHEN r.gate = 'Held' THEN 5 WHEN r.gate IS DISTINCT FROM 'Open' THEN 4
+                      WHEN t.kind = 0 THEN CASE WHEN o.rv IS NULL THEN 0 ELSE 1 END
+                      WHEN o.rv IS NULL THEN 2
+                      WHEN t.uid <> o.uid OR t.rv <> o.rv THEN 3
+                      ELSE 0 END)::smallint AS outcome
+            FROM unnest(p_resource, p_namespace, p_name, p_kind, p_uid, p_rv)
+                 WITH ORDINALITY AS t(resource, namespace, name, kind, uid, rv, ord)
+            LEFT JOIN reports_server.resources r ON r.id = t.resource AND r.cluster = p_cluster
+            LEFT JOIN LATERAL (
+                SELECT o.ctid AS place, o.* FROM reports_server.objects o
+                WHERE o.cluster = p_cluster AND o.resource_id = t.resource
+                    AND o.namespace = t.namespace AND o.name = t.name OFFSET 0) o ON true) d
     ), made AS MATERIALIZED (
-        SELECT op.*, row_number() OVER (ORDER BY op.ord) AS nth FROM op WHERE op.outcome = 0
+        SELECT op.*, CASE WHEN p_hash[op.ord] = op.old_hash THEN op.old_frame
+                          ELSE v_seq + op.nth END AS frame
+        FROM op WHERE op.outcome = 0
+    ), framed AS (
+        INSERT INTO reports_server.frames (cluster, id, text)
+        SELECT p_cluster, m.frame, p_frame[m.ord] FROM made m WHERE m.frame = v_seq + m.nth
+    ), stale AS (
+        INSERT INTO reports_server.stale_frames (cluster, seq, frame)
+        SELECT p_cluster, v_seq + m.nth, f.frame
+        FROM made m CROSS JOIN LATERAL (
+            SELECT m.old_frame WHERE m.kind = 2 OR (m.kind = 1 AND m.frame <> m.old_frame)
+            UNION ALL
+            SELECT m.frame WHERE m.kind = 2 AND m.frame <> m.old_frame) AS f(frame)
     ), created AS (
         INSERT INTO reports_server.objects
-            (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, body, report,
-             digest, tally, scanned_at)
+            (cluster, resource_id, namespace, name, uid, rv, as_imported, labels, frame,
+             frame_hash, leaves, report, digest, tally, scanned_at)
         SELECT p_cluster, m.resource, m.namespace, m.name, m.uid, v_counter + m.nth, false,
-            p_labels[m.ord], p_body[m.ord], v_seq + m.nth, p_digest[m.ord], p_tally[m.ord],
-            to_timestamp(p_scanned[m.ord])
+            p_labels[m.ord], m.frame, p_hash[m.ord], p_leaves[m.ord], v_seq + m.nth,
+            p_digest[m.ord], p_tally[m.ord], to_timestamp(p_scanned[m.ord])
         FROM made m WHERE m.kind = 0
     ), updated AS (
         UPDATE reports_server.objects o SET rv = v_counter + m.nth, as_imported = false,
-            labels = p_labels[m.ord], body = p_body[m.ord], digest = p_digest[m.ord],
-            tally = p_tally[m.ord], scanned_at = to_timestamp(p_scanned[m.ord])
+            labels = p_labels[m.ord], frame = m.frame, frame_hash = p_hash[m.ord],
+            leaves = p_leaves[m.ord], digest = p_digest[m.ord], tally = p_tally[m.ord],
+            scanned_at = to_timestamp(p_scanned[m.ord])
         FROM made m
-        WHERE m.kind = 1 AND o.cluster = p_cluster AND o.resource_id = m.resource
-            AND o.namespace = m.namespace AND o.name = m.name
+        WHERE m.kind = 1 AND o.ctid = m.place
     ), deleted AS (
         DELETE FROM reports_server.objects o USING made m
-        WHERE m.kind = 2 AND o.cluster = p_cluster AND o.resource_id = m.resource
-            AND o.namespace = m.namespace AND o.name = m.name
+        WHERE m.kind = 2 AND o.ctid = m.place
     ), logged AS (
         INSERT INTO reports_server.changes
             (cluster, seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace, name,
-             prev_labels, body)
+             prev_labels, frame, leaves)
         SELECT p_cluster, v_seq + m.nth, m.resource, v_counter + m.nth, m.old_rv, m.kind, 0,
-            false, m.namespace, m.name, m.old_labels, p_body[m.ord]
+            false, m.namespace, m.name,
+            CASE WHEN m.old_labels = p_labels[m.ord] THEN '=' ELSE m.old_labels END,
+            m.frame, p_leaves[m.ord]
         FROM made m
     ), projected AS MATERIALIZED (
         SELECT reports_server.project_v1(p_cluster, array_agg(m.resource), array_agg(m.namespace),
@@ -369,7 +719,9 @@ BEGIN
             array_agg(p_detail[m.ord])) AS n
         FROM made m WHERE p_digest[m.ord] IS DISTINCT FROM m.old_digest HAVING count(*) > 0
     ), total AS MATERIALIZED (
-        SELECT count(*)::int AS n, coalesce(sum(octet_length(p_body[m.ord])), 0)::bigint AS bytes
+        SELECT count(*)::int AS n,
+            coalesce(sum(octet_length(p_frame[m.ord]) + octet_length(p_leaves[m.ord])), 0)::bigint
+                AS bytes
         FROM made m
     ), committed AS (
         INSERT INTO reports_server.commits
@@ -385,10 +737,11 @@ BEGIN
     -- A part that nobody reads would not be carried out.
     FROM total t LEFT JOIN projected ON projected.n >= 0
     UNION ALL
-    (SELECT op.ord, op.outcome, v_counter + m.nth, op.old_rv, NULL::bigint,
+    (SELECT op.ord, op.outcome, CASE WHEN op.outcome = 0 THEN v_counter + op.nth END,
+        op.old_rv, NULL::bigint,
         CASE WHEN op.outcome = 3 THEN op.old_uid END,
         CASE WHEN op.outcome = 0 THEN op.old_labels END
-     FROM op LEFT JOIN made m ON m.ord = op.ord ORDER BY op.ord);
+     FROM op ORDER BY op.ord);
 END $$;
 
 -- Says what became of a batch whose answer was lost, for good: a batch that was not committed can
@@ -402,7 +755,8 @@ CREATE FUNCTION reports_server.resolve_v1(
 RETURNS TABLE (number int, outcome smallint, next_rv bigint, prev_rv bigint, rv bigint,
                uid text, labels text)
 LANGUAGE plpgsql
--- All writers wait meanwhile: it must not read the log from one end to the other.
+-- All writers wait meanwhile: it must not read the log from one end to the other, whose partitions
+-- are never analyzed. So changes are found by a subquery, as in commit_v1.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET enable_bitmapscan = off SET jit = off
@@ -437,8 +791,10 @@ BEGIN
         FROM refused r
         UNION ALL
         SELECT m.number, 0::smallint, c.rv, c.prev_rv, NULL::bigint, NULL::text, c.prev_labels
-        FROM made m JOIN reports_server.changes c
-            ON c.cluster = p_cluster AND c.seq = v_commit.seq - v_commit.changes + m.nth
+        FROM made m CROSS JOIN LATERAL (
+            SELECT c.rv, c.prev_rv, c.prev_labels FROM reports_server.changes c
+            WHERE c.cluster = p_cluster AND c.seq = v_commit.seq - v_commit.changes + m.nth
+            OFFSET 0) c
     )
     SELECT * FROM rows ORDER BY number;
 END $$;
@@ -447,7 +803,9 @@ END $$;
 -- most p_max. Gives how many of both. What a long reader is in the way of is left for the next
 -- time, rather than have writers wait behind it.
 CREATE FUNCTION reports_server.drop_log_v1(p_cluster int, p_max int)
-RETURNS bigint LANGUAGE plpgsql AS $$
+RETURNS bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
 DECLARE
     v_compacted bigint;
     v_log_end   bigint;
@@ -461,6 +819,16 @@ BEGIN
         SELECT ctid FROM reports_server.commits
         WHERE cluster = p_cluster AND seq < v_compacted ORDER BY seq LIMIT p_max));
     GET DIAGNOSTICS v_dropped = ROW_COUNT;
+    WITH gone AS (
+        DELETE FROM reports_server.stale_frames WHERE ctid = ANY (ARRAY (
+            SELECT ctid FROM reports_server.stale_frames
+            WHERE cluster = p_cluster AND seq <= v_compacted ORDER BY seq LIMIT p_max))
+        RETURNING frame
+    )
+    DELETE FROM reports_server.frames f USING gone
+    WHERE f.cluster = p_cluster AND f.id = gone.frame;
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    v_dropped := v_dropped + v_rows;
     DELETE FROM reports_server.abandoned WHERE abandoned_at < now() - interval '7 days';
     IF v_log_end IS NULL THEN
         DELETE FROM reports_server.changes
@@ -508,5 +876,383 @@ BEGIN
     v_size := least(greatest(v_seq - coalesce(v_before, 0), 4096), 1000000);
     IF v_log_end - v_seq < v_size THEN
         PERFORM reports_server.extend_log_v1(p_cluster, v_seq + 2 * v_size, v_size);
+    END IF;
+END $$;
+
+-- Drops at most p_max objects of a resource that was reset, with what is projected of them, and as
+-- many of its summaries. Gives how many of both.
+CREATE FUNCTION reports_server.drop_objects_v1(p_cluster int, p_resource bigint, p_max int)
+RETURNS bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    v_reports bigint[];
+    v_rows    bigint;
+    v_dropped bigint;
+BEGIN
+    DELETE FROM reports_server.summaries WHERE ctid = ANY (ARRAY (
+        SELECT ctid FROM reports_server.summaries
+        WHERE cluster = p_cluster AND resource_id = p_resource LIMIT p_max));
+    GET DIAGNOSTICS v_dropped = ROW_COUNT;
+    WITH gone AS (
+        DELETE FROM reports_server.objects WHERE ctid = ANY (ARRAY (
+            SELECT ctid FROM reports_server.objects
+            WHERE cluster = p_cluster AND resource_id = p_resource LIMIT p_max))
+        RETURNING report, frame
+    ), stale AS (
+        -- Changes that are still in the log refer to them.
+        INSERT INTO reports_server.stale_frames (cluster, seq, frame)
+        SELECT p_cluster, k.seq, g.frame FROM gone g CROSS JOIN (
+            SELECT seq FROM reports_server.commits
+            WHERE cluster = p_cluster ORDER BY seq DESC LIMIT 1) k
+    )
+    SELECT count(*), array_agg(report) FILTER (WHERE report IS NOT NULL)
+    INTO v_rows, v_reports FROM gone;
+    DELETE FROM reports_server.findings
+    WHERE cluster = p_cluster AND report = ANY (v_reports);
+    DELETE FROM reports_server.reported
+    WHERE cluster = p_cluster AND report = ANY (v_reports);
+    RETURN v_dropped + v_rows;
+END $$;
+
+-- Drops at most p_max rows of each table that nothing refers to any more, from a random
+-- place on. Gives how many.
+CREATE FUNCTION reports_server.drop_projections_v1(p_cluster int, p_max int)
+RETURNS bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    v_from    bigint := ((random() - 0.5) * 18446744073709000000)::numeric::bigint;
+    v_rows    bigint;
+    v_dropped bigint;
+BEGIN
+    -- What a commit is about to refer to must not go.
+    PERFORM FROM reports_server.clusters WHERE cluster = p_cluster FOR UPDATE;
+    DELETE FROM reports_server.tallies WHERE ctid = ANY (ARRAY (
+        SELECT y.ctid FROM (
+            SELECT ctid, id FROM reports_server.tallies
+            WHERE cluster = p_cluster AND id >= v_from ORDER BY id LIMIT p_max) y
+        WHERE NOT EXISTS (SELECT FROM reports_server.summaries s
+            WHERE s.cluster = p_cluster AND s.tally = y.id)));
+    GET DIAGNOSTICS v_dropped = ROW_COUNT;
+    DELETE FROM reports_server.messages WHERE ctid = ANY (ARRAY (
+        SELECT m.ctid FROM (
+            SELECT ctid, id, check_id FROM reports_server.messages
+            WHERE cluster = p_cluster AND id >= v_from ORDER BY id LIMIT p_max) m
+        WHERE NOT EXISTS (SELECT FROM reports_server.findings f
+            WHERE f.cluster = p_cluster AND f.check_id = m.check_id AND f.message = m.id)));
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    RETURN v_dropped + v_rows;
+END $$;
+
+-- Begins to fill a cluster: gives its number, or none where it is not there to be filled, because
+-- it holds reports of somebody else or was opened already.
+CREATE FUNCTION reports_server.begin_move_v1(
+    p_identity text, p_name text, p_source text, p_attempt bigint)
+RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_cluster int;
+    v_move    reports_server.moves;
+BEGIN
+    SELECT cluster INTO v_cluster FROM reports_server.clusters WHERE identity = p_identity;
+    IF NOT FOUND THEN
+        v_cluster := reports_server.register_v1(p_identity, p_name, true);
+        -- Somebody who registered it at the same moment has taken it.
+        PERFORM FROM reports_server.clusters WHERE cluster = v_cluster AND xmin = pg_current_xact_id()::xid;
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+        DELETE FROM reports_server.commits WHERE cluster = v_cluster;
+        INSERT INTO reports_server.moves (cluster, source, attempt)
+        VALUES (v_cluster, p_source, p_attempt);
+        RETURN v_cluster;
+    END IF;
+    SELECT * INTO v_move FROM reports_server.moves WHERE cluster = v_cluster FOR UPDATE;
+    IF NOT FOUND OR v_move.source <> p_source OR v_move.opened_at IS NOT NULL THEN
+        RETURN NULL;
+    END IF;
+    UPDATE reports_server.moves SET attempt = p_attempt WHERE cluster = v_cluster;
+    RETURN v_cluster;
+END $$;
+
+-- Makes sure that an attempt is still the one that fills the cluster, until the transaction ends.
+CREATE FUNCTION reports_server.fence_move_v1(p_cluster int, p_attempt bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM reports_server.moves
+    WHERE cluster = p_cluster AND attempt = p_attempt AND opened_at IS NULL FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'cluster % is not filled by attempt % any more', p_cluster, p_attempt
+            USING ERRCODE = 'RS002';
+    END IF;
+END $$;
+
+-- Drops at most p_max rows of each table that an earlier attempt has left. Gives how many.
+CREATE FUNCTION reports_server.clear_move_v1(p_cluster int, p_attempt bigint, p_max int)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_table   text;
+    v_column  text := 'cluster = ' || p_cluster;
+    v_rows    bigint;
+    v_dropped bigint := 0;
+BEGIN
+    PERFORM reports_server.fence_move_v1(p_cluster, p_attempt);
+    FOREACH v_table IN ARRAY ARRAY['objects', 'frames', 'stale_frames', 'findings', 'reported', 'summaries', 'tallies',
+        'messages', 'imported', 'mirror_events', 'resources', 'dropped_resources', 'definitions']
+    LOOP
+        EXECUTE format('DELETE FROM reports_server.%1$I WHERE ctid = ANY (ARRAY (
+            SELECT ctid FROM reports_server.%1$I WHERE %2$s LIMIT %3$s))', v_table, v_column, p_max);
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        v_dropped := v_dropped + v_rows;
+    END LOOP;
+    DELETE FROM reports_server.commits WHERE cluster = -p_cluster;
+    RETURN v_dropped;
+END $$;
+
+-- Empties the log and lets it begin at p_from.
+CREATE FUNCTION reports_server.begin_log_v1(p_cluster int, p_attempt bigint, p_from bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_from bigint;
+BEGIN
+    PERFORM reports_server.fence_move_v1(p_cluster, p_attempt);
+    FOR v_from IN
+        SELECT from_seq FROM reports_server.log_partitions WHERE cluster = p_cluster
+    LOOP
+        EXECUTE format('DROP TABLE reports_server.%I', 'changes_' || p_cluster || '_' || v_from);
+    END LOOP;
+    DELETE FROM reports_server.log_partitions WHERE cluster = p_cluster;
+    DELETE FROM reports_server.changes WHERE cluster = p_cluster;
+    -- Frames of changes have positive numbers here, those of objects negative ones.
+    DELETE FROM reports_server.frames WHERE cluster = p_cluster AND id > 0;
+    DELETE FROM reports_server.stale_frames WHERE cluster = p_cluster;
+    UPDATE reports_server.clusters SET log_end = p_from
+    WHERE cluster = p_cluster AND log_end IS NOT NULL;
+    PERFORM reports_server.extend_log_v1(p_cluster, p_from + 1, 65536);
+END $$;
+
+-- Forgets a cluster that was being filled and is empty again.
+CREATE FUNCTION reports_server.abandon_move_v1(p_cluster int, p_attempt bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM reports_server.fence_move_v1(p_cluster, p_attempt);
+    DELETE FROM reports_server.log_partitions WHERE cluster = p_cluster;
+    EXECUTE format('DROP TABLE reports_server.%I', 'changes_' || p_cluster);
+    DELETE FROM reports_server.checks WHERE cluster = p_cluster;
+    DELETE FROM reports_server.moves WHERE cluster = p_cluster;
+    DELETE FROM reports_server.clusters WHERE cluster = p_cluster;
+END $$;
+
+-- Opens a cluster that was filled: from now on it is one like all others. Gives whether it is open;
+-- opening it again changes nothing.
+CREATE FUNCTION reports_server.open_move_v1(p_cluster int, p_source text, p_attempt bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM reports_server.clusters WHERE cluster = p_cluster FOR UPDATE;
+    PERFORM FROM reports_server.moves
+    WHERE cluster = p_cluster AND source = p_source AND attempt = p_attempt FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE reports_server.commits SET cluster = p_cluster WHERE cluster = -p_cluster;
+    UPDATE reports_server.moves SET opened_at = now()
+    WHERE cluster = p_cluster AND opened_at IS NULL;
+    RETURN true;
+END $$;
+
+-- Puts a text together from its frame and its leaves. An empty leaf is the same as the one three
+-- before it, "~n" stands for n such leaves, and letters stand for results.
+CREATE FUNCTION reports_server.report_text_v1(p_frame text, p_leaves text)
+RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    v_leaf   text;
+    v_leaves text[] := '{}';
+    v_count  int := 0;
+BEGIN
+    FOREACH v_leaf IN ARRAY string_to_array(p_leaves, ' ') LOOP
+        IF v_leaf = '' OR v_leaf LIKE '~%' THEN
+            FOR i IN 1 .. coalesce(nullif(substr(v_leaf, 2), ''), '1')::int LOOP
+                v_count := v_count + 1;
+                v_leaves[v_count] := v_leaves[v_count - 3];
+            END LOOP;
+        ELSE
+            v_count := v_count + 1;
+            v_leaves[v_count] := v_leaf;
+        END IF;
+    END LOOP;
+    RETURN (
+        SELECT string_agg(u.piece || CASE u.leaf WHEN 'p' THEN '"pass"' WHEN 'f' THEN '"fail"'
+                WHEN 'w' THEN '"warn"' WHEN 'e' THEN '"error"' WHEN 's' THEN '"skip"'
+                ELSE coalesce(u.leaf, '') END, '' ORDER BY u.number)
+        FROM unnest(string_to_array(p_frame, E'\x01'), v_leaves)
+            WITH ORDINALITY AS u(piece, leaf, number));
+END $$;
+
+-- What analysts see: docs/sql.md. Views run with the rights of their owner, so a reader needs no
+-- right on a table, and must have none on `changes`: a long read there is in the way of dropping
+-- its partitions.
+--
+-- jsonb knows no NUL, so that character reads as U+FFFD.
+
+CREATE VIEW reports.clusters AS
+SELECT c.identity AS cluster, c.name AS cluster_name, c.created_at AS registered_at,
+    (SELECT k.committed_at FROM reports_server.commits k WHERE k.cluster = c.cluster
+     ORDER BY k.seq DESC LIMIT 1) AS last_write_at
+FROM reports_server.clusters c;
+
+CREATE VIEW reports.policy_reports AS
+SELECT c.identity AS cluster, c.name AS cluster_name, r.api_group, r.kind,
+    nullif(o.namespace, '') AS namespace, o.name, o.uid, o.rv AS resource_version,
+    y.pass, y.fail, y.warn, y.error, y.skip, o.scanned_at,
+    (j.body #>> '{metadata,creationTimestamp}')::timestamptz AS created_at,
+    o.labels::jsonb AS labels,
+    j.subject ->> 'kind' AS subject_kind,
+    CASE WHEN j.subject ->> 'name' <> ''
+         THEN coalesce(nullif(j.subject ->> 'namespace', ''), nullif(o.namespace, '')) END
+        AS subject_namespace,
+    j.subject ->> 'name' AS subject_name, j.subject ->> 'uid' AS subject_uid,
+    j.body AS report
+FROM reports_server.objects o
+JOIN reports_server.resources r ON r.cluster = o.cluster AND r.id = o.resource_id
+JOIN reports_server.clusters c ON c.cluster = o.cluster
+JOIN reports_server.frames t ON t.cluster = o.cluster AND t.id = o.frame
+JOIN reports_server.tallies y ON y.cluster = o.cluster AND y.id = o.tally
+CROSS JOIN LATERAL (
+    SELECT b.body, CASE WHEN b.body ? 'spec'
+        THEN coalesce(b.body #> '{spec,owner}', b.body #> '{metadata,ownerReferences,0}')
+        ELSE b.body -> 'scope' END AS subject
+    FROM (SELECT replace(
+            reports_server.report_text_v1(t.text, o.leaves), '\u0000', '\ufffd')::jsonb AS body) b) j;
+
+CREATE VIEW reports.results AS
+SELECT c.identity AS cluster, c.name AS cluster_name, r.api_group, r.kind,
+    nullif(o.namespace, '') AS namespace, o.name,
+    e.ord AS number,
+    coalesce(nullif(e.item ->> 'source', ''), nullif(j.body ->> 'source', '')) AS source,
+    e.item ->> 'policy' AS policy, e.item ->> 'rule' AS rule,
+    e.item ->> 'category' AS category, e.item ->> 'severity' AS severity,
+    e.item ->> 'result' AS result,
+    CASE WHEN jsonb_typeof(e.item -> 'scored') = 'boolean'
+         THEN (e.item -> 'scored')::boolean END AS scored,
+    e.item ->> 'message' AS message, e.item -> 'properties' AS properties,
+    e.item -> 'resources' AS subjects,
+    CASE WHEN jsonb_typeof(e.item #> '{timestamp,seconds}') = 'number'
+            AND (e.item #> '{timestamp,seconds}')::numeric BETWEEN 0 AND 253402300799
+         THEN to_timestamp((e.item #> '{timestamp,seconds}')::double precision) END AS scanned_at
+FROM reports_server.objects o
+JOIN reports_server.resources r ON r.cluster = o.cluster AND r.id = o.resource_id
+JOIN reports_server.clusters c ON c.cluster = o.cluster
+JOIN reports_server.frames t ON t.cluster = o.cluster AND t.id = o.frame
+CROSS JOIN LATERAL (SELECT replace(
+    reports_server.report_text_v1(t.text, o.leaves), '\u0000', '\ufffd')::jsonb AS body) j
+CROSS JOIN LATERAL jsonb_array_elements(
+    CASE WHEN jsonb_typeof(j.body -> 'results') = 'array' THEN j.body -> 'results'
+         WHEN jsonb_typeof(j.body #> '{spec,results}') = 'array' THEN j.body #> '{spec,results}'
+    END) WITH ORDINALITY AS e (item, ord)
+WHERE o.tally IS NOT NULL;
+
+CREATE VIEW reports.findings AS
+SELECT c.identity AS cluster, c.name AS cluster_name, r.api_group, r.kind,
+    nullif(p.namespace, '') AS namespace, p.name,
+    k.source, k.policy, k.rule, k.category, f.severity, f.result,
+    coalesce(f.subject_kind, p.subject_kind) AS subject_kind,
+    CASE WHEN f.subject_name IS NULL THEN p.subject_namespace ELSE f.subject_namespace END
+        AS subject_namespace,
+    coalesce(f.subject_name, p.subject_name) AS subject_name,
+    (SELECT m.message FROM reports_server.messages m
+     WHERE m.cluster = f.cluster AND m.id = f.message) AS message,
+    f.first_seen,
+    (SELECT o.scanned_at FROM reports_server.objects o
+     WHERE o.cluster = p.cluster AND o.resource_id = p.resource_id
+         AND o.namespace = p.namespace AND o.name = p.name) AS scanned_at,
+    f.report AS report_id, f.finding AS finding_id
+FROM reports_server.findings f
+JOIN reports_server.reported p ON p.cluster = f.cluster AND p.report = f.report
+JOIN reports_server.checks k ON k.cluster = f.cluster AND k.id = f.check_id
+JOIN reports_server.resources r ON r.cluster = p.cluster AND r.id = p.resource_id
+JOIN reports_server.clusters c ON c.cluster = f.cluster;
+
+-- The counts are added up by number before names are put to them.
+CREATE VIEW reports.summary AS
+SELECT c.identity AS cluster, c.name AS cluster_name, r.api_group, r.kind,
+    nullif(s.namespace, '') AS namespace, k.source, k.policy, k.severity, s.result,
+    sum(s.results)::bigint AS results
+FROM (
+    SELECT s.cluster, s.resource_id, s.namespace, t.check_id, t.result,
+        sum(s.reports * t.n)::bigint AS results
+    FROM reports_server.summaries s
+    JOIN reports_server.tallies y ON y.cluster = s.cluster AND y.id = s.tally
+    CROSS JOIN LATERAL unnest(y.checks, y.results, y.counts) AS t (check_id, result, n)
+    GROUP BY s.cluster, s.resource_id, s.namespace, t.check_id, t.result
+) s
+JOIN reports_server.checks k ON k.cluster = s.cluster AND k.id = s.check_id
+JOIN reports_server.resources r ON r.cluster = s.cluster AND r.id = s.resource_id
+JOIN reports_server.clusters c ON c.cluster = s.cluster
+GROUP BY 1, 2, 3, 4, s.namespace, 6, 7, 8, 9;
+
+CREATE VIEW reports.summary_by_policy AS
+SELECT c.identity AS cluster, c.name AS cluster_name, r.api_group, r.kind, k.source, k.policy,
+    coalesce(sum(s.results) FILTER (WHERE s.result = 'pass'), 0)::bigint AS pass,
+    coalesce(sum(s.results) FILTER (WHERE s.result = 'fail'), 0)::bigint AS fail,
+    coalesce(sum(s.results) FILTER (WHERE s.result = 'warn'), 0)::bigint AS warn,
+    coalesce(sum(s.results) FILTER (WHERE s.result = 'error'), 0)::bigint AS error,
+    coalesce(sum(s.results) FILTER (WHERE s.result = 'skip'), 0)::bigint AS skip
+FROM (
+    SELECT s.cluster, s.resource_id, t.check_id, t.result, sum(s.reports * t.n) AS results
+    FROM (
+        SELECT cluster, resource_id, tally, sum(reports) AS reports
+        FROM reports_server.summaries GROUP BY cluster, resource_id, tally
+    ) s
+    JOIN reports_server.tallies y ON y.cluster = s.cluster AND y.id = s.tally
+    CROSS JOIN LATERAL unnest(y.checks, y.results, y.counts) AS t (check_id, result, n)
+    GROUP BY s.cluster, s.resource_id, t.check_id, t.result
+) s
+JOIN reports_server.checks k ON k.cluster = s.cluster AND k.id = s.check_id
+JOIN reports_server.resources r ON r.cluster = s.cluster AND r.id = s.resource_id
+JOIN reports_server.clusters c ON c.cluster = s.cluster
+GROUP BY 1, 2, 3, 4, 5, 6;
+
+CREATE VIEW reports.summary_by_namespace AS
+SELECT c.identity AS cluster, c.name AS cluster_name, r.api_group, r.kind,
+    nullif(s.namespace, '') AS namespace, s.reports, s.pass, s.fail, s.warn, s.error, s.skip
+FROM (
+    SELECT s.cluster, s.resource_id, s.namespace, sum(s.reports)::bigint AS reports,
+        sum(s.reports * y.pass)::bigint AS pass, sum(s.reports * y.fail)::bigint AS fail,
+        sum(s.reports * y.warn)::bigint AS warn, sum(s.reports * y.error)::bigint AS error,
+        sum(s.reports * y.skip)::bigint AS skip
+    FROM reports_server.summaries s
+    JOIN reports_server.tallies y ON y.cluster = s.cluster AND y.id = s.tally
+    GROUP BY s.cluster, s.resource_id, s.namespace
+) s
+JOIN reports_server.resources r ON r.cluster = s.cluster AND r.id = s.resource_id
+JOIN reports_server.clusters c ON c.cluster = s.cluster;
+
+-- A role for those who read: nothing but the views. Whoever may not make roles goes on without;
+-- an administrator makes it then, as docs/sql.md says.
+DO $$
+BEGIN
+    IF to_regrole('reports_reader') IS NULL THEN
+        BEGIN
+            CREATE ROLE reports_reader NOLOGIN;
+        EXCEPTION
+            WHEN insufficient_privilege THEN
+                RAISE NOTICE 'role reports_reader is left to an administrator: see docs/sql.md';
+            -- the same, in another database of this server
+            WHEN duplicate_object OR unique_violation THEN
+                NULL;
+        END;
+        IF to_regrole('reports_reader') IS NOT NULL THEN
+            BEGIN
+                ALTER ROLE reports_reader SET default_transaction_read_only = on;
+                ALTER ROLE reports_reader SET statement_timeout = '60s';
+                ALTER ROLE reports_reader SET idle_in_transaction_session_timeout = '60s';
+            EXCEPTION WHEN insufficient_privilege THEN
+                NULL;
+            END;
+        END IF;
+    END IF;
+    IF to_regrole('reports_reader') IS NOT NULL THEN
+        GRANT USAGE ON SCHEMA reports TO reports_reader;
+        GRANT SELECT ON ALL TABLES IN SCHEMA reports TO reports_reader;
     END IF;
 END $$;

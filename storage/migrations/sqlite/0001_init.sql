@@ -40,6 +40,15 @@ CREATE TABLE resources (
     newest_logged   INTEGER NOT NULL DEFAULT 0,
     -- number of rows in imported
     imported        INTEGER NOT NULL DEFAULT 0,
+    -- the newest fencing token of the gate
+    fence           INTEGER NOT NULL DEFAULT 0,
+    -- whether etcd has everything, so that the way leads to the CRD only
+    released        INTEGER NOT NULL DEFAULT 0,
+    -- the version that lists and bookmarks carry since the gate is not open any more
+    frozen_rv       INTEGER,
+    -- since when the gate is held, and for how long it was the last time, in milliseconds
+    held_since      INTEGER,
+    last_hold       INTEGER,
     UNIQUE (api_group, resource)
 );
 
@@ -119,3 +128,20 @@ CREATE TABLE definitions (
     api_group TEXT PRIMARY KEY,
     body      TEXT NOT NULL
 ) WITHOUT ROWID;
+
+-- Where the reports are moved to, or were; no row before the first attempt.
+CREATE TABLE moves (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    -- tells this database from every other one that is moved
+    source   TEXT    NOT NULL,
+    -- the newest attempt, a random number
+    attempt  INTEGER NOT NULL,
+    -- the cluster's identity in the other database, and what people call it
+    identity TEXT    NOT NULL,
+    name     TEXT    NOT NULL,
+    -- position.seq at which the other database took over; NULL until it did. From then on nothing
+    -- may be written here any more.
+    seq      INTEGER,
+    -- milliseconds since the epoch
+    moved_at INTEGER
+);

@@ -31,7 +31,7 @@ pub(crate) struct Projection {
     pub tally: i64,
     /// The newest timestamp of a result, in seconds since the epoch.
     pub scanned: Option<i64>,
-    /// JSON object for the function `project_v2` of the database, which describes it.
+    /// JSON object for the function `project_v1` of the database, which describes it.
     pub detail: String,
     /// The checks that were made, each once.
     pub checks: Vec<Check>,

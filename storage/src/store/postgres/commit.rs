@@ -18,7 +18,7 @@ use crate::model::frame::Framed;
 use crate::model::{Position, ResourceId};
 use crate::store::engine::{Commit, EngineError, Op, OpKind, OpOutcome, corrupt};
 
-const COMMIT: &str = "SELECT * FROM reports_server.commit_v2(
+const COMMIT: &str = "SELECT * FROM reports_server.commit_v1(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 const RESOLVE: &str = "SELECT * FROM reports_server.resolve_v1($1, $2, $3, $4)";
 
@@ -77,7 +77,7 @@ async fn deliver(engine: &Postgres, batch: &Batch<'_>) -> Result<(Vec<Row>, i64)
             Err(error) => error,
         };
         if error.is_ambiguous() {
-            tracing::warn!(%error, "the answer to a commit was lost; asking what became of it");
+            tracing::warn!(%error, "the answer to a commit was lost; checking whether it was made");
             if let Some(rows) = batch.resolve(engine, known, name).await? {
                 return Ok((rows, name));
             }

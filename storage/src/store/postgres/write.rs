@@ -193,7 +193,7 @@ async fn project(
     let projections = Projections::of(objects.map(|l| l.projection.as_deref()), None);
     let [digests, tallies, scanned, details, checks] = projections.parameters();
     tx.query(
-        "SELECT reports_server.project_objects_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "SELECT reports_server.project_objects_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             (tx.cluster(), Type::INT4),
             resources,

@@ -139,7 +139,7 @@ impl Filling {
         let [resources, namespaces, names] = keys.parameters();
         let [digests, tallies, scanned, details, checks] = projections.parameters();
         step.run(
-            "SELECT reports_server.project_objects_v2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "SELECT reports_server.project_objects_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             &[
                 self.cluster(),
                 resources,
