@@ -70,10 +70,10 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"database": {"external": {"connectionSecretRef": {"name": "s"}}}}), "external must be set with mode External")]
 #[case(json!({"database": {"mode": "CloudNativePG"}}), "cloudNativePG must be set with mode")]
 #[case(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {}}}), "exactly one of clusterRef and create")]
-#[case(json!({"database": {"mode": "Managed", "embedded": {}}}), "embedded belongs to mode Embedded")]
-#[case(json!({"database": {"managed": {}}}), "managed belongs to mode Managed")]
-#[case(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "s"}, "keys": {"uri": "a", "host": "b"}}}}), "uri excludes host")]
-#[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"storageClassName": "a"}}}}), "storageClassName has no meaning with ephemeral")]
+#[case(json!({"database": {"mode": "Managed", "embedded": {}}}), "embedded can only be set with mode Embedded")]
+#[case(json!({"database": {"managed": {}}}), "managed can only be set with mode Managed")]
+#[case(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "s"}, "keys": {"uri": "a", "host": "b"}}}}), "uri cannot be combined with host")]
+#[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"storageClassName": "a"}}}}), "storageClassName cannot be set with ephemeral")]
 #[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}, "migration": {"source": {"policy": "Prune"}}}), "source.policy must be Keep")]
 #[case(json!({"database": {"backup": {"destination": {}}}}), "exactly one of pvc and s3")]
 #[case(json!({"database": {"mode": "Managed", "managed": {"bootstrap": {"recovery": {"backupName": "a", "volumeClaimRef": {"name": "b"}, "s3": {"bucket": "abc", "credentialsSecretRef": {"name": "c"}}}}}}}), "at most one of volumeClaimRef and s3")]
@@ -84,11 +84,11 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"migration": {"source": {"after": "9000h"}}}), "must not be longer than 8784h")]
 #[case(json!({"tls": {"mode": "CertManager"}}), "certManager must be set with mode CertManager")]
 #[case(json!({"tls": {"provided": {"secretRef": {"name": "s"}}}}), "provided must be set with mode Provided")]
-#[case(json!({"tls": {"mode": "Provided", "provided": {"secretRef": {"name": "s"}}, "operator": {}}}), "operator belongs to mode Operator")]
+#[case(json!({"tls": {"mode": "Provided", "provided": {"secretRef": {"name": "s"}}, "operator": {}}}), "operator can only be set with mode Operator")]
 #[case(json!({"tls": {"operator": {"certValidity": "1s"}}}), "must be between 1m and")]
 #[case(json!({"tls": {"operator": {"caValidity": "24h", "certValidity": "24h"}}}), "certValidity must be shorter")]
 #[case(json!({"tls": {"operator": {"certValidity": "24h", "renewBefore": "25h"}}}), "renewBefore must be shorter")]
-#[case(json!({"server": {"replicas": 2, "autoscaling": {"maxReplicas": 3}}}), "replicas and autoscaling exclude")]
+#[case(json!({"server": {"replicas": 2, "autoscaling": {"maxReplicas": 3}}}), "replicas and autoscaling are mutually exclusive")]
 #[case(json!({"server": {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}}), "minReplicas must not be above")]
 #[case(json!({"server": {"podDisruptionBudget": {}}}), "exactly one of minAvailable and maxUnavailable")]
 #[case(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {}}]}), "exactly one of server and database")]
@@ -116,7 +116,7 @@ fn names(#[case] name: &str, #[case] accepted: bool) {
 #[case(json!({}), json!({}), "mine", "")]
 // Of a status that was lost, or is from before it told of the identity.
 #[case(json!({"database": {"clusterIdentity": "uid"}}), json!({"id": "mine"}), "mine", "")]
-#[case(json!({"database": {"clusterIdentity": "uid"}}), json!({}), "mine", "cannot become another one than status.database")]
+#[case(json!({"database": {"clusterIdentity": "uid"}}), json!({}), "mine", "can only be set to status.database")]
 fn the_identity_in_force_stays(
     #[case] status: Value,
     #[case] before: Value,

@@ -51,10 +51,10 @@ pub enum Unfit {
         encoding: String,
     },
     /// The server was built without what is needed.
-    #[error("the server lacks a feature that is needed: {0}")]
+    #[error("the server lacks a required feature: {0}")]
     Feature(String),
     /// The question could not be asked.
-    #[error("the database was not to be examined: {0}")]
+    #[error("the database could not be examined: {0}")]
     Failed(#[source] Error),
 }
 

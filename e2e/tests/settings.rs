@@ -170,7 +170,7 @@ async fn a_late_write_within_the_window_is_taken_over_whoever_looks() {
     let (processes, _server, client) = start(50).await;
     let args = ["--keep", "--drain-window", "40"];
     let first = processes.migrate("first", None, &args).unwrap();
-    first.says(&["looked for until"]).await.unwrap();
+    first.says(&["to etcd until"]).await.unwrap();
     let seen = Instant::now();
     write_late(&processes, &client, "late-1").await;
     comes(&client, "late-1").await;

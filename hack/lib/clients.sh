@@ -33,7 +33,7 @@ client_go_build() {
 	cd "$source"
 	step "building the tests of client-go"
 	unformatted=$(gofmt -l .)
-	[ -z "$unformatted" ] || die "gofmt would change $unformatted in e2e/clients"
+	[ -z "$unformatted" ] || die "$unformatted in e2e/clients is not formatted; run gofmt -w"
 	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath'
 	quietly "$log" go mod download
 	quietly "$log" go vet ./...

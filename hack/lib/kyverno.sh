@@ -70,7 +70,7 @@ go_module() {
 	step "fetching $1 $2"
 	answer=$(GOFLAGS='' go mod download -json "$1@$2") || die "cannot fetch $1@$2: $answer"
 	sum=$(jq -r .Sum <<<"$answer")
-	[ "$sum" = "$3" ] || die "$1@$2 has the sum $sum, and not $3 as in hack/lib/kyverno.sh"
+	[ "$sum" = "$3" ] || die "$1@$2 has the checksum $sum instead of $3 (hack/lib/kyverno.sh)"
 	cp -a "$(jq -r .Dir <<<"$answer")" "$4"
 	chmod -R u+w "$4"
 }

@@ -124,7 +124,7 @@ pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
         Rotation::IssueDatabase(DatabaseLeaf::Client, why) => Some((
             "IssueDatabaseClientCertificate",
             format!(
-                "issued a certificate by which the database lets the servers in: {}",
+                "issued a client certificate for connections to the database: {}",
                 why.as_str()
             ),
         )),

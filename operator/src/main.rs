@@ -50,23 +50,23 @@ struct Options {
     /// The operator's own namespace: its Lease and its notes are there.
     #[arg(long, env = "POD_NAMESPACE", default_value = names::OPERATOR_NAMESPACE, global = true)]
     namespace: String,
-    /// Name of this process among the candidates for the Lease; the pod's name.
+    /// Name of this process as a candidate for the Lease; usually the pod's name.
     #[arg(long, env = "POD_NAME", global = true)]
     identity: Option<String>,
     /// Name of the operator's `ServiceAccount`; it gets a role in each target namespace.
     #[arg(long, env = "SERVICE_ACCOUNT", default_value = names::OPERATOR, global = true)]
     service_account: String,
-    /// Address on which /metrics, /healthz and /readyz are served, by plain HTTP.
+    /// Address on which /metrics, /healthz and /readyz are served over plain HTTP.
     #[arg(long, default_value = "0.0.0.0:8080", global = true)]
     metrics_bind_address: SocketAddr,
-    /// Image of the server, where a `ReportsServer` names none.
+    /// Image of the server, if a `ReportsServer` names none.
     #[arg(long, env = names::SERVER_IMAGE_ENV, default_value_t = names::server_image(), global = true)]
     server_image: String,
     /// Address of a database's host, as HOST=ADDRESS:PORT; may be given several times. For an
-    /// operator that runs outside of the cluster, where names of Services mean nothing.
+    /// operator that runs outside of the cluster, where names of Services are not resolved.
     #[arg(long, value_name = "HOST=ADDRESS:PORT", value_parser = place, global = true)]
     database_resolve: Vec<(String, SocketAddr)>,
-    /// Image of PostgreSQL in `database.mode: Managed`, where a `ReportsServer` names none.
+    /// Image of PostgreSQL in `database.mode: Managed`, if a `ReportsServer` names none.
     #[arg(long, env = names::POSTGRES_IMAGE_ENV, default_value = managed::DEFAULT_IMAGE, global = true)]
     postgres_image: String,
     /// Log filter: a level, or directives such as `info,kube=debug`.

@@ -103,7 +103,7 @@ impl Metrics {
         );
         registry.register(
             "last_backup_timestamp_seconds",
-            "When the last backup of each ReportsServer that succeeded ended, in Unix time",
+            "When the last successful backup of each ReportsServer ended, in Unix time",
             last_backup.clone(),
         );
         registry.register(

@@ -173,7 +173,7 @@ async fn a_backup_that_is_not_there_is_told_with_those_that_are() {
     }
     let restored = run(&postgres, RESTORE, backups.path(), "c", DATABASE);
     assert!(!restored.status.success());
-    assert!(text(&restored).contains("there is no backup c; there are: a b"));
+    assert!(text(&restored).contains("backup c does not exist; existing backups: a b"));
 }
 
 /// The tables of the server that the script knows.

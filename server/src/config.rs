@@ -33,7 +33,7 @@ pub struct Config {
     /// File with the key of the serving certificate in PEM; read again when it changes.
     #[arg(long, env = "REPORTS_SERVER_TLS_PRIVATE_KEY_FILE")]
     pub tls_private_key_file: PathBuf,
-    /// SQLite database file; made when it does not exist.
+    /// SQLite database file; created if it does not exist.
     #[arg(
         long,
         env = "REPORTS_SERVER_DATABASE",
@@ -49,23 +49,23 @@ pub struct Config {
         requires = "cluster_identity"
     )]
     pub database_dir: Option<PathBuf>,
-    /// Directory that says to which PostgreSQL the reports of --database are to be moved, if they
-    /// are: the parameters of the connection, and beside them `cluster-identity`. Looked at again
-    /// and again; nothing is moved while it is empty.
+    /// Directory that names the PostgreSQL to which the reports of --database are moved: the
+    /// parameters of the connection, and beside them `cluster-identity`. Checked regularly; nothing
+    /// is moved while it is empty.
     #[arg(
         long,
         env = "REPORTS_SERVER_MOVE_DATABASE_DIR",
         conflicts_with = "database_dir"
     )]
     pub move_database_dir: Option<PathBuf>,
-    /// Identity that tells this cluster from others in the same PostgreSQL database, such as the
-    /// uid of its namespace kube-system. It must never change.
+    /// Identity that distinguishes this cluster from others in the same PostgreSQL database, such
+    /// as the uid of its namespace kube-system. It must never change.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]
     pub cluster_identity: Option<String>,
     /// Name of this cluster for people; SQL users see it.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_NAME", default_value = "")]
     pub cluster_name: String,
-    /// Most connections to PostgreSQL.
+    /// Maximum number of connections to PostgreSQL.
     #[arg(
         long,
         env = "REPORTS_SERVER_DATABASE_MAX_CONNECTIONS",
@@ -84,8 +84,8 @@ pub struct Config {
     /// API groups to serve, separated by commas, in place of --config-map.
     #[arg(long, env = "REPORTS_SERVER_GROUPS")]
     pub groups: Option<String>,
-    /// Users whose writes are refused whatever their rights, separated by commas; with --config-map
-    /// its key `refusedWriters` says so.
+    /// Users whose writes are refused whatever their rights, separated by commas. With
+    /// --config-map, its key `refusedWriters` lists them.
     #[arg(
         long,
         env = "REPORTS_SERVER_REFUSED_WRITERS",
@@ -98,25 +98,25 @@ pub struct Config {
     /// Log level, or a filter such as `info,reports_server=debug`.
     #[arg(long, env = "REPORTS_SERVER_LOG_LEVEL", default_value = "info")]
     pub log_level: String,
-    /// Time between failing /readyz and the end of service, in which clients learn to go elsewhere.
+    /// Time between failing /readyz and the end of service, in which clients move to other servers.
     #[arg(long, env = "REPORTS_SERVER_SHUTDOWN_DELAY", default_value = "10s", value_parser = duration)]
     pub shutdown_delay: Duration,
-    /// Longest wait for requests being answered when the service ends.
+    /// Maximum time to wait for running requests when the service ends.
     #[arg(long, env = "REPORTS_SERVER_DRAIN_TIMEOUT", default_value = "15s", value_parser = duration)]
     pub drain_timeout: Duration,
-    /// Time after another server has come to the same database at which the clients of earlier
-    /// connections are told to open others, a fifth more or less, so that they spread over the
-    /// servers again; what runs on the old ones goes on. Where the requests make no pause, twice
-    /// that time. 0s: never.
+    /// Time after another server joins the same database, plus or minus a fifth, at which clients
+    /// of older connections are told to open new ones, so that they spread over the servers again;
+    /// requests on the old ones continue. Without a pause between requests, twice that time. 0s:
+    /// never.
     #[arg(long, env = "REPORTS_SERVER_CONNECTION_MAX_AGE", default_value = "5m", value_parser = duration)]
     pub connection_max_age: Duration,
-    /// Time for which changes are kept, and so how far back a watch can resume.
+    /// Time for which changes are kept: a watch can resume from that far back.
     #[arg(long, env = "REPORTS_SERVER_HISTORY", default_value = "10m", value_parser = duration)]
     pub history: Duration,
-    /// Most get and list requests being worked on at one time; more are refused with 429.
+    /// Maximum number of get and list requests at one time; more are refused with 429.
     #[arg(long, env = "REPORTS_SERVER_MAX_REQUESTS", default_value_t = LimitConfig::default().reading)]
     pub max_requests_inflight: usize,
-    /// Most writing requests being worked on at one time; more are refused with 429.
+    /// Maximum number of writing requests at one time; more are refused with 429.
     #[arg(
         long,
         env = "REPORTS_SERVER_MAX_MUTATING_REQUESTS",

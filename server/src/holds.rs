@@ -34,7 +34,7 @@ pub async fn end_orphaned(store: Store, limit: Duration) {
                 Ok(opened) if opened > 0 => tracing::warn!(
                     group,
                     opened,
-                    "requests were held for too long and are served again: whoever held them is gone"
+                    "requests were held for too long and are served again: nobody ended the hold"
                 ),
                 Ok(_) => {}
                 // Another server does the same, or the operator is back.

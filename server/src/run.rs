@@ -76,7 +76,7 @@ struct Cluster {
 /// If it cannot start; each error says what to do about it.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::default();
-    shutdown.on_signals().context("cannot listen to signals")?;
+    shutdown.on_signals().context("cannot listen for signals")?;
     let metrics = Arc::new(Metrics::new());
     let certificates = Certificates::load(config.certificate_files())
         .await
@@ -142,7 +142,7 @@ async fn serve(
     background: &Background,
 ) -> anyhow::Result<()> {
     let cluster = follow_cluster(config, store, background).await?;
-    let tls = tls::server_config(certificates.clone()).context("cannot set TLS up")?;
+    let tls = tls::server_config(certificates.clone()).context("cannot set up TLS")?;
     metrics.certificate_expiry.set(certificates.not_after());
     let expiry = metrics.certificate_expiry.clone();
     let report = move |not_after| {
@@ -176,7 +176,7 @@ async fn serve(
         ended
     );
     if !drained {
-        tracing::warn!("requests were cut off; a longer --drain-timeout would have let them end");
+        tracing::warn!("requests were cut off; raise --drain-timeout to let them end");
     }
     Ok(())
 }
@@ -281,8 +281,8 @@ async fn wait_for(cluster: &Cluster) {
     };
     if tokio::time::timeout(CLUSTER_WAIT, all).await.is_err() {
         tracing::warn!(
-            "the kube-apiserver has not told everything within {} s; serving what the database \
-             remembers. Check the network and the RBAC of the server's ServiceAccount",
+            "the kube-apiserver has not sent everything within {} s; serving what the database \
+             contains. Check the network and the RBAC of the server's ServiceAccount",
             CLUSTER_WAIT.as_secs()
         );
     }

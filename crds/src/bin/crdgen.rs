@@ -26,7 +26,7 @@ enum Command {
         #[arg(long)]
         group: Option<String>,
     },
-    /// The API groups of the catalog, one a line.
+    /// The API groups of the catalog, one per line.
     Groups,
     /// A page of the field reference, as Markdown.
     Docs {

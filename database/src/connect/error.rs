@@ -57,13 +57,13 @@ pub enum Reason {
         minimum: u32,
     },
     /// The server does not tell its version.
-    #[error("does not tell its version: PostgreSQL {MINIMUM_MAJOR} or newer is needed")]
+    #[error("does not report its version: PostgreSQL {MINIMUM_MAJOR} or newer is needed")]
     UnknownVersion,
     /// The server is a standby and takes no writes.
-    #[error("takes no writes: it is a standby")]
+    #[error("does not accept writes: it is a standby")]
     Standby,
     /// The server is read-only and takes no writes.
-    #[error("takes no writes: default_transaction_read_only is on")]
+    #[error("does not accept writes: default_transaction_read_only is on")]
     ReadOnly,
 }
 
@@ -175,7 +175,7 @@ fn sentence(error: &tokio_postgres::Error, role: &Role, mode: SslMode) -> String
         Diagnosis::TlsMismatch => tls_sentence(error, mode, &said),
         Diagnosis::TooManyConnections => format!("has no connection left ({said})"),
         Diagnosis::Unreachable if error.as_db_error().is_some() => {
-            format!("takes no connections now ({said})")
+            format!("accepts no connections now ({said})")
         }
         Diagnosis::Unreachable => format!("cannot be reached ({said})"),
         _ => format!("refuses the connection ({said})"),
@@ -198,10 +198,10 @@ fn tls_sentence(error: &tokio_postgres::Error, mode: SslMode, said: &str) -> Str
     let Some(tls) = find::<rustls::Error>(error) else {
         return match (error.as_db_error(), mode) {
             (None, _) => format!(
-                "speaks no TLS, but sslmode is {mode}: turn TLS on there, or set sslmode to disable"
+                "does not use TLS, but sslmode is {mode}: enable it, or set sslmode to disable"
             ),
             (Some(_), SslMode::Disable) => {
-                format!("takes no connection without TLS, but sslmode is {mode} ({said})")
+                format!("accepts only TLS connections, but sslmode is {mode} ({said})")
             }
             (Some(_), _) => format!("does not accept the client certificate ({said})"),
         };
@@ -209,15 +209,15 @@ fn tls_sentence(error: &tokio_postgres::Error, mode: SslMode, said: &str) -> Str
     match tls {
         rustls::Error::InvalidCertificate(why) => match why {
             C::UnknownIssuer | C::BadSignature => {
-                format!("shows a certificate that no CA of `{}` has signed", key::CA)
+                format!("presents a certificate not signed by a CA in `{}`", key::CA)
             }
             C::NotValidForName | C::NotValidForNameContext { .. } => {
-                format!("shows a certificate for another host: {why}")
+                format!("presents a certificate for another host: {why}")
             }
             C::Expired | C::ExpiredContext { .. } => {
-                format!("shows a certificate that has expired: {why}")
+                format!("presents a certificate that has expired: {why}")
             }
-            _ => format!("shows a certificate that cannot be used with {mode}: {why}"),
+            _ => format!("presents a certificate that cannot be used with {mode}: {why}"),
         },
         rustls::Error::AlertReceived(
             alert @ (AlertDescription::CertificateRequired
@@ -228,6 +228,6 @@ fn tls_sentence(error: &tokio_postgres::Error, mode: SslMode, said: &str) -> Str
             | AlertDescription::DecryptError
             | AlertDescription::UnsupportedCertificate),
         ) => format!("does not accept the client certificate (TLS alert {alert:?})"),
-        other => format!("cannot agree about TLS: {other}"),
+        other => format!("fails the TLS handshake: {other}"),
     }
 }

@@ -114,7 +114,7 @@ impl ParametersReader {
                     tracing::warn!(
                         %error,
                         seconds = grace.as_secs(),
-                        "the database's parameters cannot be read; using those before for now"
+                        "the database's parameters cannot be read; using the previous ones for now"
                     );
                 }
                 Ok(last.clone())
@@ -147,7 +147,7 @@ pub(super) fn read_files(directory: &Path) -> Result<Files, ParametersError> {
         }
     }
     // What was read last may lack the files of a version that was being deleted.
-    let source = io::Error::other("it was exchanged again and again while it was read");
+    let source = io::Error::other("it was replaced repeatedly while it was read");
     Err(ParametersError::Read {
         path: directory.to_owned(),
         source,

@@ -71,7 +71,7 @@ fn check(mode: SslMode, has_ca: bool) -> Check {
 }
 
 fn unusable(error: &rustls::Error) -> String {
-    format!("does not go with `{}`: {error}", key::CERTIFICATE)
+    format!("does not match `{}`: {error}", key::CERTIFICATE)
 }
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -87,7 +87,7 @@ fn identity(pem: &Pem, provider: &CryptoProvider) -> Result<Option<Identity>, Pa
             } else {
                 (key::CERTIFICATE_KEY, key::CERTIFICATE)
             };
-            let why = format!("is missing, but `{there}` is there: give both, or none");
+            let why = format!("is missing, but `{there}` is set: give both, or none");
             return Err(ParametersError::invalid(gone, why));
         }
     };

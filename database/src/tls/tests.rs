@@ -176,7 +176,7 @@ fn a_key_of_another_certificate_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("`tls.key` does not go with `tls.crt`"),
+            .contains("`tls.key` does not match `tls.crt`"),
         "{error}"
     );
 }

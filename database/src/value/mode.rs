@@ -38,7 +38,7 @@ impl SslMode {
             "verify-ca" => return Ok(Self::VerifyCa),
             "verify-full" => return Ok(Self::VerifyFull),
             "allow" | "prefer" => {
-                "is {}, which may end without TLS: choose `verify-full`, or `disable` to go without"
+                "is {}, which may connect without TLS: choose `verify-full` or `disable`"
             }
             _ => "is {}: choose one of `verify-full`, `verify-ca`, `require`, `disable`",
         };

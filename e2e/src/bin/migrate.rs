@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use crds::v1alpha1::spec::WorkloadKind;
+use crds::v1alpha1::spec::{ApiOwner, Verification, WorkloadKind};
+use crds::v1alpha1::status::MigrationPhase;
 use e2e::processes::PEAK_MEMORY;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -22,8 +23,8 @@ use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
 use reports_server_operator::apiservice::ServiceRef;
 use reports_server_operator::migration::{
-    ApiOwner, Deps, GroupStatus, GroupTarget, HoldLock, Metrics, Owner, Phase, Predecessor,
-    PredecessorDatabase, Settings, SourcePolicy, Supervisor, Verification, Workload,
+    Deps, GroupStatus, GroupTarget, HoldLock, Metrics, Owner, Predecessor, PredecessorDatabase,
+    Settings, Supervisor, Workload,
 };
 
 /// Name of the Secret that is made of `--from-database`.
@@ -145,11 +146,11 @@ async fn main() -> anyhow::Result<()> {
     let targets = targets.map(|group| target(&args, database.clone(), group));
     supervisor.ensure(&owner, targets.collect::<anyhow::Result<_>>()?);
     let goal = if args.back {
-        Phase::RolledBack
+        MigrationPhase::RolledBack
     } else if args.dry_run {
-        Phase::DryRun
+        MigrationPhase::DryRun
     } else {
-        Phase::Completed
+        MigrationPhase::Completed
     };
     let mut changes = Box::pin(supervisor.changes());
     let mut said = BTreeSet::new();
@@ -258,11 +259,7 @@ fn target(
             page_size: args.page_size,
             dry_run: args.dry_run,
             soak: Duration::from_secs(args.soak),
-            source: if args.keep {
-                SourcePolicy::Keep
-            } else {
-                SourcePolicy::Prune { after }
-            },
+            prune_after: (!args.keep).then_some(after),
             verification: args.verification,
             drain_window: Duration::from_secs(args.drain_window),
             restart: args.restart.clone(),

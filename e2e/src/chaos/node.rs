@@ -55,7 +55,7 @@ impl NodeDriver {
         line.install_operator().await?;
         line.apply_as("CRD").await?;
         let driver = Self { line };
-        let phases = [MigrationPhase::Idle, MigrationPhase::RolledBack];
+        let phases = [MigrationPhase::RolledBack];
         driver.follow("an idle server", &phases).await?;
         Ok(driver)
     }

@@ -13,7 +13,7 @@ async fn a_crd_that_is_replaced_while_late_writes_are_looked_for_takes_no_report
     let before = ground.contents().await.unwrap();
     let flags = ["--keep", "--drain-window", "20"];
     let migration = ground.processes.migrate("alive", None, &flags).unwrap();
-    migration.says(&["looked for until"]).await.unwrap();
+    migration.says(&["to etcd until"]).await.unwrap();
     let (name, _) = ground.shipped_crd();
     ground.delete_crd(&name).await.unwrap();
     ground.install_crds().await.unwrap();

@@ -109,7 +109,7 @@ async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_i
 
 #[rstest]
 #[case::in_a_switch(&["--keep"], "SwitchDrain", "while requests were held")]
-#[case::on_the_way_back(&["--back"], "BackOpenDoor", "while the way back was under way")]
+#[case::on_the_way_back(&["--back"], "BackOpenDoor", "during the way back")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_service_that_is_deleted_on_the_way_has_it_gone_anew(
     #[case] flags: &[&str],

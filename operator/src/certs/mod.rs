@@ -30,7 +30,7 @@ pub enum Error {
     Leaf(#[source] rcgen::Error),
     /// The plan does not come to rest: a bound against issuing without end.
     #[error(
-        "certificates issued a moment ago are already due: tls.operator sets lifetimes too short"
+        "certificates issued just now are already due: lifetimes in spec.tls.operator are too short"
     )]
     Unstable,
 }

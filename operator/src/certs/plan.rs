@@ -152,7 +152,7 @@ impl Why {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Missing => "there was none that could be used",
+            Self::Missing => "there was no usable one",
             Self::Expiring => "the previous one was about to expire",
             Self::DnsNames => "the previous one was for other DNS names",
             Self::Issuer => "the previous one was signed by another certificate authority",

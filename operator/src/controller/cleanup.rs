@@ -7,13 +7,14 @@ use crds::names::ANNOTATION_ABANDON_APIS;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::defaults::Effective;
 use crds::v1alpha1::spec::{ApiDeletionPolicy, ApiOwner};
+use crds::v1alpha1::status::MigrationPhase;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, ResourceExt};
 
 use super::dereference::service_ref;
 use super::found::Registered;
 use super::workload;
-use crate::migration::{self, GroupStatus, GroupTarget, Phase, Settings};
+use crate::migration::{GroupStatus, GroupTarget, Settings};
 use crate::names::Names;
 
 /// What a deletion has to do next.
@@ -48,7 +49,7 @@ pub fn plan(object: &ReportsServer, registered: &[Registered], groups: &[GroupSt
     restore.remove(control::GROUP);
     let back = |name: &str| {
         let group = groups.iter().find(|group| group.group == name);
-        group.is_some_and(|group| group.phase == Phase::RolledBack)
+        group.is_some_and(|group| group.phase == MigrationPhase::RolledBack)
             && registered.iter().all(|registered| registered.group != name)
     };
     if restore.iter().all(|group| back(group)) {
@@ -79,7 +80,7 @@ pub async fn targets(
     let effective = Effective::of(&object.spec);
     let target = |group: &String| GroupTarget {
         group: group.clone(),
-        owner: migration::ApiOwner::Crd,
+        owner: ApiOwner::Crd,
         predecessor: None,
         database: None,
         service: service_ref(namespace, names.server()),
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    fn status(group: &str, phase: Phase) -> GroupStatus {
+    fn status(group: &str, phase: MigrationPhase) -> GroupStatus {
         GroupStatus {
             group: group.into(),
             phase,
@@ -145,10 +146,10 @@ mod tests {
         let restore = Plan::Restore(BTreeSet::from(["a.example".to_owned()]));
         // Nothing is known about the group yet: look before letting go.
         assert_eq!(plan(&object, &[], &[]), restore);
-        let busy = [status("a.example", Phase::RollingBack)];
+        let busy = [status("a.example", MigrationPhase::RollingBack)];
         assert_eq!(plan(&object, &[served("a.example")], &busy), restore);
         // A status from before the switch does not count while the APIService is ours.
-        let old = [status("a.example", Phase::RolledBack)];
+        let old = [status("a.example", MigrationPhase::RolledBack)];
         assert_eq!(plan(&object, &[served("a.example")], &old), restore);
         assert_eq!(plan(&object, &[served(control::GROUP)], &old), Plan::LetGo);
     }

@@ -44,7 +44,7 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     }
     ctx.forget(&name);
     finalizer::set(&ctx.client, object, false).await?;
-    info!(name, "let go");
+    info!(name, "removed the finalizer");
     Ok(Action::await_change())
 }
 
@@ -64,8 +64,8 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     {
         // Nobody would start it.
         return Err(Error::Orphan(
-            "the upgrade of the database is given up; it is tried again when the database serves \
-             as before"
+            "the upgrade of the database is abandoned; the operator tries again when the old \
+             database serves"
                 .to_owned(),
         ));
     }

@@ -4,6 +4,8 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::spec::ApiOwner;
+use crds::v1alpha1::status::MigrationPhase;
 use kube::Resource;
 use tracing::info;
 
@@ -16,7 +18,6 @@ use super::targets::{self, Serving};
 use super::validate::{MoveProgress, Reached, Refusal, Validated};
 use super::{Context, Error, finalizer, workload};
 use crate::database::managed::Managed;
-use crate::migration::{self, Phase};
 use crate::{certs, events};
 
 /// The pause between two looks at pods that start, or bring a database to another major version.
@@ -91,7 +92,7 @@ async fn take_volume(spec: &Validated, ctx: &Context) -> Result<bool, Error> {
     info!(
         name = spec.names.instance(),
         claim = note.claim,
-        "the upgraded database is taken into use"
+        "the upgraded database is now in use"
     );
     Ok(true)
 }
@@ -155,12 +156,14 @@ async fn hand_over(
     let targets = targets::targets(spec, &server, false);
     let wanted = targets
         .iter()
-        .any(|target| target.owner == migration::ApiOwner::Server);
+        .any(|target| target.owner == ApiOwner::Server);
     let pointed = found
         .registered
         .iter()
         .any(|registered| registered.group != crds::control::GROUP);
-    let goes_back = groups.iter().any(|group| group.phase == Phase::RollingBack);
+    let goes_back = groups
+        .iter()
+        .any(|group| group.phase == MigrationPhase::RollingBack);
     finalizer::set(&ctx.client, object, wanted || pointed || goes_back).await?;
     ctx.supervisor.ensure(&owner(object), targets);
     Ok(())

@@ -124,7 +124,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
                 | Err(
                     controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
                 ) => {}
-                Err(error) => warn!(%error, "a watch broke off; it is opened again"),
+                Err(error) => warn!(%error, "a watch failed; opening it again"),
             }
         })
         .await;

@@ -10,7 +10,7 @@ use crds::v1alpha1::status::MigrationPhase;
 use super::dereference;
 use super::found::Registered;
 use super::validate::Validated;
-use crate::migration::{self, GroupStatus, GroupTarget, Phase};
+use crate::migration::{self, GroupStatus, GroupTarget};
 
 /// The server as the migrations find it; by default there is none.
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub fn dropped(
     let told = told.into_iter().flat_map(|migration| &migration.groups);
     let told = told.filter(|group| group.phase == MigrationPhase::RollingBack);
     let here = groups.iter();
-    let here = here.filter(|group| group.phase != Phase::RolledBack);
+    let here = here.filter(|group| group.phase != MigrationPhase::RolledBack);
     let pointed = registered.iter().map(|registered| &registered.group);
     let all = pointed
         .chain(here.map(|group| &group.group))
@@ -51,7 +51,7 @@ pub fn dropped(
 /// Returns what each group of the specification should reach; those that it names no more go back.
 #[must_use]
 pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<GroupTarget> {
-    let target = |group: &str, owner: migration::ApiOwner| GroupTarget {
+    let target = |group: &str, owner: ApiOwner| GroupTarget {
         group: group.to_owned(),
         owner,
         predecessor: None,
@@ -64,19 +64,13 @@ pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<Group
         suspended,
         settings: spec.migration.clone(),
     };
-    let named = spec.apis.iter().map(|api| {
-        let owner = match api.owner {
-            ApiOwner::Server => migration::ApiOwner::Server,
-            ApiOwner::Crd => migration::ApiOwner::Crd,
-        };
-        GroupTarget {
-            predecessor: predecessor(api),
-            database: predecessor_database(spec, api),
-            ..target(&api.group, owner)
-        }
+    let named = spec.apis.iter().map(|api| GroupTarget {
+        predecessor: predecessor(api),
+        database: predecessor_database(spec, api),
+        ..target(&api.group, api.owner)
     });
     let dropped = spec.dropped.iter();
-    let dropped = dropped.map(|group| target(group, migration::ApiOwner::Crd));
+    let dropped = dropped.map(|group| target(group, ApiOwner::Crd));
     named.chain(dropped).collect()
 }
 
@@ -130,7 +124,7 @@ mod tests {
         assert_eq!(database(&from).unwrap().cluster_id, other);
     }
 
-    fn group(name: &str, phase: Phase) -> GroupStatus {
+    fn group(name: &str, phase: MigrationPhase) -> GroupStatus {
         GroupStatus {
             group: name.to_owned(),
             phase,
@@ -161,11 +155,11 @@ mod tests {
         assert_eq!(dropped(&object, &pointed, &[]), names(&["gone.io"]));
         // The APIServices are back before the rest is.
         let here = [
-            group("named.io", Phase::Serving),
-            group("gone.io", Phase::RollingBack),
+            group("named.io", MigrationPhase::Retaining),
+            group("gone.io", MigrationPhase::RollingBack),
         ];
         assert_eq!(dropped(&object, &[], &here), names(&["gone.io"]));
-        let here = [group("gone.io", Phase::RolledBack)];
+        let here = [group("gone.io", MigrationPhase::RolledBack)];
         assert_eq!(dropped(&object, &[], &here), names(&[]));
         // An operator that has just started knows of the way back from the status alone.
         object.status = Some(
@@ -191,10 +185,7 @@ mod tests {
         };
         let all = targets(&spec, &server, false);
         let owners: Vec<_> = all.iter().map(|t| (t.group.as_str(), t.owner)).collect();
-        let wanted = [
-            ("named.io", migration::ApiOwner::Server),
-            ("gone.io", migration::ApiOwner::Crd),
-        ];
+        let wanted = [("named.io", ApiOwner::Server), ("gone.io", ApiOwner::Crd)];
         assert_eq!(owners, wanted);
         assert_eq!(all[1].service, all[0].service);
         assert_eq!(all[1].settings, all[0].settings);

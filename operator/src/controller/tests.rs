@@ -234,7 +234,7 @@ async fn nothing_is_applied_over_an_object_of_somebody_else() {
     // The mock answers nothing more: a PATCH would not end.
     let refusal = task.await.unwrap().unwrap_err().refused().unwrap();
     assert_eq!(refusal.reason, crds::v1alpha1::reasons::FOREIGN_OBJECT);
-    let told = "PersistentVolumeClaim target/data is there and is not of this ReportsServer (made by helm)";
+    let told = "PersistentVolumeClaim target/data exists and does not belong to this ReportsServer (created by helm)";
     assert!(refusal.message.starts_with(told), "{}", refusal.message);
 }
 

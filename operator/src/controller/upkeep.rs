@@ -18,7 +18,7 @@ use super::targets::{self, Serving};
 use super::validate::{self, Refused, Validated};
 use super::{Context, Error, apply, build, dereference, workload};
 use crate::events;
-use crate::migration::{GroupStatus, Phase};
+use crate::migration::GroupStatus;
 
 /// How often a suspended switch is looked at until it has come to its end.
 const FINISHING: Duration = Duration::from_secs(5);
@@ -177,8 +177,8 @@ fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
         Some(told.phase)
     };
     match group.phase {
-        Phase::Switching | Phase::RollingBack => true,
-        Phase::Pending => matches!(
+        MigrationPhase::Switching | MigrationPhase::RollingBack => true,
+        MigrationPhase::Pending => matches!(
             told(),
             Some(MigrationPhase::Switching | MigrationPhase::RollingBack)
         ),

@@ -213,7 +213,7 @@ where
             let told = match change {
                 Ok(_) => Some(()),
                 Err(error) => {
-                    debug!(%error, kind, "watch broke off; it is opened again");
+                    debug!(%error, kind, "watch failed; opening it again");
                     None
                 }
             };

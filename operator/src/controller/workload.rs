@@ -189,7 +189,12 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
     let message = waiting
         .and_then(|waiting| waiting.message.as_deref())
         .unwrap_or_default();
-    stuck.map(|reason| format!("container {} waits: {reason}: {message}", container.name))
+    stuck.map(|reason| {
+        format!(
+            "container {} is waiting: {reason}: {message}",
+            container.name
+        )
+    })
 }
 
 fn scheduling_trouble(pod: &Pod) -> Option<String> {
@@ -208,7 +213,7 @@ fn scheduling_trouble(pod: &Pod) -> Option<String> {
 fn ending(pod: &Pod) -> Option<String> {
     pod.metadata.deletion_timestamp.as_ref()?;
     Some(format!(
-        "pod {} is ending; the next one starts then",
+        "pod {} is terminating; the next one starts afterwards",
         pod.name_any()
     ))
 }
@@ -263,7 +268,7 @@ mod tests {
     )]
     #[case::image(
         container(&json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}})),
-        "pod p: container server waits: ImagePullBackOff: no such"
+        "pod p: container server is waiting: ImagePullBackOff: no such"
     )]
     #[case::node(
         json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]}),
@@ -325,7 +330,10 @@ mod tests {
         assert_eq!(told(&old), "the pods of Deployment d are not ready yet");
         old.metadata.deletion_timestamp =
             serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert_eq!(told(&old), "pod p is ending; the next one starts then");
+        assert_eq!(
+            told(&old),
+            "pod p is terminating; the next one starts afterwards"
+        );
     }
 
     #[rstest]

@@ -42,8 +42,8 @@ impl Metrics {
         };
         registry.register(
             "database_usable",
-            "Whether the operator could use the PostgreSQL database of each ReportsServer when it \
-             looked last: 1 yes, 0 no, -1 not known yet",
+            "Whether the operator could use the PostgreSQL database of each ReportsServer at the \
+             last check: 1 yes, 0 no, -1 not known yet",
             metrics.usable.clone(),
         );
         registry.register(
@@ -53,14 +53,14 @@ impl Metrics {
         );
         registry.register(
             "database_size_bytes",
-            "Bytes that reports take in the PostgreSQL database of each ReportsServer, those of \
-             other clusters in it included",
+            "Bytes that reports use in the PostgreSQL database of each ReportsServer, including \
+             those of other clusters",
             metrics.bytes.clone(),
         );
         registry.register(
             "database_examinations",
-            "How often the operator has looked at the PostgreSQL database of each ReportsServer, \
-             by what it found",
+            "How often the operator has checked the PostgreSQL database of each ReportsServer, by \
+             result",
             metrics.examinations.clone(),
         );
         metrics

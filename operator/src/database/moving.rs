@@ -90,8 +90,8 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
                 .to_owned(),
         ),
         (None, true) if moved => Step::Refuse(format!(
-            "spec.database: the reports were moved to {} before the move was given up, and are \
-             not moved back; set the mode to that again",
+            "spec.database: the reports were moved to {} before the move was cancelled, and are \
+             not moved back; specify that database again",
             told.unwrap_or_default()
         )),
         (None, true) if has_given_up(seen) => Step::Forget,
@@ -100,8 +100,8 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
         (Some(_), false) => Step::Moved,
         (Some(wanted), true) => match told {
             Some(told) if moved && told != wanted => Step::Refuse(format!(
-                "spec.database: the reports were moved to {told} before {wanted} was asked for; \
-                 set it back to that"
+                "spec.database: the reports were moved to {told} before {wanted} was requested; \
+                 set it back to {told}"
             )),
             _ if moved => Step::Moved,
             Some(told) if told != wanted && !has_given_up(seen) => Step::GiveUp,
@@ -237,18 +237,18 @@ pub fn volume(name: &str, secret: String) -> Volume {
 pub fn describe(moving: &Moving) -> (MovePhase, String) {
     let Some(told) = &moving.told else {
         let waits = moving.waits_for.clone();
-        let waits = waits.unwrap_or_else(|| "the server hears of it within two minutes".to_owned());
+        let waits = waits.unwrap_or_else(|| "the server begins within two minutes".to_owned());
         return (MovePhase::Waiting, waits);
     };
     let sentence = match told.phase {
-        MovePhase::Waiting => format!("tried again soon: {}", told.message),
+        MovePhase::Waiting => format!("the server tries again soon: {}", told.message),
         MovePhase::Refused => told.message.clone(),
         MovePhase::Copying => format!(
             "{} of {} objects copied",
             told.objects_copied, told.objects_total
         ),
-        MovePhase::Following => "what was written meanwhile is copied".to_owned(),
-        MovePhase::Comparing => "every object is compared".to_owned(),
+        MovePhase::Following => "copying what was written meanwhile".to_owned(),
+        MovePhase::Comparing => "comparing every object".to_owned(),
         MovePhase::HandingOver => "writes wait for a moment".to_owned(),
         MovePhase::Moved => "the reports are moved".to_owned(),
         MovePhase::GivenUp => "given up".to_owned(),

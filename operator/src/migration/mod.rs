@@ -19,15 +19,13 @@ pub(crate) use cluster::rights;
 pub use context::deps::Deps;
 pub use context::hold_lock::HoldLock;
 pub use plan::estimate::Plan;
-pub use plan::phase::Phase;
 pub use plan::step::StepName;
 pub use plan::target::{
-    ApiOwner, Approval, DEFAULT_SOAK, GroupTarget, OnFailure, Owner, Predecessor,
-    PredecessorDatabase, Settings, SourcePolicy, Verification, Workload,
+    DEFAULT_SOAK, GroupTarget, Owner, Predecessor, PredecessorDatabase, Settings, Workload,
 };
 pub use report::metrics::Metrics;
 pub use report::status::{
     ApiServiceStatus, Dropped, GroupStatus, Imported, Problem, Pruned, ReportSummary,
-    ResourceProgress, Restart, ServedBy,
+    ResourceProgress, Restart,
 };
 pub use task::supervisor::Supervisor;

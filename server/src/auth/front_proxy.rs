@@ -43,7 +43,7 @@ pub enum FrontProxyConfigError {
         source: serde_json::Error,
     },
     /// A header name that HTTP does not know.
-    #[error("key {key} names an impossible header {name:?}")]
+    #[error("key {key} names an invalid header {name:?}")]
     Header {
         /// Key of the `ConfigMap`.
         key: &'static str,

@@ -51,7 +51,7 @@ pub enum Error {
         why: String,
     },
     /// No backup of that name.
-    #[error("there is no backup {name}; there are: {}", present.join(" "))]
+    #[error("backup {name} does not exist; existing backups: {}", present.join(" "))]
     Missing {
         /// The name.
         name: String,

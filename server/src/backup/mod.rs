@@ -21,28 +21,28 @@ pub use rusty_s3::Credentials;
 /// End of the name of a backup's file.
 const SUFFIX: &str = ".dump";
 
-/// Carries a backup of a managed database to an S3 bucket, or back.
+/// Copies a backup of a managed database to an S3 bucket, or back.
 #[derive(Debug, Parser)]
 #[command(name = "reports-server backup", version)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Level of the log, or directives.
+    /// Log level, or a filter such as `info,reports_server=debug`.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     pub log_level: String,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Stores the file of a backup, and removes those that are too old.
+    /// Stores the file of a backup in the bucket, and removes backups that are too old.
     Put {
         #[command(flatten)]
         backup: Backup,
-        /// Time for which backups are kept, in minutes; the one that is stored is always kept.
+        /// Time for which backups are kept, in minutes; the one just stored is always kept.
         #[arg(long)]
         retention_minutes: u64,
     },
-    /// Fetches the file of a backup.
+    /// Fetches the file of a backup from the bucket.
     Get {
         #[command(flatten)]
         backup: Backup,

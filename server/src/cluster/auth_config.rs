@@ -52,7 +52,7 @@ pub async fn watch_front_proxy(
             tracing::warn!(
                 problem,
                 "cannot read ConfigMap {AUTH_NAMESPACE}/{AUTH_CONFIG_MAP}; requests through the \
-                 kube-apiserver are trusted by what was read last"
+                 kube-apiserver are checked against what was read last"
             );
         }
     }

@@ -60,7 +60,7 @@ pub fn parse_groups(text: &str) -> BTreeSet<String> {
         .map(str::to_owned)
         .partition(|group| group.contains('.') && group != crds::control::GROUP);
     for group in refused {
-        tracing::warn!(group, "this API group cannot be served and is passed over");
+        tracing::warn!(group, "this API group cannot be served and is skipped");
     }
     groups
 }
@@ -105,8 +105,8 @@ pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Follo
         };
         let Some(text) = data.remove(GROUPS_KEY) else {
             tracing::warn!(
-                "ConfigMap {namespace}/{name} or its key {GROUPS_KEY} is missing; the API groups \
-                 known last stay in force"
+                "ConfigMap {namespace}/{name} or its key {GROUPS_KEY} is missing; the last \
+                 known API groups stay in force"
             );
             continue;
         };

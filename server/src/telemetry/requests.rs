@@ -71,19 +71,19 @@ impl RequestMetrics {
         );
         registry.register(
             "requests_in_flight",
-            "Requests being worked on, without watches, by the limit that applies",
+            "Requests being processed, without watches, by the limit that applies",
             this.in_flight.clone(),
         );
         registry.register(
             "requests_shed",
-            "Requests refused with 429 because too many were being worked on",
+            "Requests refused with 429 because too many were being processed",
             this.shed.clone(),
         );
         registry.register("watchers", "Open watches", this.watchers.clone());
         registry.register("connections", "Open connections", this.connections.clone());
         registry.register(
             "connections_aged",
-            "Connections whose clients were told to open others, because they had got old",
+            "Connections whose clients were told to open new ones because of their age",
             this.aged.clone(),
         );
         this

@@ -21,7 +21,7 @@ impl ReviewMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let this = Self::default();
         let help =
-            "Reviews asked of the kube-apiserver, those answered from the caches not counted";
+            "Reviews requested from the kube-apiserver, without those answered from the caches";
         registry.register("reviews", help, this.total.clone());
         this
     }

@@ -35,7 +35,7 @@ impl CommitMetrics {
         };
         registry.register_with_unit(
             "store_commit_duration",
-            "Time of a transaction with writes, failed ones included",
+            "Duration of transactions with writes, including failed ones",
             Unit::Seconds,
             this.seconds.clone(),
         );
@@ -94,7 +94,7 @@ const GAUGES: [Figure; 5] = [
     ),
     (
         "store_database_up",
-        "1 while the database takes writes",
+        "1 while the database accepts writes",
         |s| f64::from(u8::from(s.database_up)),
     ),
     ("store_sequence", "Number of the newest change", |s| {
@@ -123,7 +123,7 @@ const COUNTERS: [Figure; 3] = [
 const MOVE_GAUGES: [MoveFigure; 5] = [
     (
         "store_move_done",
-        "1 when the reports are in the database that they were to be moved to",
+        "1 when the reports have been moved to the other database",
         |m| f64::from(u8::from(m.phase == MovePhase::Moved)),
     ),
     (

@@ -46,7 +46,7 @@ impl Committer {
     /// be apart then, nobody would write any more, and a start from the database puts both right.
     pub async fn run(self) {
         if AssertUnwindSafe(self.work()).catch_unwind().await.is_err() {
-            tracing::error!("the committer has panicked; the process ends, to start again");
+            tracing::error!("the committer has panicked; the process exits to be restarted");
             std::process::abort();
         }
     }
@@ -124,7 +124,7 @@ impl Committer {
         let result = self.try_transaction(commit).await;
         self.counters.transaction(result.is_ok());
         if let Err(error) = &result {
-            tracing::error!(%error, "the database did not take a transaction");
+            tracing::error!(%error, "the database did not accept a transaction");
             self.in_step = false;
         }
         result

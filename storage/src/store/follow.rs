@@ -260,7 +260,7 @@ impl Committer {
     async fn or_recover(&mut self, result: Result<(), EngineError>) -> Result<(), EngineError> {
         match result {
             Err(EngineError::Parted) => {
-                tracing::warn!("the cache does not fit the database any more; loading it again");
+                tracing::warn!("the cache no longer matches the database; loading it again");
                 self.in_step = false;
                 self.engine.rejoin(self.position.counter).await?;
                 self.load_all().await?;

@@ -14,9 +14,9 @@ use crate::v1alpha1::schema;
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.embedded) || !has(self.mode) || self.mode == 'Embedded'")
-        .message("embedded belongs to mode Embedded"),
+        .message("embedded can only be set with mode Embedded"),
     validation = Rule::new("!has(self.managed) || (has(self.mode) && self.mode == 'Managed')")
-        .message("managed belongs to mode Managed"),
+        .message("managed can only be set with mode Managed"),
     validation = Rule::new("(has(self.mode) && self.mode == 'External') == has(self.external)")
         .message("external must be set with mode External, and only then"),
     validation = Rule::new("(has(self.mode) && self.mode == 'CloudNativePG') == has(self.cloudNativePG)")
@@ -73,7 +73,7 @@ pub enum DatabaseMode {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.ephemeral) || !has(self.storage) || !has(self.storage.storageClassName)")
-        .message("storage.storageClassName has no meaning with ephemeral")
+        .message("storage.storageClassName cannot be set with ephemeral")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EmbeddedSpec {
@@ -195,7 +195,7 @@ pub struct ExternalSpec {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.uri) || !(has(self.host) || has(self.port) || has(self.dbname) || has(self.username) || has(self.password))")
-        .message("uri excludes host, port, dbname, username and password")
+        .message("uri cannot be combined with host, port, dbname, username or password")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalKeys {

@@ -11,7 +11,7 @@ use crate::v1alpha1::schema;
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.approvedPlan) || (has(self.approval) && self.approval == 'Manual')")
-        .message("approvedPlan has a meaning only with approval: Manual")
+        .message("approvedPlan can be set only with approval: Manual")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {
@@ -163,6 +163,14 @@ pub enum Verification {
     Full,
     /// Every report by uid and resourceVersion, and a part of them by checksum.
     Sample,
+}
+
+impl Verification {
+    /// Returns whether a comparison of this depth is as good as one of the depth `asked`.
+    #[must_use]
+    pub fn covers(self, asked: Self) -> bool {
+        self == Self::Full || self == asked
+    }
 }
 
 /// The reaction when an API does badly during the soak.

@@ -54,7 +54,7 @@ use super::status::ReportsServerStatus;
         .message("database.mode can only be changed from Embedded to another mode, or back while the reports are not moved yet; for any other move create a new ReportsServer and restore a backup"),
     // The identity in force may be one that the specification does not name.
     validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.database) || !has(oldSelf.status.database.clusterIdentity) || !has(self.spec.clusterIdentity) || !has(self.spec.clusterIdentity.id) || self.spec.clusterIdentity.id == oldSelf.status.database.clusterIdentity || (has(oldSelf.spec.clusterIdentity) && has(oldSelf.spec.clusterIdentity.id) && self.spec.clusterIdentity.id == oldSelf.spec.clusterIdentity.id)")
-        .message("clusterIdentity.id cannot become another one than status.database.clusterIdentity: the reports in the database carry that one"),
+        .message("clusterIdentity.id can only be set to status.database.clusterIdentity: the reports in the database belong to that one"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
     printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),

@@ -17,7 +17,7 @@ use crate::v1alpha1::schema;
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!(has(self.replicas) && has(self.autoscaling))")
-        .message("replicas and autoscaling exclude each other")
+        .message("replicas and autoscaling are mutually exclusive")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSpec {

@@ -12,7 +12,7 @@ use crate::v1alpha1::schema;
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("!has(self.operator) || !has(self.mode) || self.mode == 'Operator'")
-        .message("operator belongs to mode Operator"),
+        .message("operator can only be set with mode Operator"),
     validation = Rule::new("(has(self.mode) && self.mode == 'CertManager') == has(self.certManager)")
         .message("certManager must be set with mode CertManager, and only then"),
     validation = Rule::new("(has(self.mode) && self.mode == 'Provided') == has(self.provided)")

@@ -81,10 +81,6 @@ pub enum MigrationPhase {
     RollingBack,
     /// The CRD answers again.
     RolledBack,
-    /// The CRD is asked to answer, and has always done so.
-    Idle,
-    /// The migration has stopped; `message` tells what a person has to decide.
-    Failed,
 }
 
 impl MigrationPhase {
@@ -106,8 +102,6 @@ impl MigrationPhase {
             Self::Completed => "Completed",
             Self::RollingBack => "RollingBack",
             Self::RolledBack => "RolledBack",
-            Self::Idle => "Idle",
-            Self::Failed => "Failed",
         }
     }
 
@@ -117,36 +111,35 @@ impl MigrationPhase {
     pub fn is_settled(self) -> bool {
         matches!(
             self,
-            Self::Soaking
-                | Self::Retaining
-                | Self::Pruning
-                | Self::Completed
-                | Self::RolledBack
-                | Self::Idle
+            Self::Soaking | Self::Retaining | Self::Pruning | Self::Completed | Self::RolledBack
         )
     }
 
-    /// Returns the order in which a person should look at groups, 0 first. A failure comes before a
-    /// way back, that before the way forward, and there the least advanced.
+    /// Returns whether the server serves the group and every step up to the soak is behind it.
+    #[must_use]
+    pub fn is_serving(self) -> bool {
+        matches!(self, Self::Retaining | Self::Pruning | Self::Completed)
+    }
+
+    /// Returns the order in which a person should look at groups, 0 first. A way back comes before
+    /// the way forward, and there the least advanced.
     #[must_use]
     pub fn rank(self) -> u8 {
         match self {
-            Self::Failed => 0,
-            Self::RollingBack => 1,
-            Self::Pending => 2,
-            Self::Preflight => 3,
-            Self::Mirroring => 4,
-            Self::Verifying => 5,
-            Self::DryRun => 6,
-            Self::AwaitingApproval => 7,
-            Self::Switching => 8,
-            Self::Importing => 9,
-            Self::Soaking => 10,
-            Self::Pruning => 11,
-            Self::Retaining => 12,
-            Self::Completed => 13,
-            Self::RolledBack => 14,
-            Self::Idle => 15,
+            Self::RollingBack => 0,
+            Self::Pending => 1,
+            Self::Preflight => 2,
+            Self::Mirroring => 3,
+            Self::Verifying => 4,
+            Self::DryRun => 5,
+            Self::AwaitingApproval => 6,
+            Self::Switching => 7,
+            Self::Importing => 8,
+            Self::Soaking => 9,
+            Self::Pruning => 10,
+            Self::Retaining => 11,
+            Self::Completed => 12,
+            Self::RolledBack => 13,
         }
     }
 }
@@ -409,9 +402,8 @@ mod tests {
     use super::MigrationPhase as Phase;
 
     #[test]
-    fn a_failure_comes_first_then_a_way_back_then_the_least_advanced() {
+    fn a_way_back_comes_first_then_the_least_advanced() {
         let order = [
-            Phase::Failed,
             Phase::RollingBack,
             Phase::Pending,
             Phase::Mirroring,
@@ -421,7 +413,6 @@ mod tests {
             Phase::Pruning,
             Phase::Retaining,
             Phase::Completed,
-            Phase::Idle,
         ];
         assert!(order.is_sorted_by_key(|phase| phase.rank()));
     }
@@ -433,7 +424,6 @@ mod tests {
             Phase::DryRun,
             Phase::AwaitingApproval,
             Phase::RolledBack,
-            Phase::Idle,
         ] {
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.to_string());
         }

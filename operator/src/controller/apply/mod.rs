@@ -66,8 +66,8 @@ pub enum Error {
     },
     /// An object of that name is somebody else's.
     #[error(
-        "{kind} {name} is there and is not of this ReportsServer{manager}: it is left as it is; remove \
-         it, or give the ReportsServer another name or targetNamespace",
+        "{kind} {name} exists and does not belong to this ReportsServer{manager}: it is left \
+         unchanged; remove it, or give the ReportsServer another name or targetNamespace",
         manager = managed_by(.manager.as_deref())
     )]
     Foreign {
@@ -93,7 +93,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A pod of an old template that cannot start could not be deleted.
-    #[error("cannot delete pod {pod}, which keeps its successor waiting: {}", said(.source))]
+    #[error("cannot delete pod {pod}, which blocks its replacement: {}", said(.source))]
     InTheWay {
         /// Its name.
         pod: String,
@@ -107,7 +107,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// The operator's rights in the target namespace.
-    #[error("cannot find out the operator's rights in namespace {namespace}: {}", said(.source))]
+    #[error("cannot check the operator's rights in namespace {namespace}: {}", said(.source))]
     Access {
         /// The target namespace.
         namespace: String,
@@ -142,7 +142,7 @@ impl Error {
 }
 
 fn managed_by(manager: Option<&str>) -> String {
-    manager.map_or_else(String::new, |manager| format!(" (made by {manager})"))
+    manager.map_or_else(String::new, |manager| format!(" (created by {manager})"))
 }
 
 /// The children whose state the status is computed from, as the kube-apiserver returned them.

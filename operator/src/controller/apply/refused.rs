@@ -40,7 +40,7 @@ impl Error {
             } if matches!(status.code, 400 | 422) => {
                 let field = field(kind, name, status);
                 let message = format!(
-                    "{field}: the kube-apiserver refuses what is made from it: {}",
+                    "{field}: the kube-apiserver refuses an object that is built from it: {}",
                     status.message
                 );
                 Some(Refusal {

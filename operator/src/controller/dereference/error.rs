@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// The cluster has no namespace `kube-system`.
     #[error(
-        "there is no namespace kube-system to tell this cluster from others by: set \
+        "namespace kube-system, whose uid identifies this cluster, does not exist: set \
          spec.clusterIdentity.id"
     )]
     NoIdentity,

@@ -232,7 +232,7 @@ async fn database(client: &Client) -> Option<control::DatabaseStatus> {
     match answer {
         Ok(Ok(database)) => Some(database.status),
         Ok(Err(error)) => {
-            debug!(%error, "the server does not say how far it is");
+            debug!(%error, "the server does not report its progress");
             None
         }
         Err(_) => None,

@@ -55,7 +55,7 @@ fn told(backup: &LastBackup, why: Option<&str>) -> Finding {
         BackupResult::Failed => Finding::no(
             reasons::BACKUP_FAILED,
             format!(
-                "{name} failed at {time}: {}; the log of its pod says more",
+                "{name} failed at {time}: {}; see the log of its pod",
                 why.unwrap_or("no reason was given")
             ),
         ),
@@ -81,6 +81,6 @@ pub fn restoring(recovery: &Recovery) -> Finding {
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     Finding::no(
         reasons::RESTORING,
-        format!("Job {name} fills the database from a backup{why}"),
+        format!("Job {name} is restoring the database from a backup{why}"),
     )
 }

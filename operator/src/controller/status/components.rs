@@ -3,7 +3,7 @@
 use crds::control::MovePhase;
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
-use crds::v1alpha1::status::{DatabaseMoveStatus, MigrationPhase};
+use crds::v1alpha1::status::{DatabaseMoveStatus, MigrationPhase, ServedBy};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,7 +11,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt;
 
 use super::conditions::{Finding, Is};
-use super::migration::{count, phase};
+use super::migration::count;
 use super::{backup, upgrade};
 use crate::apiservice::is_available;
 use crate::certs::Outcome;
@@ -22,7 +22,7 @@ use crate::controller::workload;
 use crate::database::known::{Known, State};
 use crate::database::moving::{self, Moving};
 use crate::images;
-use crate::migration::{ApiServiceStatus, GroupStatus, ServedBy};
+use crate::migration::{ApiServiceStatus, GroupStatus};
 
 /// Certificates exist whenever this is reached: without them nothing is applied.
 pub fn certificates(certs: &Outcome) -> Finding {
@@ -62,7 +62,7 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
         return Finding::no(
             reasons::VOLUME_PENDING,
             format!(
-                "PersistentVolumeClaim {} is not bound: kubectl -n {} describe pvc {} says why",
+                "PersistentVolumeClaim {} is not bound: see kubectl -n {} describe pvc {}",
                 claim.name_any(),
                 claim.namespace().unwrap_or_default(),
                 claim.name_any()
@@ -85,7 +85,7 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
         Some(why) if finding.is == Is::True => Finding::yes(
             reasons::VOLUME_CANNOT_GROW,
             format!(
-                "{}; the volume keeps its size: {why}; take a storage class with \
+                "{}; the volume keeps its size: {why}; use a storage class with \
                  allowVolumeExpansion, or set the size back",
                 finding.message
             ),
@@ -113,7 +113,7 @@ pub fn moved(
             Backend::Postgres(postgres) => Finding::yes(
                 reasons::MOVED,
                 format!(
-                    "the reports are in {}; the volume of before, {}, is not used any more",
+                    "the reports are in {}; the earlier volume, {}, is no longer used",
                     moving::target(postgres),
                     spec.names.data()
                 ),
@@ -190,7 +190,7 @@ fn servers_database(deployment: &Deployment, pods: &[Pod]) -> Finding {
 
 fn postgresql(known: &Known) -> Finding {
     match &known.state {
-        State::Unknown => Finding::unknown("PostgreSQL is being looked at for the first time"),
+        State::Unknown => Finding::unknown("PostgreSQL has not been checked yet"),
         State::Usable => {
             let version = known.version.as_deref().unwrap_or("of an unknown version");
             let place = known.primary.as_deref().unwrap_or_default();
@@ -290,7 +290,7 @@ pub fn registered(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
         .filter(|api| !is_where_wanted(api, groups))
         .map(|api| api.group.as_str())
         .collect();
-    let dry = |group: &&GroupStatus| phase(group) == MigrationPhase::DryRun;
+    let dry = |group: &&GroupStatus| group.phase == MigrationPhase::DryRun;
     let dry: Vec<&str> = groups
         .iter()
         .filter(dry)
@@ -298,7 +298,7 @@ pub fn registered(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
         .collect();
     if !open.is_empty() && open.iter().all(|group| dry.contains(group)) {
         let message = format!(
-            "nothing is switched, as migration.dryRun asks: {}",
+            "nothing is switched because spec.migration.dryRun is true: {}",
             open.join(", ")
         );
         return Finding::no(reasons::DRY_RUN, message);
@@ -306,10 +306,10 @@ pub fn registered(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
     if open.is_empty() {
         return Finding::yes(
             reasons::AS_EXPECTED,
-            "every API group is served as spec.apis asks",
+            "every API group is served as spec.apis specifies",
         );
     }
-    let message = format!("not yet served as spec.apis asks: {}", open.join(", "));
+    let message = format!("not yet served as spec.apis specifies: {}", open.join(", "));
     Finding::no(reasons::PROGRESSING, message)
 }
 
@@ -330,7 +330,7 @@ pub fn data_migrated(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
     let mut without_crd = Vec::new();
     for api in apis.iter().filter(|api| api.owner == ApiOwner::Server) {
         let group = groups.iter().find(|group| group.group == api.group);
-        match group.map(|group| (phase(group), group)) {
+        match group.map(|group| (group.phase, group)) {
             Some((phase, group)) if has_verified_copy(phase) => {
                 if !group.crds_present {
                     without_crd.push(api.group.as_str());
@@ -348,9 +348,12 @@ pub fn data_migrated(apis: &[ApiSpec], groups: &[GroupStatus]) -> Finding {
             }
         }
     }
-    if groups.iter().any(|g| phase(g) == MigrationPhase::DryRun) {
-        let message = "every report was copied and verified; not all is switched, as \
-                       migration.dryRun asks";
+    if groups
+        .iter()
+        .any(|group| group.phase == MigrationPhase::DryRun)
+    {
+        let message = "every report was copied and verified; with spec.migration.dryRun, not all \
+                       groups are switched";
         return Finding::yes(reasons::DRY_RUN, message);
     }
     if without_crd.is_empty() {
@@ -422,19 +425,19 @@ pub fn upgradeable(spec: &Validated, groups: &[GroupStatus]) -> Finding {
         .managed()
         .is_some_and(|managed| managed.present.stopped)
     {
-        let message = "the database is away for its upgrade to another major version";
+        let message = "the database is down for its upgrade to another major version";
         return Finding::no(reasons::PROGRESSING, message);
     }
     let busy = groups.iter().find(|group| {
         matches!(
-            phase(group),
+            group.phase,
             P::Mirroring | P::Verifying | P::Switching | P::RollingBack
         )
     });
     match busy {
-        None => Finding::yes(reasons::AS_EXPECTED, "no API group is on its way"),
+        None => Finding::yes(reasons::AS_EXPECTED, "no API group is being migrated"),
         Some(group) => {
-            let message = format!("{} is on its way: {}", group.group, phase(group));
+            let message = format!("{} is being migrated: {}", group.group, group.phase);
             Finding::no(reasons::PROGRESSING, message)
         }
     }

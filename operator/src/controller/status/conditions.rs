@@ -88,7 +88,7 @@ impl Conditions {
         };
         for known in ALWAYS_PRESENT {
             if conditions.get(known).is_none() {
-                conditions.set(known, Finding::unknown("not looked at yet"));
+                conditions.set(known, Finding::unknown("not checked yet"));
             }
         }
         conditions

@@ -9,42 +9,22 @@ use crds::v1alpha1::status::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::migration::{self, GroupStatus, Phase};
+use crate::migration::{self, GroupStatus};
 
 /// Most characters in a message of the status.
 const MAX_MESSAGE: usize = 2048;
-
-/// Returns the published phase of a group.
-pub fn phase(group: &GroupStatus) -> MigrationPhase {
-    match group.phase {
-        Phase::Pending => MigrationPhase::Pending,
-        Phase::Preflight => MigrationPhase::Preflight,
-        Phase::Copying => MigrationPhase::Mirroring,
-        Phase::Verifying => MigrationPhase::Verifying,
-        Phase::DryRun => MigrationPhase::DryRun,
-        Phase::AwaitingApproval => MigrationPhase::AwaitingApproval,
-        Phase::Switching => MigrationPhase::Switching,
-        Phase::Importing => MigrationPhase::Importing,
-        Phase::Soaking => MigrationPhase::Soaking,
-        Phase::Serving => MigrationPhase::Retaining,
-        Phase::Pruning => MigrationPhase::Pruning,
-        Phase::Completed => MigrationPhase::Completed,
-        Phase::RollingBack => MigrationPhase::RollingBack,
-        Phase::RolledBack => MigrationPhase::RolledBack,
-    }
-}
 
 /// Returns the group that a person should look at first: one that trying again cannot help, then
 /// one that is on its way or in trouble, then any; among them the least advanced.
 pub fn leading(groups: &[GroupStatus]) -> Option<&GroupStatus> {
     let urgency = |group: &GroupStatus| match &group.problem {
         Some(problem) if problem.stalled => 0,
-        None if rests(phase(group)) => 2,
+        None if rests(group.phase) => 2,
         Some(_) | None => 1,
     };
     groups
         .iter()
-        .min_by_key(|group| (urgency(group), phase(group).rank()))
+        .min_by_key(|group| (urgency(group), group.phase.rank()))
 }
 
 /// Returns whether a group is where the specification wants it.
@@ -71,7 +51,7 @@ pub fn served(apis: &[ApiSpec], groups: &[GroupStatus]) -> String {
                 && group
                     .api_services
                     .iter()
-                    .all(|s| s.served_by == migration::ServedBy::Server)
+                    .all(|s| s.served_by == ServedBy::Server)
         })
     };
     format!("{}/{}", wanted.iter().filter(serves).count(), wanted.len())
@@ -82,12 +62,7 @@ pub fn apis(before: &[ApiStatus], groups: &[GroupStatus], now: Timestamp) -> Vec
     let entries = groups.iter().flat_map(|group| {
         group.api_services.iter().map(move |service| {
             let (version, _) = service.name.split_once('.').unwrap_or((&service.name, ""));
-            let served_by = match service.served_by {
-                migration::ServedBy::Server => ServedBy::Server,
-                migration::ServedBy::Crd => ServedBy::Crd,
-                migration::ServedBy::Absent => ServedBy::Absent,
-                migration::ServedBy::Foreign => ServedBy::Foreign,
-            };
+            let served_by = service.served_by;
             let known = before
                 .iter()
                 .find(|b| b.name == service.name && b.served_by == served_by);
@@ -127,14 +102,14 @@ pub fn migration(
         .collect();
     let asked = groups
         .iter()
-        .find(|group| group.phase == Phase::AwaitingApproval);
+        .find(|group| group.phase == MigrationPhase::AwaitingApproval);
     let plan_hash = asked
         .and_then(|group| group.plan_hash.clone())
         .or_else(|| groups.iter().find_map(|group| group.plan_hash.clone()));
     let leading = leading(groups);
     let all_done = entries.iter().all(|entry| entry.completed_at.is_some());
     MigrationStatus {
-        phase: leading.map(phase),
+        phase: leading.map(|group| group.phase),
         plan_hash,
         message: leading
             .filter(|group| !words(group).is_empty())
@@ -160,9 +135,9 @@ fn entry(
     group: &GroupStatus,
     now: Timestamp,
 ) -> GroupMigrationStatus {
-    let phase = phase(group);
+    let phase = group.phase;
     let started = before.and_then(|before| before.started_at.clone());
-    let under_way = !matches!(phase, MigrationPhase::Pending | MigrationPhase::Idle);
+    let under_way = phase != MigrationPhase::Pending;
     let ended = matches!(
         phase,
         MigrationPhase::Completed | MigrationPhase::RolledBack
@@ -497,9 +472,9 @@ mod tests {
         let labels: Map<_, _> = [("labels".to_owned(), json!({"a": "b"}))]
             .into_iter()
             .collect();
-        let by_crd = with(service(migration::ServedBy::Crd, Some(labels.clone())));
+        let by_crd = with(service(ServedBy::Crd, Some(labels.clone())));
         let before = apis(&[], &[by_crd], at(0));
-        let by_us = with(service(migration::ServedBy::Server, None));
+        let by_us = with(service(ServedBy::Server, None));
         let after = apis(&before, &[by_us], at(1));
         assert_eq!(after[0].served_by, ServedBy::Server);
         assert_eq!(after[0].original, Some(labels));

@@ -29,7 +29,7 @@ use super::validate::{Refusal, Validated};
 use super::workload;
 use crate::database::known::Known;
 use crate::database::managed::Managed;
-use crate::migration::{GroupStatus, Phase};
+use crate::migration::GroupStatus;
 use crate::said::said;
 use crate::{certs, images};
 
@@ -311,7 +311,7 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             ..
         } => {
             let message = format!(
-                "{}; until then the last specification that could be carried out stays in force",
+                "{}; until then, the last accepted specification stays in force",
                 refusal.message
             );
             Some((refusal.reason, message))
@@ -359,7 +359,7 @@ fn suspended(
     finishing: bool,
 ) -> Finding {
     let message = if finishing {
-        "spec.suspend is true: the switch under way is brought to its end, then nothing is changed"
+        "spec.suspend is true: the running switch is completed, then nothing is changed"
     } else {
         "spec.suspend is true: changes are not carried out"
     };
@@ -367,7 +367,10 @@ fn suspended(
         return Finding::no(reasons::SUSPENDED, format!("{why}; {message}"));
     }
     // An operator that has just started has not looked at the groups yet.
-    let seen = groups.iter().all(|group| group.phase != Phase::Pending) && !groups.is_empty();
+    let seen = groups
+        .iter()
+        .all(|group| group.phase != MigrationPhase::Pending)
+        && !groups.is_empty();
     let ready = if seen {
         let ready = ready(conditions, object, groups);
         (ready.is == Is::True).then_some(()).ok_or(ready.message)
@@ -404,7 +407,7 @@ fn ready(conditions: &Conditions, object: &ReportsServer, groups: &[GroupStatus]
     }
     // The group that status.migration.phase tells of.
     if let Some(group) = migration::leading(groups) {
-        let phase = migration::phase(group);
+        let phase = group.phase;
         let (name, words) = (&group.group, migration::words(group));
         if phase == MigrationPhase::AwaitingApproval {
             return Finding::no(

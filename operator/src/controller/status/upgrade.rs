@@ -30,7 +30,7 @@ pub fn why_stopped(managed: &Managed, applied: &Applied) -> Option<Finding> {
     let message = match &managed.upgrade {
         Some(upgrade) => under_way(managed, upgrade, applied).message,
         None => format!(
-            "the upgrade is given up: PostgreSQL {} serves again when nothing is left of it",
+            "the upgrade is abandoned: PostgreSQL {} serves again when its Jobs and pods are gone",
             managed.version()
         ),
     };
@@ -52,8 +52,8 @@ fn under_way(managed: &Managed, upgrade: &Upgrade, applied: &Applied) -> Finding
         Finding::no(
             reasons::UPGRADE_FAILED,
             format!(
-                "PostgreSQL {from} could not be brought to {to}, and serves as before: Job {job}: \
-                 {why}; correct what it says and delete the Job to try again, or set \
+                "PostgreSQL {from} could not be upgraded to {to}, and serves as before: Job {job}: \
+                 {why}; correct the cause and delete the Job to try again, or set \
                  spec.database.managed.version back to {from}"
             ),
         )
@@ -68,13 +68,13 @@ fn under_way(managed: &Managed, upgrade: &Upgrade, applied: &Applied) -> Finding
     };
     match upgrade.stage {
         Stage::Clearing { .. } => {
-            checking("what another upgrade has begun is removed first".to_owned())
+            checking("the leftovers of another upgrade are removed first".to_owned())
         }
         Stage::Waiting => checking(format!(
-            "PostgreSQL {from} has to answer before it is brought to {to}"
+            "waiting for PostgreSQL {from} to answer before it is upgraded to {to}"
         )),
         Stage::Checking => checking(format!(
-            "Job {} looks whether PostgreSQL {from} can be brought to {to}{why_running}",
+            "Job {} checks whether PostgreSQL {from} can be upgraded to {to}{why_running}",
             upgrade.check
         )),
         Stage::Refused => failed(&upgrade.check),
@@ -84,7 +84,9 @@ fn under_way(managed: &Managed, upgrade: &Upgrade, applied: &Applied) -> Finding
             "Job {} copies PostgreSQL {from} to {to} and compares both{why_running}",
             upgrade.copy
         )),
-        Stage::Copied => upgrading(format!("PostgreSQL {to} has everything, and is started")),
+        Stage::Copied => upgrading(format!(
+            "PostgreSQL {to} has all data, and is being started"
+        )),
     }
 }
 
@@ -100,7 +102,7 @@ fn done(managed: &Managed, applied: &Applied, before: Option<&Condition>) -> Opt
     if starting && !set.is_some_and(workload::is_database_ready) {
         return Some(Finding::no(
             reasons::DATABASE_UPGRADING,
-            format!("PostgreSQL {to} has everything, and is starting"),
+            format!("PostgreSQL {to} has all data, and is starting"),
         ));
     }
     let earlier: Vec<_> = volumes
@@ -112,10 +114,10 @@ fn done(managed: &Managed, applied: &Applied, before: Option<&Condition>) -> Opt
         String::new()
     } else {
         let earlier = earlier.join(", ");
-        format!("; the volume of before is kept until you delete it: {earlier}")
+        format!("; the earlier volume is kept until you delete it: {earlier}")
     };
     Some(Finding::yes(
         reasons::UPGRADED,
-        format!("PostgreSQL was brought from {from} to {to}{kept}"),
+        format!("PostgreSQL was upgraded from {from} to {to}{kept}"),
     ))
 }

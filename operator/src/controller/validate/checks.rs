@@ -76,11 +76,11 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
         .as_ref()
         .is_some_and(|images| images.postgres.is_some());
     let image = (image && mode != DatabaseMode::Managed)
-        .then(|| "spec.images.postgres belongs to spec.database.mode Managed".to_owned());
+        .then(|| "spec.images.postgres can only be set with spec.database.mode Managed".to_owned());
     let backup = database.backup.is_some() && mode != DatabaseMode::Managed;
     let backup = backup.then(|| {
-        "spec.database.backup belongs to spec.database.mode Managed; back an External database up \
-         where it runs, and a CloudNativePG one by its own settings"
+        "spec.database.backup can only be set with spec.database.mode Managed; back up an External \
+         database where it runs, and a CloudNativePG one with its own settings"
             .to_owned()
     });
     shared.chain(image).chain(backup).collect()
@@ -94,8 +94,8 @@ pub(super) fn pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusa
     if account.is_some_and(|account| account.name.is_some() && account.annotations.is_some()) {
         return refuse(
             reasons::INVALID_SPEC,
-            "spec.server.serviceAccount.annotations: are for the ServiceAccount that the operator \
-             makes; annotate the one of serviceAccount.name yourself"
+            "spec.server.serviceAccount.annotations: only for a ServiceAccount that the operator \
+             creates; annotate the one in serviceAccount.name yourself"
                 .to_owned(),
         );
     }
@@ -124,8 +124,8 @@ pub(super) fn identity(object: &ReportsServer, database: &Database) -> Result<()
     refuse(
         reasons::INVALID_SPEC,
         format!(
-            "spec.clusterIdentity.id: the reports in the database carry {in_force}, and {wanted} \
-             has none of them; set it to {in_force}"
+            "spec.clusterIdentity.id: the reports in the database belong to {in_force}, not to \
+             {wanted}; set it to {in_force}"
         ),
     )
 }
@@ -163,8 +163,8 @@ pub(super) fn sources(spec: &ReportsServerSpec, names: &Names) -> Result<(), Ref
             Some((None, Some(_))) if OF_PREDECESSORS.contains(&api.group.as_str()) => continue,
             Some((None, Some(_))) => {
                 let message = format!(
-                    "spec.apis[{index}].from.database: kyverno/reports-server keeps no reports of \
-                     {}, but of {}; leave it out",
+                    "spec.apis[{index}].from.database: kyverno/reports-server does not store \
+                     reports of {}, only of {}; remove this field",
                     api.group,
                     OF_PREDECESSORS.join(", ")
                 );
@@ -221,7 +221,7 @@ pub(super) fn drain_window(effective: &Effective) -> Result<(), Refusal> {
     refuse(
         reasons::INVALID_SPEC,
         "spec.migration.drainWindow: must not be longer than 1h, because the CRDs keep an additional \
-         version for so long"
+         version for that long"
             .to_owned(),
     )
 }
@@ -245,8 +245,8 @@ pub(super) fn claims(name: &str, object: &ReportsServer, claims: &[Claim]) -> Re
         .collect();
     let message = if shared.is_empty() {
         format!(
-            "the older ReportsServer {} holds {}, and one ReportsServer a cluster is supported in \
-             this version: move spec.apis there, or delete it",
+            "the older ReportsServer {} holds {}, and this version supports one ReportsServer per \
+             cluster: move spec.apis there, or delete it",
             winner.name,
             control::GROUP
         )
@@ -269,7 +269,7 @@ pub(super) fn namespace(name: &str, state: NamespaceState) -> Result<(), Refusal
         ),
         NamespaceState::Terminating => format!(
             "spec.targetNamespace: namespace {name} is being deleted, and the server with it; \
-             docs/install.md says how to go on (\"When the namespace went first\")"
+             see docs/install.md, \"When the namespace went first\""
         ),
     };
     refuse(reasons::TARGET_NAMESPACE_MISSING, message)

@@ -24,7 +24,7 @@ use crds::names as crd_names;
 use crds::v1alpha1::defaults::{self, Effective};
 use crds::v1alpha1::spec::{
     ApiSpec, DataDeletionPolicy, DatabaseMode, EmbeddedSpec, LogLevel, MigrationSpec, PullPolicy,
-    RestartSpec, RestartWhen, ServerSpec,
+    RestartSpec, RestartWhen, ServerSpec, SourcePolicy,
 };
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec, reasons};
 use jiff::Timestamp;
@@ -400,33 +400,21 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
 }
 
 fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migration::Settings {
-    use crds::v1alpha1::spec::{Approval, OnFailure, SourcePolicy, Verification};
     let migration = spec.migration.as_ref();
     migration::Settings {
         page_size: effective.page_size,
         max_requests_per_second: Some(effective.max_requests_per_second),
         concurrency: effective.concurrency,
-        approval: match effective.approval {
-            Approval::Automatic => migration::Approval::Automatic,
-            Approval::Manual => migration::Approval::Manual,
-        },
+        approval: effective.approval,
         dry_run: migration.is_some_and(|m| m.dry_run == Some(true)),
         approved_plan: migration.and_then(|m| m.approved_plan.clone()),
         soak: effective.soak,
-        on_failure: match effective.on_failure {
-            OnFailure::Revert => migration::OnFailure::Revert,
-            OnFailure::Hold => migration::OnFailure::Hold,
+        on_failure: effective.on_failure,
+        prune_after: match effective.source_policy {
+            SourcePolicy::Keep => None,
+            SourcePolicy::Prune => Some(effective.source_after),
         },
-        source: match effective.source_policy {
-            SourcePolicy::Keep => migration::SourcePolicy::Keep,
-            SourcePolicy::Prune => migration::SourcePolicy::Prune {
-                after: effective.source_after,
-            },
-        },
-        verification: match effective.verification {
-            Verification::Full => migration::Verification::Full,
-            Verification::Sample => migration::Verification::Sample,
-        },
+        verification: effective.verification,
         drain_window: effective.drain_window,
         restart: migration.map(workloads).unwrap_or_default(),
     }

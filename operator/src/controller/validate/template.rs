@@ -19,11 +19,11 @@ pub(super) fn check(
     let template = Value::Object(template.clone());
     let parsed: PodTemplateSpec = match serde_json::from_value(template.clone()) {
         Ok(parsed) => parsed,
-        Err(error) => return invalid("", &format!("is no pod template: {error}")),
+        Err(error) => return invalid("", &format!("is not a pod template: {error}")),
     };
     let read = serde_json::to_value(&parsed).unwrap_or_default();
     if let Some(path) = unknown(&template, &read) {
-        return invalid(&path, "is no field of a pod template");
+        return invalid(&path, "is not a field of a pod template");
     }
     for list in ["containers", "initContainers"] {
         let containers = template["spec"][list].as_array().into_iter().flatten();
@@ -38,14 +38,14 @@ pub(super) fn check(
         .spec
         .is_some_and(|spec| spec.service_account_name.is_some())
     {
-        let instead = "belongs into spec.server.serviceAccount.name, which gives it its rights";
+        let instead = "must be set in spec.server.serviceAccount.name, which gives it its rights";
         return invalid(".spec.serviceAccountName", instead);
     }
     let labels = parsed.metadata.and_then(|metadata| metadata.labels);
     for (key, value) in labels.into_iter().flatten() {
         if selector.get(&key).is_some_and(|own| *own != value) {
             let path = format!(".metadata.labels[{key}]");
-            return invalid(&path, "cannot be changed: the pods are found by it");
+            return invalid(&path, "cannot be changed: it selects the pods");
         }
     }
     Ok(())
@@ -112,12 +112,13 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"spec": {"containers": 5}}), ": is no pod template: ")]
-    #[case(json!({"sepc": {}}), ".sepc: is no field")]
+    #[case(json!({"spec": {"containers": 5}}), ": is not a pod template: ")]
+    #[case(json!({"sepc": {}}), ".sepc: is not a field")]
     #[case(json!({"spec": {"containers": [{"name": "server", "envs": []}]}}),
-        ".spec.containers[0].envs: is no field")]
+        ".spec.containers[0].envs: is not a field")]
     #[case(json!({"spec": {"initContainers": [{"image": "x"}]}}), ".spec.initContainers[0]: needs a name")]
-    #[case(json!({"spec": {"serviceAccountName": "x"}}), ".spec.serviceAccountName: belongs into")]
+    #[case(json!({"spec": {"serviceAccountName": "x"}}),
+        ".spec.serviceAccountName: must be set in")]
     #[case(json!({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}),
         ".metadata.labels[app.kubernetes.io/name]: cannot be changed")]
     fn the_rest_is_named(#[case] template: Value, #[case] start: &str) {

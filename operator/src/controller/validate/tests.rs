@@ -1,6 +1,7 @@
 //! What is refused, and what the user is told.
 
 use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::Verification;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -37,10 +38,8 @@ fn the_smallest_specification_gets_every_default() {
         spec.owner.as_ref().map(|owner| owner.controller),
         Some(Some(true))
     );
-    let prune = migration::SourcePolicy::Prune {
-        after: std::time::Duration::from_hours(24),
-    };
-    assert_eq!(spec.migration.source, prune);
+    let prune = Some(std::time::Duration::from_hours(24));
+    assert_eq!(spec.migration.prune_after, prune);
     assert_eq!(
         spec.certs.dns_names,
         [
@@ -51,8 +50,8 @@ fn the_smallest_specification_gets_every_default() {
 }
 
 #[rstest]
-#[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres belongs to")]
-#[case(json!({"database": {"backup": {}}}), "spec.database.backup belongs to")]
+#[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres can only be set with")]
+#[case(json!({"database": {"backup": {}}}), "spec.database.backup can only be set with")]
 #[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity needs PostgreSQL")]
 #[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 needs PostgreSQL")]
 #[case(json!({"server": {"autoscaling": {"maxReplicas": 1}}}), "spec.server.autoscaling needs")]
@@ -144,12 +143,12 @@ fn how_a_copy_is_verified_and_settled_is_taken_over() {
         ]}}),
     );
     let settings = spec.migration;
-    assert_eq!(settings.verification, migration::Verification::Sample);
+    assert_eq!(settings.verification, Verification::Sample);
     assert_eq!(settings.drain_window, std::time::Duration::from_hours(1));
     let names: Vec<String> = settings.restart.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["Deployment kyverno/a", "DaemonSet agents/b"]);
     let spec = validated(json!({}));
-    assert_eq!(spec.migration.verification, migration::Verification::Full);
+    assert_eq!(spec.migration.verification, Verification::Full);
     assert!(spec.migration.drain_window.is_zero() && spec.migration.restart.is_empty());
 }
 
@@ -215,7 +214,7 @@ fn a_namespace_that_cannot_be_used_is_named(
 #[test]
 fn an_ephemeral_database_prunes_nothing() {
     let spec = validated(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}));
-    assert_eq!(spec.migration.source, migration::SourcePolicy::Keep);
+    assert_eq!(spec.migration.prune_after, None);
     assert!(matches!(
         spec.database,
         Database::Embedded(Storage::EmptyDir { .. })

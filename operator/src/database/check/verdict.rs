@@ -44,7 +44,7 @@ impl Verdict {
     /// Returns the verdict that the database answers, but takes too long.
     pub(super) fn too_slow(parameters: &Parameters, limit: Duration) -> Self {
         let message = format!(
-            "PostgreSQL at {} did not answer the operator's questions within {} s",
+            "PostgreSQL at {} did not answer the operator's queries within {} s",
             parameters.address(),
             limit.as_secs()
         );

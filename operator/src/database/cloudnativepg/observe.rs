@@ -105,12 +105,11 @@ fn problem(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Option<
     let place = format!("Cluster {namespace}/{}", plan.name);
     let Some(observed) = observed else {
         if plan.create.is_some() {
-            let message = format!("{place} is being made");
+            let message = format!("{place} is being created");
             return Some(Problem::new(reasons::CLUSTER_NOT_READY, message));
         }
-        let message = format!(
-            "{place} is missing: create it, or have it made by spec.database.cloudNativePG.create"
-        );
+        let message =
+            format!("{place} is missing: create it, or set spec.database.cloudNativePG.create");
         return Some(Problem::new(reasons::CLUSTER_MISSING, message));
     };
     let words = observed.words();

@@ -186,7 +186,7 @@ impl Managed {
             reason: reasons::NOT_SUPPORTED,
             message: format!(
                 "spec.database.managed.version: the volume is of PostgreSQL {present}, and {} is \
-                 older; PostgreSQL goes to newer versions only: set the version back to {present} \
+                 older; PostgreSQL can only be upgraded: set the version back to {present} \
                  (docs/database.md, \"Major versions\")",
                 self.version
             ),
@@ -199,9 +199,9 @@ fn gone(left: &[Volume]) -> SettingsError {
     SettingsError {
         reason: reasons::VOLUME_MISSING,
         message: format!(
-            "the volume of the database is gone, and what is left is from before an upgrade: \
-             {}; create a new ReportsServer that starts with a backup, or read in \
-             docs/database.md, \"Major versions\", how to go back to such a volume",
+            "the volume of the database is gone, and only volumes from before an upgrade are left: \
+             {}; create a new ReportsServer that starts with a backup, or go back to such a volume \
+             (docs/database.md, \"Major versions\")",
             names.join(", ")
         ),
     }

@@ -7,6 +7,7 @@ pub mod hold_lock;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
@@ -20,7 +21,7 @@ use crate::migration::cluster::control::Control;
 use crate::migration::cluster::pages::Pacer;
 use crate::migration::cluster::wire::Wire;
 use crate::migration::observe::notes::NoteBook;
-use crate::migration::plan::phase::Phase;
+
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::{GroupTarget, Owner};
 use crate::migration::report::journal::Journal;
@@ -149,7 +150,7 @@ impl Cx {
     }
 
     /// Publishes the step that runs.
-    pub fn show(&self, step: StepName, phase: Phase) {
+    pub fn show(&self, step: StepName, phase: MigrationPhase) {
         self.report.update(|status| status.begin(step, phase));
     }
 

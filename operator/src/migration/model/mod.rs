@@ -5,13 +5,13 @@
 mod cluster;
 mod operator;
 
+use crds::v1alpha1::spec::ApiOwner;
+use crds::v1alpha1::status::MigrationPhase;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 use self::cluster::{APISERVERS, Cluster, Flaw, Key, Op};
 use self::operator::{Omission, Operator};
-use crate::migration::plan::phase::Phase;
-use crate::migration::plan::target::ApiOwner;
 
 /// Names that clients write to.
 const KEYS: Key = 3;
@@ -127,8 +127,8 @@ impl Model {
         }
         let phase = self.come_to_rest()?;
         let wanted = match self.operator.owner {
-            ApiOwner::Server => Phase::Completed,
-            ApiOwner::Crd => Phase::RolledBack,
+            ApiOwner::Server => MigrationPhase::Completed,
+            ApiOwner::Crd => MigrationPhase::RolledBack,
         };
         if phase != wanted {
             return Err(format!("at rest in {phase:?}, not in {wanted:?}"));
@@ -136,7 +136,7 @@ impl Model {
         self.cluster.at_rest(self.disturbed)
     }
 
-    fn come_to_rest(&mut self) -> Result<Phase, Flaw> {
+    fn come_to_rest(&mut self) -> Result<MigrationPhase, Flaw> {
         for _ in 0..PATIENCE {
             (0..2 * APISERVERS).for_each(|n| self.cluster.come_back(n));
             (0..=APISERVERS).for_each(|who| self.cluster.notice(who));

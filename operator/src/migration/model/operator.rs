@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crds::control::GateState;
+use crds::v1alpha1::spec::ApiOwner;
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{Cluster, Event, Key, Object, State};
 use crate::apiservice::Holder;
 use crate::migration::observe::state::{MirrorStage, Notes, Observed};
 use crate::migration::plan::action::{Action, Decision, SwitchFrom};
-use crate::migration::plan::phase::Phase;
-use crate::migration::plan::target::{ApiOwner, GroupTarget, Settings};
+
+use crate::migration::plan::target::{GroupTarget, Settings};
 use crate::migration::plan::{self, tests as states};
 use crate::migration::steps;
 
@@ -166,7 +168,7 @@ impl Operator {
     }
 
     /// Takes the next small step; returns the phase where there is none to take.
-    pub fn step(&mut self, cluster: &mut Cluster) -> Option<Phase> {
+    pub fn step(&mut self, cluster: &mut Cluster) -> Option<MigrationPhase> {
         let Some(small) = self.memory.script.pop_front() else {
             return self.decide(cluster);
         };
@@ -178,7 +180,7 @@ impl Operator {
         None
     }
 
-    fn decide(&mut self, cluster: &Cluster) -> Option<Phase> {
+    fn decide(&mut self, cluster: &Cluster) -> Option<MigrationPhase> {
         if self.owner == ApiOwner::Crd || self.suspended {
             self.memory.mirror = None;
         }

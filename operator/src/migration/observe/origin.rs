@@ -123,7 +123,7 @@ pub async fn tells_deletions(cx: &Cx, resource: &str) -> Result<bool, OriginErro
     if !tells {
         tracing::warn!(
             resource,
-            "its CRD was deleted since the switch: what etcd lacks is kept at the server"
+            "its CRD was deleted after the switch: the server keeps what etcd lacks"
         );
     }
     Ok(tells)

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::apiservice::Holder;
 use crate::migration::cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION};
 use crate::migration::plan::estimate::Plan;
-use crate::migration::plan::target::{GroupTarget, SourcePolicy};
+use crate::migration::plan::target::GroupTarget;
 use crate::migration::steps::import::note::Note;
 
 /// The time by which clocks may differ.
@@ -360,9 +360,9 @@ impl Observed {
             "service {}/{}:{}",
             service.namespace, service.name, service.port
         ));
-        lines.insert(match target.settings.source {
-            SourcePolicy::Keep => "source keep".to_owned(),
-            SourcePolicy::Prune { after } => format!("source prune {}", after.as_secs()),
+        lines.insert(match target.settings.prune_after {
+            None => "source keep".to_owned(),
+            Some(after) => format!("source prune {}", after.as_secs()),
         });
         let mut hasher = Sha256::new();
         hasher.update(target.group.as_bytes());

@@ -1,8 +1,8 @@
 //! The decisions and the actions of a migration.
 
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 
-use super::phase::Phase;
 use super::step::StepName;
 use crate::migration::report::status::Problem;
 
@@ -16,14 +16,14 @@ pub enum Decision {
         /// The step that waits.
         step: StepName,
         /// The phase to show.
-        phase: Phase,
+        phase: MigrationPhase,
         /// Reason and message.
         problem: Problem,
     },
     /// Nothing to do before `wake`, or before anything changes.
     Idle {
         /// The phase to show.
-        phase: Phase,
+        phase: MigrationPhase,
         /// One sentence.
         message: String,
         /// The time at which something becomes due.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crds::v1alpha1::spec::ApiOwner;
 use jiff::{SignedDuration, Timestamp};
 
-use super::target::{ApiOwner, GroupTarget, Settings};
+use super::target::{GroupTarget, Settings};
 use crate::migration::observe::state::Observed;
 
 /// Returns the time `duration` after `since`.

@@ -1,6 +1,6 @@
 //! The plan of a switch, with estimates of its duration. Pure.
 
-use super::target::{Settings, SourcePolicy};
+use super::target::Settings;
 
 /// The time from the first request that is held to the gate that opens, and until a CRD answers
 /// through its additional version afterwards.
@@ -37,13 +37,9 @@ impl Plan {
         copy_seconds: Option<u64>,
     ) -> Self {
         let pages = reports.div_ceil(u64::from(settings.page_size.max(1)));
-        let prune_seconds = match settings.source {
-            // Before the deletions it is looked for finalizers, and after them for what is left.
-            SourcePolicy::Prune { .. } if persistent => {
-                Some(requests(settings, reports + 2 * pages))
-            }
-            SourcePolicy::Prune { .. } | SourcePolicy::Keep => None,
-        };
+        // Before the deletions it is looked for finalizers, and after them for what is left.
+        let prunes = settings.prune_after.is_some() && persistent;
+        let prune_seconds = prunes.then(|| requests(settings, reports + 2 * pages));
         Self {
             hash,
             reports,
@@ -113,7 +109,7 @@ mod tests {
         };
         assert_eq!(plan(settings(None), false), None);
         let keep = Settings {
-            source: SourcePolicy::Keep,
+            prune_after: None,
             ..settings(None)
         };
         assert_eq!(plan(keep, true), None);

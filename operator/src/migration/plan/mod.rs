@@ -4,7 +4,6 @@
 pub mod action;
 pub mod due;
 pub mod estimate;
-pub mod phase;
 pub mod preflight;
 pub mod step;
 pub mod suspension;
@@ -13,13 +12,15 @@ pub mod verified;
 
 use crds::control::GateState;
 use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::{ApiOwner, Approval};
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 
 use self::action::{Action, Decision, SwitchFrom};
 use self::estimate::Plan;
-use self::phase::Phase;
+
 use self::step::StepName;
-use self::target::{ApiOwner, Approval, GroupTarget, SourcePolicy};
+use self::target::GroupTarget;
 use crate::apiservice::Holder;
 use crate::migration::observe::state::{MirrorStage, Observed};
 use crate::migration::report::status::Problem;
@@ -113,7 +114,7 @@ fn forward(o: &Observed, target: &GroupTarget) -> Decision {
 /// Returns the decision of a dry run, when everything that changes nothing is done.
 fn dry_run(found: &str) -> Decision {
     Decision::Idle {
-        phase: Phase::DryRun,
+        phase: MigrationPhase::DryRun,
         message: format!(
             "dry run: {found}; nothing is switched while spec.migration.dryRun is true"
         ),
@@ -132,9 +133,9 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
     }
     if !o.control_available {
         let phase = if o.notes.pruned_at.is_some() {
-            Phase::Completed
+            MigrationPhase::Completed
         } else {
-            Phase::Serving
+            MigrationPhase::Retaining
         };
         let problem = control_unavailable();
         return Decision::Wait {
@@ -193,9 +194,9 @@ fn settle(o: &Observed, target: &GroupTarget) -> Decision {
     let waits = due::drained(o, target).zip(o.next_look);
     match waits.filter(|(_, next)| o.now < *next) {
         Some((until, next)) => Decision::Idle {
-            phase: Phase::Soaking,
+            phase: MigrationPhase::Soaking,
             message: format!(
-                "served by the server; late writes to etcd are looked for until {until}"
+                "served by the server; the operator looks for late writes to etcd until {until}"
             ),
             wake: Some(next),
         },
@@ -205,7 +206,7 @@ fn settle(o: &Observed, target: &GroupTarget) -> Decision {
 
 /// Decides on the copies in etcd, after the soak.
 fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
-    if let SourcePolicy::Prune { after: keep } = target.settings.source
+    if let Some(keep) = target.settings.prune_after
         && target.persistent
         && o.has_crds()
         && o.notes.pruned_at.is_none()
@@ -223,7 +224,7 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
                 format!("until {due}")
             };
             return Decision::Idle {
-                phase: Phase::Serving,
+                phase: MigrationPhase::Retaining,
                 message: format!("served by the server; the copies in etcd are kept {until}"),
                 wake: (!is_due).then_some(due),
             };
@@ -241,7 +242,7 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
             .to_owned(),
     };
     Decision::Idle {
-        phase: Phase::Completed,
+        phase: MigrationPhase::Completed,
         message,
         wake: None,
     }
@@ -249,7 +250,7 @@ fn prune(o: &Observed, target: &GroupTarget, since: Timestamp) -> Decision {
 
 fn taken_over(o: &Observed) -> String {
     let from = o.notes.taken_from.as_deref().unwrap_or_default();
-    format!("served by the server; taken over from {from}, which is not needed any more")
+    format!("served by the server; taken over from {from}, which is no longer needed")
 }
 
 /// Decides on the way to the CRDs.
@@ -327,13 +328,13 @@ fn restored(o: &Observed) -> Decision {
     };
     if o.door_open() {
         message.push_str(
-            "; their additional version `legacy` is left in place, because taking it away would \
-             cut every watch. It goes with the next change of the CRD by its owner, or after \
+            "; their additional version `legacy` stays, because its removal would cut every watch. \
+             It is removed with the next change of the CRD by its owner, or after \
              `kubectl annotate crd NAME reports-server.io/close-door=true`",
         );
     }
     Decision::Idle {
-        phase: Phase::RolledBack,
+        phase: MigrationPhase::RolledBack,
         message,
         wake: None,
     }
@@ -376,8 +377,8 @@ fn control_unavailable() -> Problem {
 fn just_started() -> Problem {
     Problem {
         reason: reasons::DEPENDENCY_NOT_READY,
-        message: "the server was not ready a moment ago; clients are given time to come back \
-                  before they are sent to the CRDs"
+        message: "the server was not ready a moment ago; clients get time to reconnect before \
+                  they are sent to the CRDs"
             .to_owned(),
         stalled: false,
     }

@@ -50,9 +50,9 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
             Holder::Foreign(service) => Some(stalled(
                 reasons::FOREIGN_API_SERVICE,
                 format!(
-                    "APIService {api_service} points to the Service {service}, which is not ours; \
+                    "APIService {api_service} points to the Service {service} of another server; \
                      name it in spec.apis[].from.server to take the group over from it, or delete \
-                     the APIService once nothing needs that server, and its CRD serves the API again"
+                     the APIService once nothing needs that server; its CRD serves the API again"
                 ),
             )),
             Holder::Unmanaged => Some(stalled(
@@ -60,7 +60,7 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
                 format!(
                     "APIService {api_service} is Local but no longer managed by the \
                      kube-apiserver; `kubectl delete apiservice {api_service}` makes the \
-                     kube-apiserver create it anew"
+                     kube-apiserver create it again"
                 ),
             )),
             Holder::Absent | Holder::Crd | Holder::Ours => None,
@@ -143,8 +143,8 @@ fn uncovered(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         Some(waiting(
             reasons::UNSUPPORTED_VERSION,
             format!(
-                "CRD {} serves {missing}, the server serves {} only; wait until it has read the \
-                 CRD, or look at its log",
+                "CRD {} serves {missing}, the server serves {} only; wait until the server has \
+                 read the CRD, or check its log",
                 crd.name(),
                 served.join(", ")
             ),

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::phase::Phase;
+use crds::v1alpha1::status::MigrationPhase;
 
 /// One step; the order is that of a run forward, then of a run back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,7 +121,7 @@ impl StepName {
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Preflight => "looking whether the group can be taken",
+            Self::Preflight => "checking whether the group can be taken over",
             Self::Register => "registering a group that no CRD serves",
             Self::Mirror => "copying the reports and following their changes",
             Self::Verify => "comparing every report on both sides",
@@ -135,8 +135,8 @@ impl StepName {
             Self::ImportDatabase => {
                 "served by the server; importing reports from the database of the other server"
             }
-            Self::Refresh => "bringing the APIServices up to date",
-            Self::CloseDoor => "taking the additional version off the CRDs",
+            Self::Refresh => "updating the APIServices",
+            Self::CloseDoor => "removing the additional version from the CRDs",
             Self::Soak => "watching the API as clients see it",
             Self::Prune => "deleting the verified copies in etcd",
             Self::BackOpenDoor => "adding the version through which etcd is reached",
@@ -150,29 +150,29 @@ impl StepName {
 
     /// Returns the phase that a group is in while this step runs or waits.
     #[must_use]
-    pub fn phase(self) -> Phase {
+    pub fn phase(self) -> MigrationPhase {
         match self {
-            Self::Preflight => Phase::Preflight,
-            Self::Mirror => Phase::Copying,
-            Self::Verify => Phase::Verifying,
-            Self::Approve => Phase::AwaitingApproval,
+            Self::Preflight => MigrationPhase::Preflight,
+            Self::Mirror => MigrationPhase::Mirroring,
+            Self::Verify => MigrationPhase::Verifying,
+            Self::Approve => MigrationPhase::AwaitingApproval,
             Self::Register
             | Self::SwitchHold
             | Self::SwitchPatch
             | Self::SwitchConfirm
             | Self::SwitchDrain
             | Self::SwitchOpen
-            | Self::SwitchSettle => Phase::Switching,
-            Self::ImportDatabase => Phase::Importing,
-            Self::Soak => Phase::Soaking,
-            Self::Refresh | Self::CloseDoor => Phase::Serving,
-            Self::Prune => Phase::Pruning,
+            | Self::SwitchSettle => MigrationPhase::Switching,
+            Self::ImportDatabase => MigrationPhase::Importing,
+            Self::Soak => MigrationPhase::Soaking,
+            Self::Refresh | Self::CloseDoor => MigrationPhase::Retaining,
+            Self::Prune => MigrationPhase::Pruning,
             Self::BackOpenDoor
             | Self::BackWrite
             | Self::BackBurn
             | Self::BackHold
             | Self::BackRelease
-            | Self::BackClose => Phase::RollingBack,
+            | Self::BackClose => MigrationPhase::RollingBack,
         }
     }
 }

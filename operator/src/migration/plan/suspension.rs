@@ -1,7 +1,8 @@
 //! The work that goes on while the `ReportsServer` is suspended. Pure.
 
 use super::action::{Action, Decision, SwitchFrom};
-use super::phase::Phase;
+use crds::v1alpha1::status::MigrationPhase;
+
 use super::step::StepName;
 use crate::migration::observe::state::Observed;
 
@@ -16,7 +17,7 @@ pub fn rest(o: &Observed, action: Action) -> Option<Decision> {
     Some(Decision::Idle {
         phase: phase(o, step),
         message: format!(
-            "suspended before the step {step}; nothing new is begun while spec.suspend is true"
+            "suspended before the step {step}; nothing new is started while spec.suspend is true"
         ),
         wake: None,
     })
@@ -47,11 +48,13 @@ fn goes_on(o: &Observed, action: Action) -> bool {
 }
 
 /// Returns the phase of a group that waits before `step`.
-fn phase(o: &Observed, step: StepName) -> Phase {
+fn phase(o: &Observed, step: StepName) -> MigrationPhase {
     match step.phase() {
-        Phase::Switching => Phase::Verifying,
-        Phase::RollingBack | Phase::Pruning if o.notes.pruned_at.is_some() => Phase::Completed,
-        Phase::RollingBack | Phase::Pruning => Phase::Serving,
+        MigrationPhase::Switching => MigrationPhase::Verifying,
+        MigrationPhase::RollingBack | MigrationPhase::Pruning if o.notes.pruned_at.is_some() => {
+            MigrationPhase::Completed
+        }
+        MigrationPhase::RollingBack | MigrationPhase::Pruning => MigrationPhase::Retaining,
         phase => phase,
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::spec::{ExternalSpec, LocalReference, WorkloadKind};
+use crds::v1alpha1::spec::{
+    ApiOwner, Approval, ExternalSpec, LocalReference, OnFailure, Verification, WorkloadKind,
+};
 use database::parameters::key;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde::{Deserialize, Serialize};
@@ -37,15 +39,6 @@ impl Owner {
             ..ObjectReference::default()
         }
     }
-}
-
-/// The party that should answer for an API group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiOwner {
-    /// Our server.
-    Server,
-    /// The CRDs, as before: give the group back when the server has it.
-    Crd,
 }
 
 /// An aggregated API server that a group may be taken over from.
@@ -115,48 +108,6 @@ impl PredecessorDatabase {
     }
 }
 
-/// The approval of a verified copy: it is switched at once, or waits for the user.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Approval {
-    /// Switch as soon as everything is verified.
-    #[default]
-    Automatic,
-    /// Wait until [`Settings::approved_plan`] equals the plan hash in the status.
-    Manual,
-}
-
-/// The reaction to a switch that does not hold up during the soak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Give the group back to its CRDs.
-    #[default]
-    Revert,
-    /// Leave it switched and say so.
-    Hold,
-}
-
-/// The policy for the copies in etcd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourcePolicy {
-    /// Nothing is deleted from etcd.
-    Keep,
-    /// Verified copies are deleted once the group has been served for `after`.
-    Prune {
-        /// Time since the switch; zero prunes right after the soak.
-        after: Duration,
-    },
-}
-
-/// The depth of the comparison of a copy with etcd.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verification {
-    /// uid and resourceVersion of every object, and the checksum of a part of them.
-    Sample,
-    /// uid, resourceVersion and checksum of every object.
-    #[default]
-    Full,
-}
-
 /// A workload that is restarted where watches were lost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,8 +146,9 @@ pub struct Settings {
     pub soak: Duration,
     /// See [`OnFailure`].
     pub on_failure: OnFailure,
-    /// See [`SourcePolicy`].
-    pub source: SourcePolicy,
+    /// The time after the switch before the verified copies in etcd are deleted, zero for right after
+    /// the soak; they are kept where it is absent.
+    pub prune_after: Option<Duration>,
     /// See [`Verification`].
     pub verification: Verification,
     /// The time after the switch in which late writes to etcd are looked for; with zero there is
@@ -221,9 +173,7 @@ impl Default for Settings {
             approved_plan: None,
             soak: DEFAULT_SOAK,
             on_failure: OnFailure::Revert,
-            source: SourcePolicy::Prune {
-                after: Duration::from_hours(24),
-            },
+            prune_after: Some(Duration::from_hours(24)),
             verification: Verification::Full,
             drain_window: Duration::ZERO,
             restart: Vec::new(),
@@ -241,7 +191,8 @@ pub struct GroupTarget {
     /// API group, for example `wgpolicyk8s.io`.
     pub group: String,
     /// The party that should serve it. For a deletion with `apis: Restore` this is
-    /// [`ApiOwner::Crd`], kept until the status says [`crate::migration::Phase::RolledBack`].
+    /// [`ApiOwner::Crd`], kept until the status says
+    /// [`crds::v1alpha1::status::MigrationPhase::RolledBack`].
     pub owner: ApiOwner,
     /// The server that may answer for the group now, where that is not the CRD.
     pub predecessor: Option<Predecessor>,

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crds::control::{StoredResource, StoredResourceStatus};
+use crds::v1alpha1::spec::OnFailure;
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::SignedDuration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,7 +15,7 @@ use super::*;
 use crate::apiservice::{Holder, ServiceRef};
 use crate::migration::cluster::door::objects;
 use crate::migration::observe::state::{Crd, Notes, Resource, Version};
-use crate::migration::plan::target::{OnFailure, Predecessor, PredecessorDatabase, Settings};
+use crate::migration::plan::target::{Predecessor, PredecessorDatabase, Settings};
 use crate::migration::steps::import;
 
 const GROUP: &str = "wgpolicyk8s.io";
@@ -37,9 +39,7 @@ pub(in crate::migration) fn target() -> GroupTarget {
         settings: Settings {
             soak: Duration::from_secs(10),
             on_failure: OnFailure::Revert,
-            source: SourcePolicy::Prune {
-                after: Duration::from_mins(1),
-            },
+            prune_after: Some(Duration::from_mins(1)),
             ..Settings::default()
         },
     }
@@ -165,7 +165,7 @@ fn the_way_forward_step_by_step() {
     assert!(matches!(
         plan(&served(30), &t),
         Decision::Idle {
-            phase: Phase::Serving,
+            phase: MigrationPhase::Retaining,
             ..
         }
     ));
@@ -175,7 +175,7 @@ fn the_way_forward_step_by_step() {
     assert!(matches!(
         plan(&o, &t),
         Decision::Idle {
-            phase: Phase::Completed,
+            phase: MigrationPhase::Completed,
             wake: None,
             ..
         }
@@ -199,9 +199,9 @@ fn late_writes_are_looked_for_when_a_look_is_due() {
     assert_eq!(action(&o, &t), Action::Settle, "the first look");
     o.next_look = Some(o.now + SignedDuration::from_secs(5));
     let waits = Decision::Idle {
-        phase: Phase::Soaking,
+        phase: MigrationPhase::Soaking,
         message: format!(
-            "served by the server; late writes to etcd are looked for until {}",
+            "served by the server; the operator looks for late writes to etcd until {}",
             o.now + SignedDuration::from_secs(30)
         ),
         wake: o.next_look,
@@ -315,7 +315,7 @@ fn manual_approval_waits_for_the_hash_of_this_plan() {
     assert_eq!(problem(&o, &t).reason, reasons::AWAITING_APPROVAL);
     t.settings.approved_plan = Some(hash.clone());
     assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
-    t.settings.source = SourcePolicy::Keep;
+    t.settings.prune_after = None;
     assert_ne!(o.plan_hash(&t), hash);
 }
 
@@ -335,7 +335,7 @@ fn a_dry_run_stops_before_anything_is_switched_and_goes_on_from_there() {
     let Decision::Idle { phase, message, .. } = plan(&o, &t) else {
         panic!("{:?}", plan(&o, &t));
     };
-    assert_eq!(phase, Phase::DryRun);
+    assert_eq!(phase, MigrationPhase::DryRun);
     assert!(message.contains("18000 reports") && message.contains("spec.migration.dryRun"));
     t.settings.dry_run = false;
     assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Hold));
@@ -350,14 +350,14 @@ fn a_dry_run_neither_registers_nor_prunes_but_ends_what_has_begun() {
     assert!(matches!(
         plan(&o, &t),
         Decision::Idle {
-            phase: Phase::DryRun,
+            phase: MigrationPhase::DryRun,
             ..
         }
     ));
     let Decision::Idle { phase, message, .. } = plan(&served(61), &t) else {
         panic!("{:?}", plan(&served(61), &t));
     };
-    assert_eq!(phase, Phase::Serving);
+    assert_eq!(phase, MigrationPhase::Retaining);
     assert!(message.contains("kept while spec.migration.dryRun is true"));
     // Interrupted in the prune: the CRDs are left as their owner shipped them.
     let mut o = served(61);
@@ -377,16 +377,16 @@ fn nothing_is_pruned_where_the_database_is_not_persistent_or_the_copies_are_kept
     assert!(matches!(
         plan(&served(9999), &t),
         Decision::Idle {
-            phase: Phase::Completed,
+            phase: MigrationPhase::Completed,
             ..
         }
     ));
     let mut t = target();
-    t.settings.source = SourcePolicy::Keep;
+    t.settings.prune_after = None;
     assert!(matches!(
         plan(&served(9999), &t),
         Decision::Idle {
-            phase: Phase::Completed,
+            phase: MigrationPhase::Completed,
             ..
         }
     ));
@@ -488,7 +488,7 @@ fn the_way_back_step_by_step() {
     assert!(matches!(
         plan(&done, &t),
         Decision::Idle {
-            phase: Phase::RolledBack,
+            phase: MigrationPhase::RolledBack,
             ..
         }
     ));
@@ -556,7 +556,7 @@ fn a_reverted_group_goes_back_and_stays_there() {
     let Decision::Idle { phase, message, .. } = plan(&o, &target()) else {
         panic!()
     };
-    assert_eq!(phase, Phase::RolledBack);
+    assert_eq!(phase, MigrationPhase::RolledBack);
     assert!(message.contains("slow"));
 }
 
@@ -769,7 +769,7 @@ fn a_switch_from_a_predecessor_that_died_is_taken_back_until_a_gate_is_open() {
     let Decision::Idle { phase, message, .. } = plan(&o, &t) else {
         panic!("nothing of etcd is pruned that was not copied from there");
     };
-    assert_eq!(phase, Phase::Completed);
+    assert_eq!(phase, MigrationPhase::Completed);
     assert!(message.contains(PREDECESSOR), "{message}");
     for resource in &mut o.resources {
         let status = &mut resource.stored.status;
@@ -855,7 +855,7 @@ fn suspended(o: &Observed, owner: ApiOwner) -> Decision {
     plan(o, &target)
 }
 
-fn phase_at_rest(decision: &Decision) -> Phase {
+fn phase_at_rest(decision: &Decision) -> MigrationPhase {
     match decision {
         Decision::Idle {
             phase, wake: None, ..
@@ -868,26 +868,26 @@ fn phase_at_rest(decision: &Decision) -> Phase {
 fn nothing_new_is_begun_while_suspended() {
     let mut o = observed(Holder::Crd, GateState::Closed, false);
     let decision = suspended(&o, ApiOwner::Server);
-    assert_eq!(phase_at_rest(&decision), Phase::Copying);
+    assert_eq!(phase_at_rest(&decision), MigrationPhase::Mirroring);
     (o.mirrors, o.verified) = (MirrorStage::Following, true);
     let decision = suspended(&o, ApiOwner::Server);
-    assert_eq!(phase_at_rest(&decision), Phase::Verifying);
+    assert_eq!(phase_at_rest(&decision), MigrationPhase::Verifying);
     let Decision::Idle { message, .. } = decision else {
         unreachable!()
     };
     assert_eq!(
         message,
-        "suspended before the step SwitchHold; nothing new is begun while spec.suspend is true"
+        "suspended before the step SwitchHold; nothing new is started while spec.suspend is true"
     );
     let prunable = served(3600);
     let decision = suspended(&prunable, ApiOwner::Server);
-    assert_eq!(phase_at_rest(&decision), Phase::Serving);
+    assert_eq!(phase_at_rest(&decision), MigrationPhase::Retaining);
     let decision = suspended(&prunable, ApiOwner::Crd);
-    assert_eq!(phase_at_rest(&decision), Phase::Serving);
+    assert_eq!(phase_at_rest(&decision), MigrationPhase::Retaining);
     let mut pruned = served(3600);
     pruned.notes.pruned_at = Some(pruned.now);
     let decision = suspended(&pruned, ApiOwner::Crd);
-    assert_eq!(phase_at_rest(&decision), Phase::Completed);
+    assert_eq!(phase_at_rest(&decision), MigrationPhase::Completed);
 }
 
 #[test]

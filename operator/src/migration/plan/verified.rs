@@ -1,6 +1,6 @@
 //! The result of a verification.
 
-use super::target::Verification;
+use crds::v1alpha1::spec::Verification;
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,30 +1,16 @@
 //! The progress of the migration of one API group, for the `ReportsServer`'s status.
 
 use crds::v1alpha1::reasons;
-use crds::v1alpha1::status::RestartResult;
+use crds::v1alpha1::status::{MigrationPhase, RestartResult, ServedBy};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::migration::plan::action::Action;
 use crate::migration::plan::estimate::Plan;
-use crate::migration::plan::phase::Phase;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Workload;
 use crate::migration::plan::verified::Verified;
-
-/// The server that answers for one version of a group now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ServedBy {
-    /// Our server.
-    Server,
-    /// The CRD: a Local, automanaged APIService.
-    Crd,
-    /// None: there is no APIService.
-    Absent,
-    /// Some other server.
-    Foreign,
-}
 
 /// One APIService of the group.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,8 +160,8 @@ pub struct Restart {
 pub struct GroupStatus {
     /// API group.
     pub group: String,
-    /// See [`Phase`].
-    pub phase: Phase,
+    /// The phase.
+    pub phase: MigrationPhase,
     /// The step that runs or waits now.
     pub step: Option<StepName>,
     /// One sentence for people.
@@ -184,7 +170,7 @@ pub struct GroupStatus {
     pub api_services: Vec<ApiServiceStatus>,
     /// One entry a resource.
     pub resources: Vec<ResourceProgress>,
-    /// The hash that [`crate::migration::Approval::Manual`] asks the user to approve, `sha256:...`.
+    /// The hash that [`crds::v1alpha1::spec::Approval::Manual`] asks the user to approve, `sha256:...`.
     pub plan_hash: Option<String>,
     /// The plan of a switch, while everything is verified and nothing switched.
     pub plan: Option<Plan>,
@@ -258,7 +244,7 @@ impl GroupStatus {
     }
 
     /// Notes that a step begins. The error of an earlier step is gone.
-    pub fn begin(&mut self, step: StepName, phase: Phase) {
+    pub fn begin(&mut self, step: StepName, phase: MigrationPhase) {
         if self.failed_step.is_some_and(|failed| failed < step) {
             self.goes_on();
         }
@@ -287,11 +273,11 @@ mod tests {
     #[test]
     fn what_was_waited_for_is_not_shown_while_reports_are_copied() {
         let mut status = GroupStatus::default();
-        status.begin(StepName::Preflight, Phase::Preflight);
+        status.begin(StepName::Preflight, MigrationPhase::Preflight);
         status.wait(problem("waiting for the server's Deployment to be ready"));
         assert!(shown(&status).is_some());
         status.attempt(Action::Mirror);
-        status.begin(StepName::Mirror, Phase::Copying);
+        status.begin(StepName::Mirror, MigrationPhase::Mirroring);
         assert_eq!(shown(&status), None);
     }
 
@@ -299,17 +285,17 @@ mod tests {
     fn an_error_of_the_way_back_is_not_shown_on_the_way_forward() {
         let mut status = GroupStatus::default();
         status.attempt(Action::Back);
-        status.begin(StepName::BackHold, Phase::RollingBack);
+        status.begin(StepName::BackHold, MigrationPhase::RollingBack);
         status.fail(problem("requests were held for 5 s"));
         // Tried again: what was wrong is shown until that step is behind it.
         status.attempt(Action::Back);
-        status.begin(StepName::BackOpenDoor, Phase::RollingBack);
+        status.begin(StepName::BackOpenDoor, MigrationPhase::RollingBack);
         assert_eq!(shown(&status), Some("requests were held for 5 s"));
         let mut again = status.clone();
-        again.begin(StepName::BackRelease, Phase::RollingBack);
+        again.begin(StepName::BackRelease, MigrationPhase::RollingBack);
         assert_eq!(shown(&again), None);
         status.attempt(Action::Mirror);
-        status.begin(StepName::Mirror, Phase::Copying);
+        status.begin(StepName::Mirror, MigrationPhase::Mirroring);
         assert_eq!(shown(&status), None);
     }
 
@@ -317,11 +303,11 @@ mod tests {
     fn a_look_that_failed_is_not_shown_while_a_step_is_carried_out() {
         let mut status = GroupStatus::default();
         status.attempt(Action::Prune);
-        status.begin(StepName::Prune, Phase::Pruning);
+        status.begin(StepName::Prune, MigrationPhase::Pruning);
         status.succeed();
         status.fail(problem("cannot read APIServices"));
         status.attempt(Action::Prune);
-        status.begin(StepName::Prune, Phase::Pruning);
+        status.begin(StepName::Prune, MigrationPhase::Pruning);
         assert_eq!(shown(&status), None);
     }
 

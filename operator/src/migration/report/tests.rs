@@ -1,10 +1,10 @@
 //! The counts of a report, and its bounds.
 
 use crds::v1alpha1::spec::WorkloadKind;
-use crds::v1alpha1::status::RestartResult;
+use crds::v1alpha1::status::{MigrationPhase, RestartResult};
 
 use super::*;
-use crate::migration::{Phase, ResourceProgress, Workload};
+use crate::migration::{ResourceProgress, Workload};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -22,7 +22,7 @@ fn status(checksum: Option<&str>, held: Option<u64>) -> GroupStatus {
     };
     GroupStatus {
         group: "a.example".to_owned(),
-        phase: Phase::Soaking,
+        phase: MigrationPhase::Soaking,
         resources: vec![progress("reports"), progress("clusterreports")],
         held_milliseconds: held,
         ..GroupStatus::default()

@@ -87,29 +87,29 @@ pub enum BackError {
     },
     /// The rest could not be written in the time that requests may wait.
     #[error(
-        "requests were held for {} s and the rest is not written to etcd; the server goes on \
-         serving, and the way back is tried again",
+        "requests were held for {} s and the rest is not written to etcd; the server continues \
+         to serve, and the operator tries again",
         HOLD.as_secs()
     )]
     Late,
     /// Somebody has changed a CRD, which cuts all watches.
-    #[error("{crd} was changed while the way back was under way; it is tried again")]
+    #[error("CRD {crd} was changed during the way back; the operator tries again")]
     CrdChanged {
         /// Name of the CRD.
         crd: String,
     },
     /// Etcd has grown further than the jump went.
-    #[error("more was written to etcd than there was room for; the way back is tried again")]
+    #[error("more was written to etcd than there was room for; the operator tries again")]
     Outgrown,
     /// The watches on the server were cut after the jump.
     #[error(
-        "watches on the server were cut; the way back is tried again when clients have come back"
+        "watches on the server were cut; the operator tries again when clients have reconnected"
     )]
     Cut,
     /// Somebody has taken an APIService away from our server, and the CRD answers too early.
     #[error(
-        "an APIService was taken away from the server while the way back was under way; \
-         the server is put in charge again, and the way back begins anew"
+        "an APIService was taken away from the server during the way back; the operator points \
+         it to the server again, and the way back starts over"
     )]
     TakenAway,
     /// The CRD does not answer at a kube-apiserver.

@@ -30,7 +30,7 @@ pub enum FeedError {
         message: String,
     },
     /// The watch does not reach the version that is asked for.
-    #[error("{path}: the server's changes up to version {version} did not come within {} s", .within.as_secs())]
+    #[error("{path}: the server's changes up to version {version} did not arrive within {} s", .within.as_secs())]
     Late {
         /// Path of the watch.
         path: String,

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 use crds::control::GateState;
 use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::OnFailure;
 use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
@@ -44,7 +45,7 @@ use crate::migration::observe::state::Observed;
 use crate::migration::plan::action::{Action, SwitchFrom};
 use crate::migration::plan::due;
 use crate::migration::plan::step::StepName;
-use crate::migration::plan::target::OnFailure;
+
 use crate::migration::report::status::Problem;
 use crate::migration::task::live::{Live, LiveError};
 use crate::said::said;
@@ -80,12 +81,12 @@ pub enum ActError {
     /// The import from a predecessor's database failed.
     #[error(
         "reports that only the database of the other server has are not imported yet: {0} (the group \
-         is served without them, and the import is tried again)"
+         is served without them, and the operator tries again)"
     )]
     Import(#[from] ImportError),
     /// The soak found the group unwell.
     #[error(
-        "the API does badly: {0}; it stays with the server (onFailure: Hold). Set owner: CRD to give it back"
+        "the API is unhealthy: {0}; it stays with the server (onFailure: Hold). Set owner: CRD to give it back"
     )]
     Soak(#[from] Breach),
     /// The prune failed.
@@ -272,7 +273,7 @@ pub fn is_interruptible(action: Action) -> bool {
 
 /// Notes that somebody has got ahead of a way back, which begins anew.
 fn begin_anew(cx: &Cx, error: &BackError) {
-    tracing::warn!(group = cx.target.group, %error, "the way back begins anew");
+    tracing::warn!(group = cx.target.group, %error, "the way back starts over");
     cx.journal
         .retry(cx.report.status().step, &error.to_string());
     let note = format!("{}: {error}", cx.target.group);

@@ -41,7 +41,7 @@ pub enum PruneError {
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
     /// The group does badly; its copies in etcd are worth keeping.
-    #[error("nothing is deleted from etcd while the API does badly: {0}")]
+    #[error("nothing is deleted from etcd while the API is unhealthy: {0}")]
     Unhealthy(String),
 }
 
@@ -130,7 +130,7 @@ impl Progress<'_> {
                 status.goes_on();
             }
             status.message = format!(
-                "deleting the verified copies in etcd: {} deleted, {remaining} to go",
+                "deleting the verified copies in etcd: {} deleted, {remaining} remaining",
                 pruned.objects
             );
             status.pruned = Some(pruned);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crds::control::{DigestSet, GateState, ImportItem, ImportMode, ImportType};
 use crds::v1alpha1::reasons;
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::Value;
@@ -28,7 +29,7 @@ use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::plan::due;
-use crate::migration::plan::phase::Phase;
+
 use crate::migration::plan::step::StepName;
 
 /// The time for which a batch is tried.
@@ -150,7 +151,7 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
 /// # Errors
 /// As [`run`].
 pub async fn again(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), SettleError> {
-    cx.show(StepName::SwitchSettle, Phase::Soaking);
+    cx.show(StepName::SwitchSettle, MigrationPhase::Soaking);
     let begun = Instant::now();
     run(cx, o, reported).await?;
     if reported.next.is_none() {
@@ -308,8 +309,10 @@ fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
 
 #[cfg(test)]
 mod tests {
+    use crds::v1alpha1::spec::ApiOwner;
+
     use super::*;
-    use crate::migration::plan::target::{ApiOwner, GroupTarget};
+    use crate::migration::plan::target::GroupTarget;
     use crate::migration::plan::tests as states;
 
     fn at(second: i64) -> Timestamp {

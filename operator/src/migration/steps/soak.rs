@@ -21,7 +21,7 @@ const BREACH: Duration = Duration::from_mins(1);
 
 /// The finding that the group does badly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("every look failed for {} s, the last: {why}", BREACH.as_secs())]
+#[error("every check failed for {} s; the last error: {why}", BREACH.as_secs())]
 pub struct Breach {
     /// The result of the last look.
     pub why: String,
@@ -39,7 +39,7 @@ pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> 
     loop {
         // What the operator can put right is no breach.
         if let Err(error) = operations::mend(cx, o).await {
-            tracing::warn!(group = cx.target.group, %error, "soak: the APIServices");
+            tracing::warn!(group = cx.target.group, %error, "soak: cannot correct the APIServices");
         }
         match look(cx, o).await {
             Ok(()) if begun.elapsed() >= left => return Ok(()),

@@ -81,7 +81,7 @@ pub enum SwitchError {
     /// Somebody has led the clients back to the CRDs.
     #[error(
         "an APIService was taken away from the server while requests were held; the group stays \
-         with the CRDs, and the switch is tried again"
+         with the CRDs, and the operator tries again"
     )]
     TakenAway,
     /// Our server does not answer everywhere.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crds::control::{DigestSet, checksum};
+use crds::v1alpha1::spec::Verification;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ use super::mirror::{Mirror, Source};
 use super::sample;
 use crate::migration::cluster::pages::{Key, Pages, identity};
 use crate::migration::cluster::wire::WireError;
-use crate::migration::plan::target::Verification;
+
 use crate::migration::plan::verified::Verified;
 
 /// The longest time that the mirror may be behind before the sides are compared all the same.

@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
         let Some(mut page) = pages.next().await? else {
             return Err(WireError::Build {
                 path,
-                message: "the server gives no list".to_owned(),
+                message: "the server returned no list".to_owned(),
             }
             .into());
         };
@@ -473,7 +473,7 @@ impl<'a> Writer<'a> {
         }
         let found = identity(&written).ok_or_else(|| WireError::Build {
             path,
-            message: "the answer to a write is no object".to_owned(),
+            message: "the answer to a write is not an object".to_owned(),
         })?;
         Ok(Done::Written(copy_of(ours, found).1))
     }

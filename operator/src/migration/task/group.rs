@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::ApiOwner;
+use crds::v1alpha1::status::{MigrationPhase, ServedBy};
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use serde_json::{Map, Value};
@@ -21,12 +23,12 @@ use crate::migration::observe::state::{Crd, Observed, Resource, Version};
 use crate::migration::observe::{self, notes};
 use crate::migration::plan::action::{Action, Decision};
 use crate::migration::plan::estimate::Plan;
-use crate::migration::plan::phase::Phase;
-use crate::migration::plan::target::{ApiOwner, GroupTarget, Owner, SourcePolicy};
+
+use crate::migration::plan::target::{GroupTarget, Owner};
 use crate::migration::plan::{self, due};
 use crate::migration::report::publisher::StatusPublisher;
 use crate::migration::report::status::{
-    ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress, ServedBy,
+    ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress,
 };
 use crate::migration::report::{MigrationReport, journal};
 use crate::migration::steps::{self, import, restart};
@@ -177,7 +179,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
             .await
             .map_err(|e| Problem {
                 reason: reasons::PROGRESSING,
-                message: format!("cannot ask for the operator's own rights: {e}"),
+                message: format!("cannot check the operator's own rights: {e}"),
                 stalled: false,
             })?;
         if missing.is_empty() {
@@ -213,8 +215,8 @@ fn plan_of(cx: &Cx, live: &Live, o: &Observed) -> Option<Plan> {
 }
 
 /// The reason why watches are lost after a way back whose first attempts ended with cut watches.
-const CUT: &str = "watches on the server were cut in the course of the way back, and whoever had not \
-                   resumed them by the next attempt was told 410";
+const CUT: &str = "watches on the server were cut during the way back, and clients that had not \
+                   resumed them by the next attempt got 410";
 /// The number of times that a door may be found closed until a person has to act.
 const CLOSED_DOORS: u32 = 3;
 
@@ -225,7 +227,7 @@ async fn failed(
     action: Action,
     error: &steps::ActError,
 ) -> Problem {
-    tracing::warn!(group = cx.target.group, ?action, %error, "will be tried again");
+    tracing::warn!(group = cx.target.group, ?action, %error, "the action failed; trying again");
     // It may come of a right that was taken away since.
     live.held.clear();
     if error.is_of_the_server() {
@@ -236,7 +238,7 @@ async fn failed(
         if o.all_ours()
             && let Err(error) = keep_up(cx, o).await
         {
-            tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
+            tracing::warn!(group = cx.target.group, %error, "cannot raise the versions to etcd's");
         }
     }
     if error.cuts_watches() {
@@ -253,7 +255,7 @@ async fn failed(
     Problem {
         reason: reasons::CRD_REAPPLIED,
         message: format!(
-            "CRD {crd} is written by {manager:?}, which takes away the version {} through which \
+            "CRD {crd} is written by {manager:?}, which removes the version {} through which \
              etcd is reached; let it ignore /spec/versions of this CRD until the group is switched \
              (Argo CD: ignoreDifferences with jsonPointers [\"/spec/versions\"]; Flux: annotation \
              kustomize.toolkit.fluxcd.io/reconcile: disabled), or stop it",
@@ -291,13 +293,11 @@ fn publish(cx: &Cx, o: &Observed) {
         original: original(v),
     });
     let prune_due = match (
-        cx.target.settings.source,
+        cx.target.settings.prune_after,
         o.notes.switched_at,
         o.notes.pruned_at,
     ) {
-        (SourcePolicy::Prune { after }, Some(at), None) if cx.target.persistent => {
-            Some(due::after(at, after))
-        }
+        (Some(after), Some(at), None) if cx.target.persistent => Some(due::after(at, after)),
         _ => None,
     };
     cx.report.update(|status| {
@@ -354,9 +354,9 @@ async fn keep_up(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     operations::keep_up(cx, o, revisions::known_to(&cx.wire).await?).await
 }
 
-async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
+async fn idle(cx: &Cx, o: &Observed, phase: MigrationPhase, message: String) {
     if let Err(error) = keep_up(cx, o).await {
-        tracing::warn!(group = cx.target.group, %error, "the versions do not keep up with etcd's");
+        tracing::warn!(group = cx.target.group, %error, "cannot raise the versions to etcd's");
     }
     let problem = o
         .reverted
@@ -367,17 +367,20 @@ async fn idle(cx: &Cx, o: &Observed, phase: Phase, message: String) {
             message: message.clone(),
             stalled: true,
         });
-    if phase == Phase::RolledBack && cx.target.owner == ApiOwner::Crd && o.reverted.is_some() {
+    if phase == MigrationPhase::RolledBack
+        && cx.target.owner == ApiOwner::Crd
+        && o.reverted.is_some()
+    {
         // The user has taken note: from now on the server may be tried again.
         let key = notes::reverted(&cx.target.group);
         if let Err(error) = cx.notes.set(&key, None).await {
-            tracing::warn!(group = cx.target.group, %error, "the note cannot be taken away");
+            tracing::warn!(group = cx.target.group, %error, "cannot remove the note");
         }
     }
     if cx.report.status().phase != phase {
         // The report tells the phase, and this one may stay for long.
         cx.journal.note(|_| ());
-        if phase == Phase::DryRun {
+        if phase == MigrationPhase::DryRun {
             let note = format!("{}: {message}", cx.target.group);
             cx.event(EventType::Normal, reasons::DRY_RUN, &note);
         }

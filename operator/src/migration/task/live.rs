@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crds::control::GateState;
+use crds::v1alpha1::spec::Verification;
 use futures::FutureExt;
 use futures::future::select_all;
 use tokio::time::Instant;
@@ -13,7 +14,7 @@ use crate::migration::cluster::rights::Right;
 use crate::migration::cluster::wire::WireError;
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, MirrorStage, Observed, Resource};
-use crate::migration::plan::target::Verification;
+
 use crate::migration::plan::verified::Verified;
 use crate::migration::report::status::ResourceProgress;
 use crate::migration::steps::mirror::{self, Mirror, Progress, Source};
@@ -34,7 +35,7 @@ pub enum LiveError {
     #[error(transparent)]
     Wire(#[from] WireError),
     /// A mirror has ended before its time.
-    #[error("the mirror of {resource} has ended: {why}; it is started anew")]
+    #[error("the mirror of {resource} has ended: {why}; the operator starts it again")]
     Ended {
         /// Plural name.
         resource: String,
@@ -59,7 +60,7 @@ impl Running {
     fn is_verified(&self, asked: Verification) -> bool {
         self.verified
             .as_ref()
-            .is_some_and(|verified| verified.as_asked >= asked)
+            .is_some_and(|verified| verified.as_asked.covers(asked))
     }
 }
 

@@ -143,7 +143,7 @@ impl Bucket {
         size: u64,
         path: &Path,
     ) -> Result<(), Error> {
-        let doing = "begin to store the backup";
+        let doing = "start the upload of the backup";
         let action = self
             .api
             .create_multipart_upload(Some(&self.credentials), key);
@@ -159,7 +159,7 @@ impl Bucket {
             let action = self
                 .api
                 .abort_multipart_upload(Some(&self.credentials), key, upload);
-            let aborted = self.ask("give the upload up", &action, Bytes::new()).await;
+            let aborted = self.ask("abort the upload", &action, Bytes::new()).await;
             if let Err(error) = aborted {
                 tracing::warn!(%error, "parts of the backup are left in the bucket");
             }
@@ -189,7 +189,7 @@ impl Bucket {
             let answer = self.ask(doing, &action, content).await?;
             tags.push(answer::tag(doing, &answer)?);
         }
-        let doing = "end the upload of the backup";
+        let doing = "complete the upload of the backup";
         let tags = || tags.iter().map(String::as_str);
         let action = self
             .api
@@ -209,7 +209,7 @@ impl Bucket {
     }
 
     async fn size(&self, key: &str) -> Result<u64, Error> {
-        let doing = "look at the backup that was stored";
+        let doing = "check the stored backup";
         let action = self.api.head_object(Some(&self.credentials), key);
         let answer = self.ask(doing, &action, Bytes::new()).await?;
         answer::length(&answer).ok_or_else(|| Error::Answer {

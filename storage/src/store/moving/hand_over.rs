@@ -58,7 +58,7 @@ async fn in_committer(
     // Moved. Whatever fails from here on is an outage of the new database.
     let movable = Arc::clone(&copier.movable);
     if let Err(error) = movable.go_over(copier.target).await {
-        tracing::error!(%error, "the reports are moved, and their new database does not answer");
+        tracing::error!(%error, "the reports are moved, but their new database does not answer");
         committer.in_step = false;
     }
     let took = began.elapsed();
@@ -121,6 +121,6 @@ async fn mark(copier: &Copier, seq: u64) {
     };
     // Nobody knows whether the mark is there, and either database may be the one that counts. A
     // start finds out.
-    tracing::error!(%error, "the mark of the move could not be written; the process ends, to start again");
+    tracing::error!(%error, "the mark of the move could not be written; the process exits to be restarted");
     std::process::abort();
 }

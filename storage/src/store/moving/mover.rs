@@ -208,7 +208,7 @@ impl Mover {
             Err(_) => "the database does not answer".to_owned(),
         };
         if !error.is_empty() {
-            tracing::warn!(error, "what was copied is left behind");
+            tracing::warn!(error, "the copied reports are left in the other database");
         }
         self.tell(|state| {
             state.phase = MovePhase::GivenUp;

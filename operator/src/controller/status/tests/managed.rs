@@ -1,12 +1,12 @@
 //! What is told of a managed database, its backups and its restore.
 
+use crds::v1alpha1::status::{MigrationPhase, ServedBy};
 use crds::v1alpha1::{ReportsServerStatus, conditions as types, reasons};
 use rstest::rstest;
 use serde_json::json;
 
 use super::{condition, group, kstatus, managed_object, on_postgres, status_of};
 use crate::controller::apply::Recovery;
-use crate::migration::{Phase, ServedBy};
 
 #[rstest]
 #[case::down(
@@ -29,7 +29,7 @@ use crate::migration::{Phase, ServedBy};
     "True",
     reasons::VOLUME_CANNOT_GROW,
     "PostgreSQL 17.11-bookworm answers; the volume keeps its size: \
-     only dynamically provisioned pvc can be resized; take a storage class with \
+     only dynamically provisioned pvc can be resized; use a storage class with \
      allowVolumeExpansion, or set the size back"
 )]
 fn a_managed_database_is_told_by_itself(
@@ -40,7 +40,7 @@ fn a_managed_database_is_told_by_itself(
     #[case] message: &str,
 ) {
     let object = managed_object();
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     let status = status_of(&object, &on_postgres(ready, refused), &groups);
     assert_eq!(
         condition(&status, types::DATABASE_READY),
@@ -80,7 +80,7 @@ fn a_rolling_update_is_served_and_on_its_way() {
             "readyReplicas": 2, "availableReplicas": 2},
     });
     applied.deployment = serde_json::from_value(rolling).unwrap();
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     let status = status_of(&object, &applied, &groups);
     assert_eq!(
         condition(&status, types::READY),
@@ -104,7 +104,7 @@ fn backup_job(name: &str, type_: &str, time: &str) -> k8s_openapi::api::batch::v
 #[test]
 fn the_last_backup_is_told_also_when_its_job_is_gone() {
     let mut object = managed_object();
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     let with = |jobs: Vec<_>| {
         let mut applied = on_postgres(true, None);
         let managed = applied.managed.as_mut().unwrap();
@@ -155,11 +155,11 @@ fn the_last_backup_is_told_also_when_its_job_is_gone() {
 }
 
 #[rstest]
-#[case::runs(false, reasons::RESTORING, "fills the database from a backup")]
+#[case::runs(false, reasons::RESTORING, "restoring the database from a backup")]
 #[case::failed(
     true,
     reasons::RESTORE_FAILED,
-    "there is no backup x; correct spec.database"
+    "backup x does not exist; correct spec.database"
 )]
 fn a_restore_keeps_the_servers_waiting(
     #[case] failed: bool,
@@ -169,7 +169,7 @@ fn a_restore_keeps_the_servers_waiting(
     let mut applied = on_postgres(true, None);
     let ended = json!({"metadata": {"name": "r-1"}, "status": {"containerStatuses": [
         {"name": "postgres", "image": "", "imageID": "", "ready": false, "restartCount": 0,
-            "state": {"terminated": {"exitCode": 1, "message": "there is no backup x"}}}]}});
+            "state": {"terminated": {"exitCode": 1, "message": "backup x does not exist"}}}]}});
     let job = if failed {
         backup_job("simple-recovery-1", "Failed", "2026-01-01T03:00:09Z")
     } else {
@@ -188,7 +188,11 @@ fn a_restore_keeps_the_servers_waiting(
         "status": {"observedGeneration": 1}});
     applied.deployment = serde_json::from_value(none).unwrap();
     let object = managed_object();
-    let status = status_of(&object, &applied, &[group(Phase::Pending, ServedBy::Crd)]);
+    let status = status_of(
+        &object,
+        &applied,
+        &[group(MigrationPhase::Pending, ServedBy::Crd)],
+    );
     assert_eq!(
         condition(&status, types::DATABASE_READY),
         Some(("False", reason))

@@ -4,6 +4,7 @@ mod managed;
 mod moving;
 mod upgrade;
 
+use crds::v1alpha1::status::{MigrationPhase, ServedBy};
 use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
 use jiff::Timestamp;
 use rstest::rstest;
@@ -15,7 +16,7 @@ use crate::controller::apply::{Applied, Managed, Recovery, Volume};
 use crate::controller::fixtures::{self, validated};
 use crate::controller::found::Found;
 use crate::controller::validate::Refusal;
-use crate::migration::{ApiServiceStatus, GroupStatus, Phase, Plan, Problem, ServedBy};
+use crate::migration::{ApiServiceStatus, GroupStatus, Plan, Problem};
 
 const GROUP: &str = "a.example";
 
@@ -62,7 +63,7 @@ fn issued() -> certs::Outcome {
     certs::reconcile("simple", at(0), certs::Material::default(), &[], policy).unwrap()
 }
 
-fn group(phase: Phase, served_by: ServedBy) -> GroupStatus {
+fn group(phase: MigrationPhase, served_by: ServedBy) -> GroupStatus {
     GroupStatus {
         group: GROUP.into(),
         phase,
@@ -168,18 +169,18 @@ fn problem(stalled: bool) -> Problem {
 }
 
 #[rstest]
-#[case::pending(Phase::Pending, ServedBy::Crd, "InProgress")]
-#[case::mirroring(Phase::Copying, ServedBy::Crd, "InProgress")]
-#[case::awaiting(Phase::AwaitingApproval, ServedBy::Crd, "InProgress")]
-#[case::switching(Phase::Switching, ServedBy::Server, "InProgress")]
-#[case::importing(Phase::Importing, ServedBy::Server, "InProgress")]
-#[case::soaking(Phase::Soaking, ServedBy::Server, "Current")]
-#[case::retaining(Phase::Serving, ServedBy::Server, "Current")]
-#[case::pruning(Phase::Pruning, ServedBy::Server, "Current")]
-#[case::completed(Phase::Completed, ServedBy::Server, "Current")]
-#[case::hijacked(Phase::Completed, ServedBy::Foreign, "InProgress")]
+#[case::pending(MigrationPhase::Pending, ServedBy::Crd, "InProgress")]
+#[case::mirroring(MigrationPhase::Mirroring, ServedBy::Crd, "InProgress")]
+#[case::awaiting(MigrationPhase::AwaitingApproval, ServedBy::Crd, "InProgress")]
+#[case::switching(MigrationPhase::Switching, ServedBy::Server, "InProgress")]
+#[case::importing(MigrationPhase::Importing, ServedBy::Server, "InProgress")]
+#[case::soaking(MigrationPhase::Soaking, ServedBy::Server, "Current")]
+#[case::retaining(MigrationPhase::Retaining, ServedBy::Server, "Current")]
+#[case::pruning(MigrationPhase::Pruning, ServedBy::Server, "Current")]
+#[case::completed(MigrationPhase::Completed, ServedBy::Server, "Current")]
+#[case::hijacked(MigrationPhase::Completed, ServedBy::Foreign, "InProgress")]
 fn tools_that_know_kstatus_read_it(
-    #[case] phase: Phase,
+    #[case] phase: MigrationPhase,
     #[case] served_by: ServedBy,
     #[case] expected: &str,
 ) {
@@ -222,7 +223,11 @@ fn what_is_waited_for_is_named(
     #[case] reason: &str,
 ) {
     let object = fixtures::object(spec());
-    let status = status_of(&object, &applied, &[group(Phase::Pending, ServedBy::Crd)]);
+    let status = status_of(
+        &object,
+        &applied,
+        &[group(MigrationPhase::Pending, ServedBy::Crd)],
+    );
     assert_eq!(condition(&status, type_), Some(("False", reason)));
     assert_eq!(
         condition(&status, types::READY),
@@ -234,7 +239,7 @@ fn what_is_waited_for_is_named(
 #[test]
 fn everything_served_is_ready_and_counted() {
     let object = fixtures::object(spec());
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     let status = status_of(&object, &applied(true, true, true), &groups);
     assert_eq!(
         condition(&status, types::READY),
@@ -256,7 +261,7 @@ fn everything_served_is_ready_and_counted() {
 #[test]
 fn a_dry_run_that_is_through_is_ready_and_shows_its_plan() {
     let object = fixtures::object(spec());
-    let mut dry = group(Phase::DryRun, ServedBy::Crd);
+    let mut dry = group(MigrationPhase::DryRun, ServedBy::Crd);
     dry.plan = Some(Plan {
         hash: "sha256:0".into(),
         reports: 18_000,
@@ -280,7 +285,7 @@ fn a_dry_run_that_is_through_is_ready_and_shows_its_plan() {
     assert_eq!((plan.switch_seconds, plan.prune_seconds), (16, None));
 }
 
-fn named(name: &str, phase: Phase, message: &str) -> GroupStatus {
+fn named(name: &str, phase: MigrationPhase, message: &str) -> GroupStatus {
     GroupStatus {
         group: name.into(),
         message: message.into(),
@@ -305,9 +310,9 @@ fn phase_and_message_tell_of_the_same_group() {
         )
     };
     let mut groups = [
-        named("a.example", Phase::Verifying, "comparing"),
-        named("b.example", Phase::Copying, "copying"),
-        named("c.example", Phase::Completed, "served"),
+        named("a.example", MigrationPhase::Verifying, "comparing"),
+        named("b.example", MigrationPhase::Mirroring, "copying"),
+        named("c.example", MigrationPhase::Completed, "served"),
     ];
     let (phase, message, ready) = told(&groups);
     assert_eq!(
@@ -328,7 +333,7 @@ fn phase_and_message_tell_of_the_same_group() {
 #[test]
 fn a_group_that_only_a_person_can_help_stalls() {
     let object = fixtures::object(spec());
-    let mut preflight = group(Phase::Preflight, ServedBy::Foreign);
+    let mut preflight = group(MigrationPhase::Preflight, ServedBy::Foreign);
     preflight.problem = Some(problem(true));
     let status = status_of(&object, &applied(true, true, true), &[preflight.clone()]);
     assert_eq!(kstatus(&status, 3), "Failed");
@@ -344,7 +349,7 @@ fn a_group_that_only_a_person_can_help_stalls() {
 #[test]
 fn a_refused_specification_stalls_and_leaves_the_rest_as_it_was() {
     let mut object = fixtures::object(spec());
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     object.status = Some(status_of(&object, &applied(true, true, true), &groups));
     object.metadata.generation = Some(4);
     let refusal = Refusal {
@@ -398,7 +403,7 @@ fn as_found(applied: Applied) -> Found {
 #[test]
 fn suspending_keeps_ready_and_says_so() {
     let mut object = fixtures::object(spec());
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     object.status = Some(status_of(&object, &applied(true, true, true), &groups));
     // Of an operator that has just started, too.
     let found = as_found(applied(true, true, true));
@@ -420,7 +425,7 @@ fn suspending_keeps_ready_and_says_so() {
 #[test]
 fn a_suspended_server_that_is_gone_is_not_ready_until_it_is_back() {
     let mut object = fixtures::object(spec());
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     object.status = Some(status_of(&object, &applied(true, true, true), &groups));
     let gone = Found {
         deployment: None,
@@ -459,7 +464,7 @@ fn what_is_kept_in_place_of_a_refused_specification_is_told() {
         certs: &certs,
         database: None,
     };
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     let status = compute(&object, &state, &groups, at(0));
     assert_eq!(kstatus(&status, 3), "Failed");
     let stalled = status.conditions.iter().find(|c| c.type_ == types::STALLED);
@@ -473,7 +478,7 @@ fn what_is_kept_in_place_of_a_refused_specification_is_told() {
 #[test]
 fn a_failed_step_does_not_make_unready_what_is_served() {
     let mut object = fixtures::object(spec());
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     object.status = Some(status_of(&object, &applied(true, true, true), &groups));
     let state = State::Failed {
         message: "cannot apply".into(),
@@ -523,7 +528,7 @@ fn the_same_situation_gives_the_same_status_later() {
         certs: &certs,
         database: None,
     };
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     let first = compute(&object, &state, &groups, at(0));
     object.status = Some(first.clone());
     assert_eq!(compute(&object, &state, &groups, at(3600)), first);
@@ -537,7 +542,7 @@ fn the_same_situation_gives_the_same_status_later() {
 fn groups_given_back_are_ready_too() {
     let spec = json!({"apis": [{"group": GROUP, "owner": "CRD"}]});
     let object = fixtures::object(spec);
-    let groups = [group(Phase::RolledBack, ServedBy::Crd)];
+    let groups = [group(MigrationPhase::RolledBack, ServedBy::Crd)];
     let status = status_of(&object, &applied(true, true, true), &groups);
     assert_eq!(
         condition(&status, types::READY),
@@ -556,7 +561,7 @@ fn the_way_back_is_told(
     #[case] expected: (&str, &str),
 ) {
     let object = fixtures::object(spec());
-    let mut completed = group(Phase::Completed, ServedBy::Server);
+    let mut completed = group(MigrationPhase::Completed, ServedBy::Server);
     completed.crds_present = crds_present;
     completed.pruned_at = pruned.then(|| at(0));
     let status = status_of(&object, &applied(true, true, true), &[completed]);

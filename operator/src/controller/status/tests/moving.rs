@@ -2,6 +2,7 @@
 
 use crds::control::{DatabaseMove, MovePhase};
 use crds::v1alpha1::spec::DatabaseMode;
+use crds::v1alpha1::status::MigrationPhase;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
@@ -51,7 +52,7 @@ fn status_on(
         certs: &certs,
         database: None,
     };
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     compute(&object, &state, &groups, at(0))
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::database::managed::Known;
 use crate::database::managed::upgrade::{Database, Job, Outcome, Seen, Volume as Noted};
+use crds::v1alpha1::status::MigrationPhase;
 
 fn noted(name: &str, version: u32, upgrade: Option<&str>) -> Noted {
     Noted {
@@ -62,7 +63,7 @@ fn told(
         certs: &certs,
         database: None,
     };
-    let groups = [group(Phase::Completed, ServedBy::Server)];
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
     compute(&object, &state, &groups, at(0))
 }
 

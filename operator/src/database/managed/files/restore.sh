@@ -5,7 +5,7 @@ name=${BACKUP_NAME%.dump}
 backups=${BACKUPS:-/backups}
 file=$backups/$name.dump
 if [ ! -e "$file" ]; then
-	echo "there is no backup $name; there are: $(cd "$backups" && ls -1 | sed -n 's/\.dump$//p' | tr '\n' ' ')"
+	echo "backup $name does not exist; existing backups: $(cd "$backups" && ls -1 | sed -n 's/\.dump$//p' | tr '\n' ' ')"
 	exit 1
 fi
 # The database may be starting still; a failed try would cost one of few.

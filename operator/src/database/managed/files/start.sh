@@ -16,7 +16,7 @@ fi
 # without locks is taken as it is.
 exec 9>>"${PGDATA%/*}/lock"
 if flock --nonblock 9; then :; elif [ $? -eq 1 ]; then
-	echo "another PostgreSQL has this volume; it is waited for"
+	echo "another PostgreSQL uses this volume; this one waits for its end"
 	exit 1
 fi
 exec docker-entrypoint.sh postgres -c config_file=/etc/reports-postgres/postgresql.conf

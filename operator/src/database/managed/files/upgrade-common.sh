@@ -7,7 +7,7 @@ WORK=/pgdata/upgrade
 own() {
 	exec {lock}>>"$1/lock"
 	if flock --nonblock "$lock"; then :; elif [ $? -eq 1 ]; then
-		echo "another PostgreSQL has $1"
+		echo "another PostgreSQL uses $1"
 		exit 1
 	fi
 }

@@ -274,7 +274,7 @@ async fn await_closed(cx: &Cx, o: &Observed, token: Option<&str>) -> Result<(), 
                     path: collection(group, VERSION, name),
                     code: 404,
                     reason: "NotFound".to_owned(),
-                    message: format!("somebody has taken the version {VERSION} off the CRD {name}"),
+                    message: format!("the version {VERSION} was removed from the CRD {name}"),
                     retry_after: None,
                 });
             }

@@ -190,7 +190,7 @@ pub async fn load(cx: &Cx) {
             tracing::warn!(group, %error, "the migration report cannot be read");
             let note = format!(
                 "{group}: the migration report cannot be read from ConfigMap {place}: {error}; the \
-                 migration goes on, and the report is tried again"
+                 migration continues, and the operator tries again"
             );
             cx.event(EventType::Warning, reasons::REPORT_NOT_WRITTEN, &note);
         }
@@ -207,7 +207,7 @@ async fn read(api: &Api<ConfigMap>, name: &str) -> Result<Option<MigrationReport
         Ok(report) => Ok(Some(report)),
         Err(error) => {
             // Somebody has edited it. It is written anew.
-            tracing::warn!(name, %error, "the migration report is begun anew");
+            tracing::warn!(name, %error, "the migration report is invalid; starting a new one");
             Ok(None)
         }
     }
@@ -241,7 +241,7 @@ pub async fn save(cx: &Cx) {
             tracing::warn!(group, %error, "the migration report is not written");
             let note = format!(
                 "{group}: the migration report cannot be written to ConfigMap {place}: {error}; the \
-                 migration goes on, and the report is tried again"
+                 migration continues, and the operator tries again"
             );
             cx.event(EventType::Warning, reasons::REPORT_NOT_WRITTEN, &note);
         }

@@ -43,7 +43,7 @@ pub enum ImportError {
     /// The database has reports of other clusters only.
     #[error(
         "PostgreSQL at {place} has no reports of cluster {own}, but of {}: set \
-         spec.apis[].from.database.clusterID to the one that is meant",
+         spec.apis[].from.database.clusterID to the intended cluster",
         .found.join(", ")
     )]
     OtherClusters {

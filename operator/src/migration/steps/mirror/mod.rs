@@ -37,7 +37,7 @@ pub enum MirrorError {
     #[error(transparent)]
     Wire(#[from] WireError),
     /// The watch has lost its place.
-    #[error("the watch has lost its place and the copy begins anew: {0}")]
+    #[error("the watch has lost its place and the copy starts over: {0}")]
     Expired(#[source] WireError),
     /// An event or an object has no resourceVersion.
     #[error("the kube-apiserver sent an object without a numeric resourceVersion")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crds::control::{
     API_VERSION, DigestSet, GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType,
 };
+use crds::v1alpha1::spec::Verification;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ use crate::migration::cluster::endpoints::{Endpoint, EndpointsError};
 use crate::migration::cluster::pages::{self, Key};
 use crate::migration::cluster::revisions;
 use crate::migration::cluster::wire::WireError;
-use crate::migration::plan::target::Verification;
+
 use crate::migration::plan::verified::Verified;
 use crate::migration::steps::diff::{self, Difference};
 use crate::migration::steps::mirror::batch::{Batcher, Entry, json_size};
@@ -62,8 +63,8 @@ pub enum CopyError {
     Cut(String),
     /// Requests still reach the predecessor.
     #[error(
-        "{resource} is still written to at the server that the group is taken over from, {} s after its \
-         APIServices lead to ours",
+        "clients still write {resource} to the server that the group is taken over from, \
+         {} s after its APIServices were switched",
         QUIET_WITHIN.as_secs()
     )]
     Busy {
@@ -72,8 +73,8 @@ pub enum CopyError {
     },
     /// An APIService was led elsewhere.
     #[error(
-        "an APIService was led back while the switch was under way; name the account of the server \
-         to take over from in spec.apis[].from.server.serviceAccount"
+        "an APIService was pointed back to the other server during the switch; name that server's \
+         account in spec.apis[].from.server.serviceAccount"
     )]
     TakenBack,
     /// The task is gone; its progress names the reason.
@@ -216,7 +217,7 @@ async fn run(
         if *sealed.borrow() {
             return Err(CopyError::Cut(ended));
         }
-        tracing::info!(path, ended, "the predecessor is watched and read anew");
+        tracing::info!(path, ended, "watching and reading the predecessor again");
         tokio::time::sleep(QUIET).await;
     }
 }
@@ -551,7 +552,7 @@ impl<'a> Copy<'a> {
                 break;
             }
             if rounds == ROUNDS {
-                let named = vec!["what the watches tell is not what the lists have".to_owned()];
+                let named = vec!["the watches report other objects than the lists".to_owned()];
                 return Ok(Err(VerifyError::Differs {
                     resource,
                     count: found,

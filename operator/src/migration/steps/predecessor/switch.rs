@@ -36,7 +36,7 @@ use crate::migration::task::live::Live;
 const UNDER_WAY: Duration = Duration::from_mins(1);
 
 /// The reason why watches do not go on.
-const LOST: &str = "the group was taken over from a server whose versions are not ours";
+const LOST: &str = "the group was taken over from a server with other resource versions";
 
 /// Takes the group over.
 ///
@@ -138,9 +138,9 @@ fn restarted(group: &str, predecessor: &Predecessor) -> String {
         namespace, name, ..
     } = predecessor;
     format!(
-        "{group}: taken over from {namespace}/{name}. Its versions are not ours, so a watch that \
-         is resumed gets 410 once; watches that are open there tell nothing new until that server \
-         is stopped: `kubectl -n {namespace} scale deployment {name} --replicas=0` \
+        "{group}: taken over from {namespace}/{name}. Its resource versions differ, so a watch \
+         that is resumed gets 410 once; watches that are open there see nothing new until that \
+         server is stopped: `kubectl -n {namespace} scale deployment {name} --replicas=0` \
          (docs/from-reports-server.md)"
     )
 }
@@ -154,7 +154,7 @@ pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), WireEr
     if copiers(live).next().is_none() {
         tracing::warn!(
             group = cx.target.group,
-            "this process has no watches on the predecessor: late writes are not looked for"
+            "this process has no watches on the predecessor and cannot look for late writes"
         );
     } else {
         let since = o.notes.switched_at.unwrap_or(o.now);

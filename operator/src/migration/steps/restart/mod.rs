@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crds::control::GateState;
 use crds::v1alpha1::reasons;
+use crds::v1alpha1::spec::ApiOwner;
 use crds::v1alpha1::status::RestartResult;
 use jiff::{SignedDuration, Timestamp};
 use kube::runtime::events::EventType;
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 use self::workload::Outcome;
 use crate::migration::context::Cx;
 use crate::migration::observe::state::Observed;
-use crate::migration::plan::target::{ApiOwner, Workload};
+use crate::migration::plan::target::Workload;
 use crate::migration::report::status::Restart;
 use crate::migration::report::{self, journal};
 
@@ -152,7 +153,7 @@ async fn write(cx: &Cx) -> bool {
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer in time".to_owned(),
     };
-    tracing::warn!(group = cx.target.group, error, "lost watches are not noted");
+    tracing::warn!(group = cx.target.group, error, "cannot note lost watches");
     false
 }
 
@@ -164,7 +165,7 @@ async fn load(cx: &Cx) -> bool {
     let found = match cx.notes.get(&key(&cx.target.group)).await {
         Ok(found) => found,
         Err(error) => {
-            tracing::warn!(group = cx.target.group, %error, "lost watches cannot be read");
+            tracing::warn!(group = cx.target.group, %error, "cannot read lost watches");
             return false;
         }
     };
@@ -238,9 +239,9 @@ pub async fn run(cx: &Cx, o: &Observed) {
 /// Tells people to look, because no workload is named for a restart.
 fn tell(cx: &Cx, lost: &Lost) {
     let note = format!(
-        "{}: {}, so watches may have ended with 410. Clients list again then; one that does not, \
-         such as Kyverno's controllers, has to be restarted: docs/kyverno.md, \"When a 410 was met \
-         after all\". spec.migration.restart has the operator do it",
+        "{}: {}, so watches may have ended with 410. Clients then list again; restart those that \
+         do not, such as Kyverno's controllers (docs/kyverno.md, \"When a 410 was met after \
+         all\"), or name them in spec.migration.restart",
         cx.target.group, lost.why
     );
     cx.event(EventType::Warning, reasons::WATCHES_LOST, &note);
@@ -340,7 +341,7 @@ fn announce(cx: &Cx, lost: &Lost, outcomes: &BTreeMap<Workload, Outcome>, news: 
                 continue;
             }
             Outcome::NotFound => "there is no such workload; correct spec.migration.restart".into(),
-            Outcome::Failed(error) => format!("{error}; it is tried again"),
+            Outcome::Failed(error) => format!("{error}; the operator tries again"),
         };
         let note = format!(
             "{group}: {workload} is not restarted although {}: {why}",

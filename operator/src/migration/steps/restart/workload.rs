@@ -60,8 +60,8 @@ async fn try_restart(wire: &Wire, workload: &Workload, mark: &Mark) -> Result<Ou
             return Ok(Outcome::Before(at));
         }
         if is_paused(workload.kind, &current) {
-            let why = "its rollout is paused, so that a restart would wait: \
-                       `kubectl rollout resume` ends that";
+            let why = "its rollout is paused, so a restart would wait: \
+                       run `kubectl rollout resume`";
             return Ok(Outcome::Failed(why.to_owned()));
         }
         let body = Some(patch(&current, mark).to_string().into_bytes());

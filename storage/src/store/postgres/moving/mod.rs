@@ -122,7 +122,7 @@ impl Postgres {
         if open {
             rejoin::check_origin(self).await?;
             if let Err(error) = self.look_around().await {
-                tracing::warn!(%error, "looking what the database can do");
+                tracing::warn!(%error, "checking what the database can do");
             }
         }
         Ok(open)

@@ -187,7 +187,7 @@ impl Notifier {
                 Ok(End::Replaced) => continue,
                 Ok(End::Undelivered) => {
                     tracing::info!(
-                        "notifications do not come through; following other servers by polling"
+                        "notifications do not arrive; following other servers by polling"
                     );
                     // Whoever comes meanwhile is not announced.
                     self.arrivals.send_modify(|arrivals| *arrivals += 1);
@@ -262,7 +262,7 @@ impl Notifier {
         if timeout(ECHO, echoes.changed()).await.is_err() {
             return Ok(End::Undelivered);
         }
-        tracing::info!("notifications come through; other servers' commits are seen at once");
+        tracing::info!("notifications arrive; other servers' commits are seen at once");
         self.listening.store(true, Ordering::Relaxed);
         loop {
             tokio::select! {
