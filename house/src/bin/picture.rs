@@ -8,6 +8,10 @@ use clap::Parser;
 use layout::backends::svg::SVGWriter;
 use layout::gv::{DotParser, GraphBuilder};
 
+/// Free space below the lowest box.
+const MARGIN: u32 = 30;
+const BACKGROUND: &str = r#"<rect width="100%" height="100%" fill="white"/>"#;
+
 /// Prints a picture (SVG) of a graph.
 #[derive(Parser)]
 struct Args {
@@ -50,5 +54,24 @@ fn picture(path: PathBuf) -> Result<String, PictureError> {
     builder.visit_graph(&graph);
     let mut svg = SVGWriter::new();
     builder.get().do_it(false, false, false, &mut svg);
-    Ok(svg.finalize())
+    Ok(framed(&svg.finalize()))
+}
+
+/// Returns the picture cut below its lowest box, on a white background: it is read on dark pages too.
+fn framed(svg: &str) -> String {
+    let boxes = svg.split("<rect ").skip(1);
+    let bottoms = boxes.filter_map(|text| Some(number(text, "y")? + number(text, "height")?));
+    let height = bottoms.max().unwrap_or_default() + MARGIN;
+    let width = number(svg, "width").unwrap_or_default();
+    let body = svg.split_once("xmlns=").map_or(svg, |(_, body)| body);
+    let body = body.replacen("</style>", &format!("</style>\n{BACKGROUND}"), 1);
+    format!(
+        "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" xmlns={body}"
+    )
+}
+
+/// Returns the whole part of the first attribute of this name.
+fn number(text: &str, attribute: &str) -> Option<u32> {
+    let (_, rest) = text.split_once(&format!("{attribute}=\""))?;
+    rest.split(['"', '.']).next()?.parse().ok()
 }

@@ -45,7 +45,7 @@ impl Collection<'_> {
                 self.change_once(&stored, options.dry_run, change).await?
             } else {
                 let object = self.merged(name, &wanted, options, None)?;
-                self.admit(lifecycle::Write::Create, name).await?;
+                self.admit(lifecycle::Operation::Create, name).await?;
                 let object = self.applied_new(name, object, options.dry_run)?;
                 may_create().await?;
                 let object = self.shaped(object)?;

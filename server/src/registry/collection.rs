@@ -10,9 +10,9 @@ use apimachinery::schema::Malformed;
 use bytes::Bytes;
 use fieldmanager::{FieldManager, name_of_user_agent};
 use serde_json::Value;
-use storage::cache::Resource;
+use storage::cache::{Event, Resource};
 use storage::model::{ObjectKey, StoredObject};
-use storage::store::{Store, Write, WriteError, Written};
+use storage::store::{Store, Write, WriteError};
 use tokio::time::Instant;
 
 use super::strategy::lifecycle::{self, Refusal};
@@ -95,7 +95,11 @@ impl Collection<'_> {
     /// # Errors
     /// 404 for a missing namespace, 403 for one that is being deleted, 503 when it cannot be looked
     /// up.
-    pub(super) async fn admit(&self, write: lifecycle::Write, name: &str) -> Result<(), ApiError> {
+    pub(super) async fn admit(
+        &self,
+        operation: lifecycle::Operation,
+        name: &str,
+    ) -> Result<(), ApiError> {
         let namespace = self.namespace;
         if namespace.is_empty() {
             return Ok(());
@@ -106,7 +110,7 @@ impl Collection<'_> {
             .await
             .map_err(|error| ApiError::service_unavailable(error.to_string(), 1))?;
         let (group, plural) = (&self.definition.group, &self.definition.plural);
-        lifecycle::admit(write, phase).map_err(|refusal| match refusal {
+        lifecycle::admit(operation, phase).map_err(|refusal| match refusal {
             Refusal::Missing => ApiError::not_found("", "namespaces", namespace),
             Refusal::Terminating => {
                 let name = if name.is_empty() { "Unknown" } else { name };
@@ -178,7 +182,7 @@ impl Collection<'_> {
     ///
     /// # Errors
     /// See [`CommitError`].
-    pub(super) async fn commit(&self, write: Write) -> Result<Written, CommitError> {
+    pub(super) async fn commit(&self, write: Write) -> Result<Arc<Event>, CommitError> {
         loop {
             match self
                 .store
@@ -220,8 +224,8 @@ impl Collection<'_> {
 
 impl Form {
     /// Returns the object that a write has stored.
-    pub(super) fn of(written: &Written) -> Self {
-        Self::Stored(Arc::clone(&written.event.object))
+    pub(super) fn of(event: &Event) -> Self {
+        Self::Stored(Arc::clone(&event.object))
     }
 }
 

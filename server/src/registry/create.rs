@@ -25,7 +25,7 @@ impl Collection<'_> {
             "" => meta::text(&object, "generateName"),
             name => name,
         };
-        self.admit(lifecycle::Write::Create, name).await?;
+        self.admit(lifecycle::Operation::Create, name).await?;
         create::wipe(&mut object);
         let warning = create::dedup_owner_references(&mut object, Dedup::Received);
         self.warnings.add(warning);

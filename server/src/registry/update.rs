@@ -99,7 +99,7 @@ impl Collection<'_> {
         let name = stored.key.name();
         let (live, text) = self.live(stored)?;
         let change = change(live)?;
-        self.admit(lifecycle::Write::Update, name).await?;
+        self.admit(lifecycle::Operation::Update, name).await?;
         let (new, old) = self.prepared(name, change, dry_run)?;
         let completes_deletion = update::completes_deletion(&new, &old);
         if dry_run || !completes_deletion && self.is_stored(&new, &old, &text)? {

@@ -11,7 +11,7 @@ use super::follow::Versions;
 use super::queue::{Command, Pending, Queue, Work};
 use super::registry::Registry;
 use super::stats::Counters;
-use super::{Observer, StoreError, WriteError, Written};
+use super::{Observer, StoreError, WriteError};
 use crate::cache::{Event, Shared};
 use crate::model::Position;
 
@@ -166,12 +166,10 @@ async fn refuse(
     }
 }
 
-fn written(event: Option<Arc<Event>>) -> Result<Written, WriteError> {
-    match event {
-        Some(event) => Ok(Written { event }),
-        // The write is durable, but was applied as part of a reset cache; the client looks again.
-        None => Err(unavailable("the resource was reset meanwhile").into()),
-    }
+/// Returns the answer to a write that is durable.
+fn written(event: Option<Arc<Event>>) -> Result<Arc<Event>, WriteError> {
+    // The write is durable, but was applied as part of a reset cache; the client looks again.
+    event.ok_or_else(|| unavailable("the resource was reset meanwhile").into())
 }
 
 /// Returns the error that the database does not work.

@@ -17,8 +17,8 @@ use super::moving::Progress;
 use super::queue::{Pending, Queue};
 use super::registry::Registry;
 use super::stats::Counters;
-use super::{StoreError, StoreStats, Write, WriteError, Written};
-use crate::cache::{Resource, Shared};
+use super::{StoreError, StoreStats, Write, WriteError};
+use crate::cache::{Event, Resource, Shared};
 use crate::model::{Encoded, GroupResource, Position};
 
 /// Time that a read waits for a version that has not been reached, as the kube-apiserver does.
@@ -92,7 +92,7 @@ impl Store {
         &self,
         resource: &GroupResource,
         write: &Write,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<Arc<Event>, WriteError> {
         let resource = self.known(resource)?.record().id;
         let (key, kind, object) = match write {
             Write::Create { key, object } => (key, OpKind::Create, object),

@@ -37,7 +37,7 @@ pub use moving::MoveOptions;
 pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
 pub use postgres::PostgresError;
 pub use stats::{DatabaseInfo, StoreStats};
-pub use write::{Write, WriteError, Written};
+pub use write::{Write, WriteError};
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,10 @@
 //! Writes and their outcomes.
 
-use std::sync::Arc;
-
 use crds::control::GateState;
 use serde_json::Value;
 
 use super::StoreError;
 use super::engine::{Op, OpKind};
-use crate::cache::Event;
 use crate::model::{BodyError, ObjectKey};
 
 /// A write of one object. Objects carry their uid in `metadata.uid`; a resourceVersion in them is
@@ -42,13 +39,6 @@ pub enum Write {
         /// removed one.
         last: Value,
     },
-}
-
-/// A write that is durable and in the cache.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// The event of the write. Its object was stored or removed; its version is the new one.
-    pub event: Arc<Event>,
 }
 
 /// The reason why a write was not made. Nothing of it is visible, except where `Store` says so.

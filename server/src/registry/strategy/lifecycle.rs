@@ -5,7 +5,7 @@ use crate::cluster::NamespacePhase;
 
 /// The kind of write that the namespace is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum Operation {
     /// A new object.
     Create,
     /// A change of an object. A deletion is always allowed and never asks.
@@ -28,10 +28,10 @@ pub enum Refusal {
 ///
 /// # Errors
 /// [`Refusal`] with the reason.
-pub fn admit(write: Write, namespace: NamespacePhase) -> Result<(), Refusal> {
-    match (write, namespace) {
+pub fn admit(operation: Operation, namespace: NamespacePhase) -> Result<(), Refusal> {
+    match (operation, namespace) {
         (_, NamespacePhase::Missing) => Err(Refusal::Missing),
-        (Write::Create, NamespacePhase::Terminating) => Err(Refusal::Terminating),
+        (Operation::Create, NamespacePhase::Terminating) => Err(Refusal::Terminating),
         _ => Ok(()),
     }
 }
@@ -43,17 +43,21 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case(Write::Create, NamespacePhase::Active, Ok(()))]
-    #[case(Write::Create, NamespacePhase::Terminating, Err(Refusal::Terminating))]
-    #[case(Write::Create, NamespacePhase::Missing, Err(Refusal::Missing))]
-    #[case(Write::Update, NamespacePhase::Active, Ok(()))]
-    #[case(Write::Update, NamespacePhase::Terminating, Ok(()))]
-    #[case(Write::Update, NamespacePhase::Missing, Err(Refusal::Missing))]
+    #[case(Operation::Create, NamespacePhase::Active, Ok(()))]
+    #[case(
+        Operation::Create,
+        NamespacePhase::Terminating,
+        Err(Refusal::Terminating)
+    )]
+    #[case(Operation::Create, NamespacePhase::Missing, Err(Refusal::Missing))]
+    #[case(Operation::Update, NamespacePhase::Active, Ok(()))]
+    #[case(Operation::Update, NamespacePhase::Terminating, Ok(()))]
+    #[case(Operation::Update, NamespacePhase::Missing, Err(Refusal::Missing))]
     fn decisions(
-        #[case] write: Write,
+        #[case] operation: Operation,
         #[case] namespace: NamespacePhase,
         #[case] expected: Result<(), Refusal>,
     ) {
-        assert_eq!(admit(write, namespace), expected);
+        assert_eq!(admit(operation, namespace), expected);
     }
 }

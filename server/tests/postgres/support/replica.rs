@@ -164,7 +164,7 @@ impl Replica {
             object: report(name, &format!("u-{name}"), 0),
         };
         let written = self.run(async move { store.write(&reports(), &write).await });
-        Ok(written.await?.event.rv())
+        Ok(written.await?.rv())
     }
 }
 

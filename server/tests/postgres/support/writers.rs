@@ -149,7 +149,7 @@ impl Client {
         self.desk.slowest.fetch_max(waited, Ordering::Relaxed);
         match result {
             Ok(written) => {
-                ledger.acknowledge(id, written.event.rv());
+                ledger.acknowledge(id, written.rv());
                 self.desk.acknowledged[self.place].fetch_add(1, Ordering::Relaxed);
             }
             Err(

@@ -7,7 +7,7 @@
 mod linger;
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -16,7 +16,8 @@ use tokio::sync::{Notify, oneshot};
 use self::linger::Linger;
 use super::committer::Committer;
 use super::engine::Op;
-use super::{QueueLimits, StoreError, WriteError, Written};
+use super::{QueueLimits, StoreError, WriteError};
+use crate::cache::Event;
 
 /// Most writes in one transaction.
 const MAX_BATCH: usize = 512;
@@ -28,7 +29,7 @@ const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 /// A write and the channel to the task that waits for it.
 pub(super) struct Pending {
     pub op: Op,
-    pub answer: oneshot::Sender<Result<Written, WriteError>>,
+    pub answer: oneshot::Sender<Result<Arc<Event>, WriteError>>,
 }
 
 /// Something else for the committer to do, or not to do, which answers its caller itself. Returns
@@ -262,7 +263,7 @@ mod tests {
     use crate::model::{Encoded, ObjectKey, ResourceId};
     use crate::store::engine::OpKind;
 
-    type Answer = oneshot::Receiver<Result<Written, WriteError>>;
+    type Answer = oneshot::Receiver<Result<Arc<Event>, WriteError>>;
 
     fn pending(name: &str) -> (Pending, Answer) {
         let object = Encoded::from_value(&json!({"metadata": {"name": name}})).unwrap();

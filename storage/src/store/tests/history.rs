@@ -167,7 +167,7 @@ async fn create(bed: &Bed, model: &mut Model, name: &str) {
     model.uids += 1;
     let result = bed.create(name, &format!("u{}", model.uids)).await;
     match (model.state.contains_key(name), result) {
-        (false, Ok(written)) => model.take(&written.event),
+        (false, Ok(written)) => model.take(&written),
         (true, Err(WriteError::AlreadyExists(_))) => {}
         (_, result) => panic!("{result:?}"),
     }
@@ -191,7 +191,7 @@ async fn update(bed: &Bed, model: &mut Model, name: &str, app: &str, stale: bool
         ) if stale => {
             assert_eq!((is, owner), (rv, uid));
         }
-        (Some(_), Ok(written)) if !stale => model.take(&written.event),
+        (Some(_), Ok(written)) if !stale => model.take(&written),
         (_, result) => panic!("{result:?}"),
     }
 }
@@ -204,7 +204,7 @@ async fn delete(bed: &Bed, model: &mut Model, name: &str, stale: bool) {
     match (stored, result) {
         (None, Err(WriteError::NotFound(_))) => {}
         (Some(rv), Err(WriteError::Conflict { rv: is, .. })) if stale => assert_eq!(is, rv),
-        (Some(_), Ok(written)) if !stale => model.take(&written.event),
+        (Some(_), Ok(written)) if !stale => model.take(&written),
         (_, result) => panic!("{result:?}"),
     }
 }
@@ -241,7 +241,7 @@ async fn burst(bed: &Bed, model: &mut Model, app: u8) {
     let mut events: Vec<_> = futures::future::join_all(writes)
         .await
         .into_iter()
-        .map(|w| w.unwrap().event)
+        .map(Result::unwrap)
         .collect();
     events.sort_by_key(|e| e.rv());
     for event in events {

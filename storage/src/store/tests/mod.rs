@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::engine::Engine;
 use super::maintenance::History;
-use super::{Store, StoreOptions, Write, WriteError, Written};
+use super::{Store, StoreOptions, Write, WriteError};
 use crate::cache::{Cursor, Event, EventType, Resource, RingLimits};
 use crate::model::{GroupResource, ObjectKey, ResourceDef, StoredObject};
 
@@ -97,11 +97,11 @@ impl Bed {
             .unwrap();
     }
 
-    pub async fn write(&self, write: Write) -> Result<Written, WriteError> {
+    pub async fn write(&self, write: Write) -> Result<Arc<Event>, WriteError> {
         self.store.write(&reports(), &write).await
     }
 
-    pub async fn create(&self, name: &str, uid: &str) -> Result<Written, WriteError> {
+    pub async fn create(&self, name: &str, uid: &str) -> Result<Arc<Event>, WriteError> {
         self.write(Write::Create {
             key: key(name),
             object: report(name, uid, "a"),
@@ -115,7 +115,7 @@ impl Bed {
         uid: &str,
         app: &str,
         rv: Option<u64>,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<Arc<Event>, WriteError> {
         let object = report(name, uid, app);
         self.write(Write::Update {
             key: key(name),
@@ -125,7 +125,7 @@ impl Bed {
         .await
     }
 
-    pub async fn delete(&self, name: &str, rv: Option<u64>) -> Result<Written, WriteError> {
+    pub async fn delete(&self, name: &str, rv: Option<u64>) -> Result<Arc<Event>, WriteError> {
         let last = match self.reports.get(&key(name)) {
             Some(object) => object.value().unwrap(),
             None => report(name, "gone", "a"),

@@ -127,7 +127,7 @@ async fn create_for_ever(store: Store, writer: usize, acknowledged: mpsc::Sender
             object: report(&name, "u", "a"),
         };
         let written = store.write(&reports(), &write).await.unwrap();
-        if acknowledged.send((name, written.event.rv())).is_err() {
+        if acknowledged.send((name, written.rv())).is_err() {
             return;
         }
     }
@@ -239,7 +239,7 @@ async fn keys_are_found_by_the_index() {
 async fn a_statement_that_fails_amid_a_transaction_leaves_nothing_behind() {
     let file = File::new();
     let bed = Bed::serving(&file).await;
-    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let rv = bed.create("r", "u").await.unwrap().rv();
     let mut other = SqliteConnection::connect(file.path().to_str().unwrap())
         .await
         .unwrap();
@@ -258,7 +258,7 @@ async fn a_statement_that_fails_amid_a_transaction_leaves_nothing_behind() {
         .execute(&mut other)
         .await
         .unwrap();
-    let updated = bed.update("r", "u", "c", Some(rv)).await.unwrap().event;
+    let updated = bed.update("r", "u", "c", Some(rv)).await.unwrap();
     assert_eq!(updated.rv(), rv + 1);
     let logged: i64 = sqlx::query_scalar("SELECT count(*) FROM changes")
         .fetch_one(&mut other)

@@ -16,7 +16,6 @@ use crate::model::StoredObject;
 use crate::store::tests::{Bed, RING, Seen, brief, def, key, seen};
 use crate::store::{
     Database, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, WriteError,
-    Written,
 };
 
 pub(super) static SERVER: LazyLock<Postgres> = LazyLock::new(|| {
@@ -160,7 +159,7 @@ pub(super) fn writer(
             }
             let name = name(n);
             let there = bed.reports.get(&key(&name)).is_some();
-            let written: Result<Written, WriteError> = match (n % 5, there) {
+            let written: Result<Arc<Event>, WriteError> = match (n % 5, there) {
                 (_, false) => bed.create(&name, &format!("u{number}-{n}")).await,
                 (4, true) => bed.delete(&name, None).await,
                 (_, true) => {
@@ -169,7 +168,7 @@ pub(super) fn writer(
                 }
             };
             if let Ok(written) = written {
-                made.push(seen(&written.event));
+                made.push(seen(&written));
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

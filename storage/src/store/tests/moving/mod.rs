@@ -66,7 +66,7 @@ async fn writers_and_watchers_do_not_notice() {
     assert_eq!(state(&other), state(&bed));
     // Each sees what the other writes.
     let written = other.create("theirs", "t").await.unwrap();
-    let rv = written.event.rv();
+    let rv = written.rv();
     bed.store.wait_for_rv(&bed.reports, rv).await.unwrap();
     assert!(bed.reports.get(&key("theirs")).is_some());
     let held = bed.store.database().move_.unwrap().held_milliseconds;
@@ -142,8 +142,8 @@ async fn it_is_cut_at_every_step(#[case] part: u64) {
         for n in 0..40 {
             let name = format!("m{n}");
             if let Ok(written) = bed.create(&name, "m").await {
-                let (name, uid, app) = super::brief(&written.event.object);
-                made.insert(name, (written.event.rv(), uid, app));
+                let (name, uid, app) = super::brief(&written.object);
+                made.insert(name, (written.rv(), uid, app));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -168,7 +168,7 @@ async fn it_is_cut_at_every_step(#[case] part: u64) {
             assert_eq!(found.get(name), Some(object), "step {step}: {name}");
         }
         let written = bed.create("last", "l").await.unwrap();
-        assert!(written.event.rv() > counter);
+        assert!(written.rv() > counter);
         let other = Home::bed(home.other().await.unwrap()).await;
         assert_eq!(state(&other), state(&bed), "step {step}");
         other.close().await;
@@ -234,7 +234,7 @@ async fn whichever_counts_has_everything() {
         for (name, object) in &expected {
             assert_eq!(found.get(name), Some(object), "{wait:?} ms: {name}");
         }
-        assert!(bed.create("last", "l").await.unwrap().event.rv() > counter);
+        assert!(bed.create("last", "l").await.unwrap().rv() > counter);
         bed.close().await;
     }
     println!("{stayed} times SQLite went on, {moved} times PostgreSQL was waited for");

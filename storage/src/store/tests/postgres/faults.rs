@@ -49,7 +49,7 @@ async fn an_answer_that_was_lost_is_looked_for() {
         // The statement arrives; the connection is lost before all of the answer is through.
         line.proxy.cut_after(Direction::ToClient, 1);
         let written = bed.create(&format!("r{i}"), "u").await.unwrap();
-        assert_eq!(written.event.rv(), start + 1 + i);
+        assert_eq!(written.rv(), start + 1 + i);
     }
     let events = bed.events(start, start + 10).await;
     assert_eq!(events.len(), 10, "each was made once");
@@ -64,7 +64,7 @@ async fn an_answer_that_was_lost_is_looked_for() {
 async fn a_write_that_arrives_late_is_not_made_twice() {
     let line = Line::new().await;
     let bed = Bed::serving(&line.cluster).await;
-    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let rv = bed.create("r", "u").await.unwrap().rv();
     line.proxy.hold(Direction::ToServer);
     let write = bed.update("r", "u", "b", None);
     let release = async {
@@ -73,9 +73,9 @@ async fn a_write_that_arrives_late_is_not_made_twice() {
         line.proxy.release();
     };
     let (written, ()) = tokio::join!(write, release);
-    assert_eq!(written.unwrap().event.rv(), rv + 1);
+    assert_eq!(written.unwrap().rv(), rv + 1);
     let again = bed.update("r", "u", "c", None).await.unwrap();
-    assert_eq!(again.event.rv(), rv + 2);
+    assert_eq!(again.rv(), rv + 2);
     assert_eq!(bed.events(rv, rv + 2).await.len(), 2);
     bed.close().await;
 }
@@ -84,7 +84,7 @@ async fn a_write_that_arrives_late_is_not_made_twice() {
 async fn a_database_that_hangs_is_answered_for_in_time() {
     let line = Line::new().await;
     let bed = Bed::serving(&line.cluster).await;
-    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let rv = bed.create("r", "u").await.unwrap().rv();
     line.postgres.pause().unwrap();
     let start = Instant::now();
     let (first, second, read) = tokio::join!(
@@ -116,7 +116,7 @@ async fn a_database_that_hangs_is_answered_for_in_time() {
             }
         }
     });
-    let last = again.await.unwrap().event.rv();
+    let last = again.await.unwrap().rv();
     bed.store.consistent().await.unwrap();
     let versions: Vec<u64> = bed.events(rv, last).await.iter().map(|e| e.rv()).collect();
     assert_eq!(versions, (rv + 1..=last).collect::<Vec<_>>());
@@ -168,7 +168,7 @@ async fn a_server_that_slept_longer_than_the_history_lists_again() {
         awake.create(&format!("s{i}"), "u").await.unwrap();
     }
     awake.compact(Duration::ZERO).await;
-    let last = awake.create("t", "u").await.unwrap().event.rv();
+    let last = awake.create("t", "u").await.unwrap().rv();
     assert!(bed.reports.current_rv() < last);
     line.proxy.release();
     line.proxy.cut();

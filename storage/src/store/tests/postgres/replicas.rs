@@ -35,17 +35,12 @@ async fn writes_of_one_are_seen_by_the_other(cluster: &Cluster) {
         .reports
         .events_from(second.reports.current_rv())
         .unwrap();
-    let rv = first.create("r", "u").await.unwrap().event.rv();
+    let rv = first.create("r", "u").await.unwrap().rv();
     // The watch is woken without anybody asking.
     let events = next(&mut watch, 10).await;
     assert_eq!(seen(&events[0]).1, rv);
 
-    let rv = first
-        .update("r", "u", "b", Some(rv))
-        .await
-        .unwrap()
-        .event
-        .rv();
+    let rv = first.update("r", "u", "b", Some(rv)).await.unwrap().rv();
     settled(&second).await;
     assert_eq!(second.reports.get(&key("r")).unwrap().rv, rv);
     assert_eq!(second.store.counter(), rv);
@@ -53,12 +48,7 @@ async fn writes_of_one_are_seen_by_the_other(cluster: &Cluster) {
     // The second writes on top of it, and the first learns of that.
     let stale = second.update("r", "u", "c", Some(rv - 1)).await;
     assert!(matches!(stale, Err(WriteError::Conflict { rv: is, .. }) if is == rv));
-    let rv = second
-        .update("r", "u", "c", Some(rv))
-        .await
-        .unwrap()
-        .event
-        .rv();
+    let rv = second.update("r", "u", "c", Some(rv)).await.unwrap().rv();
     settled(&first).await;
     assert_eq!(first.reports.get(&key("r")).unwrap().rv, rv);
     first.close().await;
@@ -86,7 +76,7 @@ async fn all_servers_tell_the_same_history() {
     let writers = beds.iter().enumerate().flat_map(|(n, bed)| {
         (0..WRITES).map(move |i| async move {
             let name = format!("r{n}-{i}");
-            let rv = bed.create(&name, "u").await.unwrap().event.rv();
+            let rv = bed.create(&name, "u").await.unwrap().rv();
             bed.update(&name, "u", "b", Some(rv)).await.unwrap();
         })
     });
@@ -155,7 +145,7 @@ async fn orders_to_one_server_are_in_force_on_the_other() {
     // Gate and write without asking the second first: the database decides.
     let mut gate = second.reports.gate();
     first.gate(GateState::Open).await;
-    let rv = second.create("s", "v").await.unwrap().event.rv();
+    let rv = second.create("s", "v").await.unwrap().rv();
     gate.wait_for(|gate| gate.state == GateState::Open)
         .await
         .unwrap();
@@ -266,7 +256,7 @@ async fn a_database_that_was_put_back_makes_clients_list_again() {
         assert!(bed.reports.events_from(served).is_err());
         assert_eq!(bed.reports.snapshot().len(), 1);
     }
-    let event = second.create("new", "v").await.unwrap().event;
+    let event = second.create("new", "v").await.unwrap();
     assert_eq!(event.type_, EventType::Added);
     assert!(event.rv() > served);
     settled(&first).await;

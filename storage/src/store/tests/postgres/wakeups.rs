@@ -85,7 +85,7 @@ impl Pair {
         let mut watch = reports.events_from(reports.current_rv()).unwrap();
         // Whatever was seen a moment ago makes it look often.
         sleep(Duration::from_millis(20)).await;
-        let rv = self.first.create(name, "u").await.unwrap().event.rv();
+        let rv = self.first.create(name, "u").await.unwrap().rv();
         let began = Instant::now();
         while next(&mut watch, 10).await.iter().all(|e| e.rv() < rv) {}
         began.elapsed()

@@ -27,16 +27,12 @@ pub async fn a_write_that_failed_is_not_visible(fixture: &dyn Fixture) {
         trigger: trigger.clone(),
     };
     let bed = Bed::serving(&fixture).await;
-    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let rv = bed.create("r", "u").await.unwrap().rv();
     trigger.arm(Fault::Before);
     assert!(unavailable(&bed.update("r", "u", "b", Some(rv)).await));
     assert!(!bed.store.stats().database_up);
     assert_eq!(
-        bed.update("r", "u", "c", Some(rv))
-            .await
-            .unwrap()
-            .event
-            .rv(),
+        bed.update("r", "u", "c", Some(rv)).await.unwrap().rv(),
         rv + 1
     );
     assert!(bed.store.stats().database_up);
@@ -51,7 +47,7 @@ pub async fn a_write_that_was_made_after_all_is_seen_by_all(fixture: &dyn Fixtur
         trigger: trigger.clone(),
     };
     let bed = Bed::serving(&fixture).await;
-    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let rv = bed.create("r", "u").await.unwrap().rv();
     let mut cursor = bed.reports.events_from(rv).unwrap();
     trigger.arm(Fault::After);
     assert!(
@@ -138,17 +134,12 @@ pub async fn orders_that_were_carried_out_after_all_are_in_force(fixture: &dyn F
         .set_gate(&reports(), gate, None)
         .await
         .unwrap_err();
-    let rv = bed
-        .update("t", "w", "b", Some(20))
-        .await
-        .unwrap()
-        .event
-        .rv();
+    let rv = bed.update("t", "w", "b", Some(20)).await.unwrap().rv();
     assert_eq!(bed.reports.gate().borrow().state, GateState::Open);
 
     trigger.arm(Fault::After);
     bed.store.raise_floor(rv + 100).await.unwrap_err();
-    assert_eq!(bed.create("z", "z").await.unwrap().event.rv(), rv + 101);
+    assert_eq!(bed.create("z", "z").await.unwrap().rv(), rv + 101);
 
     trigger.arm(Fault::After);
     let mut def = bed.reports.def().clone();

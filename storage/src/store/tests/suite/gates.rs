@@ -46,7 +46,7 @@ async fn create_in(bed: &Bed, resource: &GroupResource, name: &str) -> u64 {
         object: report(name, name, "a"),
     };
     let written = bed.store.write(resource, &write).await.unwrap();
-    written.event.rv()
+    written.rv()
 }
 
 pub async fn only_the_newest_fencing_token_moves_a_gate(fixture: &dyn Fixture) {

@@ -49,7 +49,6 @@ pub async fn a_mirror_is_idempotent_and_keeps_versions(fixture: &dyn Fixture) {
         bed.update("listed", "u1", "c", Some(115))
             .await
             .unwrap()
-            .event
             .rv(),
         501
     );

@@ -49,7 +49,6 @@ pub async fn a_watch_sees_what_comes_and_its_position_follows(fixture: &dyn Fixt
         .write(&other.resource, &create)
         .await
         .unwrap()
-        .event
         .rv();
     assert_eq!(cursor.position(), rv);
     assert_eq!((others.current_rv(), bed.reports.current_rv()), (rv, rv));
@@ -168,7 +167,7 @@ pub async fn labels_are_found_by_index(fixture: &dyn Fixture) {
     for name in ["r1", "r2", "r3"] {
         bed.create(name, "u").await.unwrap();
     }
-    let rv = bed.update("r2", "u", "b", None).await.unwrap().event.rv();
+    let rv = bed.update("r2", "u", "b", None).await.unwrap().rv();
     bed.delete("r3", None).await.unwrap();
     let bed = bed.reopen(fixture).await;
     let names = |snapshot: &Snapshot, app: &str, namespace: Option<&str>| {

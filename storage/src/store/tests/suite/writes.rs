@@ -20,7 +20,7 @@ pub async fn writes_have_the_outcome_that_their_preconditions_say(fixture: &dyn 
         bed.delete("r", None).await,
         Err(WriteError::NotFound(_))
     ));
-    let created = bed.create("r", "u").await.unwrap().event;
+    let created = bed.create("r", "u").await.unwrap();
     assert!(matches!(
         bed.create("r", "v").await,
         Err(WriteError::AlreadyExists(_))
@@ -31,7 +31,7 @@ pub async fn writes_have_the_outcome_that_their_preconditions_say(fixture: &dyn 
     assert!(matches!(stale, Err(WriteError::Conflict { rv: stored, .. }) if stored == rv));
     let other = bed.update("r", "v", "b", Some(rv)).await;
     assert!(matches!(other, Err(WriteError::Conflict { uid, .. }) if uid == "u"));
-    let updated = bed.update("r", "u", "b", Some(rv)).await.unwrap().event;
+    let updated = bed.update("r", "u", "b", Some(rv)).await.unwrap();
     assert_eq!((updated.type_, updated.rv()), (EventType::Modified, rv + 1));
     assert_eq!(updated.previous.object().unwrap().rv, rv);
 
@@ -56,7 +56,7 @@ pub async fn writes_have_the_outcome_that_their_preconditions_say(fixture: &dyn 
         expected_rv: Some(rv + 1),
         last,
     };
-    let deleted = bed.write(right).await.unwrap().event;
+    let deleted = bed.write(right).await.unwrap();
     assert_eq!((deleted.type_, deleted.rv()), (EventType::Deleted, rv + 2));
     assert!(bed.reports.get(&key("r")).is_none());
     assert_eq!(
@@ -88,7 +88,7 @@ pub async fn concurrent_writes_are_ordered_and_each_is_answered(fixture: &dyn Fi
     let start = bed.store.counter();
     let names: Vec<String> = (0..200).map(|i| format!("r{i:03}")).collect();
     let written = join_all(names.iter().map(|name| async {
-        let event = bed.create(name, "u").await.unwrap().event;
+        let event = bed.create(name, "u").await.unwrap();
         assert_eq!(
             bed.reports.get(&key(name)).unwrap().rv,
             event.rv(),
@@ -113,7 +113,7 @@ pub async fn concurrent_writes_are_ordered_and_each_is_answered(fixture: &dyn Fi
 
 pub async fn one_key_written_at_once_by_many_has_one_winner(fixture: &dyn Fixture) {
     let bed = Bed::serving(fixture).await;
-    let rv = bed.create("r", "u").await.unwrap().event.rv();
+    let rv = bed.create("r", "u").await.unwrap().rv();
     let results = join_all((0..20).map(|_| bed.update("r", "u", "b", Some(rv)))).await;
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
     assert!(
@@ -129,7 +129,7 @@ pub async fn the_counter_never_goes_back(fixture: &dyn Fixture) {
     let bed = Bed::serving(fixture).await;
     assert_eq!(bed.store.raise_floor(1000).await.unwrap(), 1000);
     assert_eq!(bed.store.raise_floor(10).await.unwrap(), 1000);
-    assert_eq!(bed.create("r", "u").await.unwrap().event.rv(), 1001);
+    assert_eq!(bed.create("r", "u").await.unwrap().rv(), 1001);
     bed.delete("r", None).await.unwrap();
     bed.compact(Duration::ZERO).await;
     let bed = bed.reopen(fixture).await;
@@ -137,7 +137,7 @@ pub async fn the_counter_never_goes_back(fixture: &dyn Fixture) {
         (bed.store.counter(), bed.reports.current_rv()),
         (1002, 1002)
     );
-    assert_eq!(bed.create("r", "u2").await.unwrap().event.rv(), 1003);
+    assert_eq!(bed.create("r", "u2").await.unwrap().rv(), 1003);
     bed.close().await;
 }
 
