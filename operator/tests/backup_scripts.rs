@@ -194,8 +194,8 @@ async fn marks_of_imported_reports_are_those_of_one_cluster() {
     client
         .batch_execute(
             "INSERT INTO reports_server.objects (cluster, resource_id, namespace, name, uid, rv,
-                 as_imported, labels, body, report)
-             VALUES (1, 1, 'a', 'b', 'u', 5, true, '{}', '{}', 1);
+                 as_imported, labels, report, frame, leaves)
+             VALUES (1, 1, 'a', 'b', 'u', 5, true, '{}', 1, 1, '');
              INSERT INTO reports_server.imported VALUES (1, 1, 'a', 'b', 'u', 5);
              INSERT INTO reports_server.resources (cluster, api_group, resource, kind, namespaced,
                  uid, created_at, imported) VALUES (1, 'g', 'r', 'K', true, 'u', now(), 1);",
