@@ -64,9 +64,15 @@ fn framed(svg: &str) -> String {
     let height = bottoms.max().unwrap_or_default() + MARGIN;
     let width = number(svg, "width").unwrap_or_default();
     let body = svg.split_once("xmlns=").map_or(svg, |(_, body)| body);
-    let body = body.replacen("</style>", &format!("</style>\n{BACKGROUND}"), 1);
+    let (head, rest) = body.split_once("<style>").unwrap_or(("", body));
+    let (fonts, rest) = rest.split_once("</style>").unwrap_or(("", rest));
+    // The layout keeps them in a map without an order.
+    let mut fonts: Vec<&str> = fonts.trim().lines().collect();
+    fonts.sort_unstable();
+    let fonts = fonts.join("\n");
     format!(
-        "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" xmlns={body}"
+        "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         xmlns={head}<style>\n{fonts}\n</style>\n{BACKGROUND}{rest}"
     )
 }
 
