@@ -5,18 +5,15 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
-use crds::v1alpha1::status::BackupResult;
-use jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
 use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{OnceCell, watch};
 
-use super::status::{self, State, Written};
+use super::build::{ServiceAccountRef, control_api_name};
 use super::validate::Validated;
 use super::watches::Watches;
-use super::{Error, ServiceAccountRef, control_api_name};
 use crate::database::check::Checks;
 use crate::events;
 use crate::metrics::Metrics;
@@ -86,40 +83,6 @@ pub(super) fn is_control_available(ctx: &Context) -> bool {
         .api_services
         .find(|object| object.name_any() == control_api_name());
     found.is_some_and(|object| crate::apiservice::is_available(&object))
-}
-
-/// Computes the status, writes it if it changed, and tells what changed.
-pub(super) async fn report(
-    object: &ReportsServer,
-    ctx: &Context,
-    state: &State<'_>,
-) -> Result<(), Error> {
-    let name = object.name_any();
-    let groups = ctx.supervisor.status(&name);
-    let status = status::compute(object, state, &groups, Timestamp::now());
-    match status::write(&ctx.client, object, &status).await? {
-        Written::Gone => {
-            ctx.forget(&name);
-            return Ok(());
-        }
-        Written::Changed => {
-            let before = object.status.as_ref().map(|status| &status.conditions[..]);
-            let changes = events::transitions(before.unwrap_or_default(), &status.conditions);
-            events::publish(&ctx.publisher, &object.object_ref(&()), changes).await;
-        }
-        Written::Unchanged => {}
-    }
-    let expiry = status.tls.as_ref().and_then(|tls| tls.not_after.as_ref());
-    let expiry = expiry.map(|time| time.0.as_second());
-    ctx.metrics.observe(&name, &status.conditions, expiry);
-    let backup = status
-        .database
-        .as_ref()
-        .and_then(|database| database.last_backup.as_ref());
-    if let Some(backup) = backup.filter(|backup| backup.result == BackupResult::Succeeded) {
-        ctx.metrics.backed_up(&name, backup.time.0.as_second());
-    }
-    Ok(())
 }
 
 /// Returns the `ReportsServer` as the owner of a migration.

@@ -7,8 +7,9 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use tracing::info;
 
-use super::context::{is_control_available, owner, report};
+use super::context::{is_control_available, owner};
 use super::found::Dereferenced;
+use super::report::report;
 use super::status::State;
 use super::validate::{self, Validated};
 use super::{Context, Error, apply, build, cleanup, dereference, finalizer};

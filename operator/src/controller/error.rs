@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::validate::Refusal;
-use super::{apply, dereference, finalizer, status, upgrade};
+use super::{apply, dereference, finalizer, status};
 use crate::certs;
-use crate::database::{cloudnativepg, files};
 
 /// An error of a step.
 #[derive(Debug, thiserror::Error)]
@@ -24,18 +23,9 @@ pub enum Error {
     /// Certificates could not be issued.
     #[error(transparent)]
     Certificates(#[from] certs::Error),
-    /// What the connection to a database is made of could not be read.
-    #[error(transparent)]
-    Connection(#[from] files::Error),
-    /// `CloudNativePG`'s objects could not be read or written.
-    #[error(transparent)]
-    CloudNativePg(#[from] cloudnativepg::Error),
     /// Something could not be written.
     #[error(transparent)]
     Apply(#[from] apply::Error),
-    /// A major upgrade of the database could not go on.
-    #[error(transparent)]
-    Upgrade(#[from] upgrade::Error),
     /// The finalizer could not be changed.
     #[error(transparent)]
     Finalizer(#[from] finalizer::Error),
@@ -56,9 +46,10 @@ impl Error {
     pub fn category(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "unreadable",
+            Self::Dereference(error) if error.is_database() => "database",
             Self::Dereference(_) => "dereference",
             Self::Certificates(_) => "certificates",
-            Self::Connection(_) | Self::CloudNativePg(_) | Self::Upgrade(_) => "database",
+            Self::Apply(apply::Error::Upgrade(_)) => "database",
             Self::Apply(_) => "apply",
             Self::Finalizer(_) => "finalizer",
             Self::Status(_) => "status",
@@ -73,15 +64,6 @@ impl Error {
         match self {
             Self::Dereference(error) => error.is_forbidden(),
             Self::Apply(error) => error.is_forbidden(),
-            Self::Upgrade(error) => error.is_forbidden(),
-            Self::Connection(files::Error {
-                source: kube::Error::Api(status),
-                ..
-            })
-            | Self::CloudNativePg(cloudnativepg::Error {
-                source: kube::Error::Api(status),
-                ..
-            }) => status.code == 403,
             _ => false,
         }
     }

@@ -11,8 +11,9 @@ use tracing::info;
 
 use super::apply::{self, Applied};
 use super::build::{self, Children};
-use super::context::{RESYNC, owner, report};
+use super::context::{RESYNC, owner};
 use super::found::Dereferenced;
+use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{MoveProgress, Reached, Refusal, Validated};

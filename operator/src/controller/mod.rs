@@ -16,6 +16,7 @@ pub(crate) mod fixtures;
 mod forward;
 mod found;
 mod ownership;
+mod report;
 mod run;
 mod status;
 mod targets;
@@ -36,8 +37,8 @@ use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt};
 use tracing::warn;
 
-use self::context::report;
 use self::forward::Outcome;
+use self::report::report;
 use self::status::State;
 use self::validate::Refused;
 use crate::events;

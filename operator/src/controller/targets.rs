@@ -7,7 +7,7 @@ use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
 use crds::v1alpha1::status::MigrationPhase;
 
-use super::dereference;
+use super::dereference::service_ref;
 use super::found::Registered;
 use super::validate::Validated;
 use crate::migration::{self, GroupStatus, GroupTarget};
@@ -56,7 +56,7 @@ pub fn targets(spec: &Validated, server: &Serving, suspended: bool) -> Vec<Group
         owner,
         predecessor: None,
         database: None,
-        service: dereference::service_ref(&spec.namespace, spec.names.server()),
+        service: service_ref(&spec.namespace, spec.names.server()),
         ca_bundle: server.ca_bundle.clone(),
         server_ready: server.ready,
         control_available: server.control_available,

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 
-use super::context::{RESYNC, owner, report};
+use super::context::{RESYNC, owner};
 use super::forward::{self, Outcome};
 use super::found::{Dereferenced, Found};
+use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refused, Validated};

@@ -8,7 +8,8 @@ use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use tracing::info;
 
-use super::{Error, Volume, inside, one, pods, volume};
+use super::error::Error;
+use super::{Volume, inside, one, pods, volume};
 use crate::controller::workload;
 use crate::database::managed::Children;
 use crate::database::managed::upgrade::{self, Run};

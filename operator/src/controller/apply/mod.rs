@@ -1,6 +1,7 @@
 //! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
 //! any more.
 
+mod error;
 mod managed;
 mod probe;
 mod refused;
@@ -35,8 +36,8 @@ use super::build::{self, Children, Kept, ServiceAccountRef, control_api_name, op
 use super::validate::{MoveProgress, Validated};
 use super::{ownership, workload};
 use crate::database::cloudnativepg;
-use crate::said::said;
 
+pub use error::Error;
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
@@ -50,100 +51,6 @@ pub use volume::apply as volume;
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two questions whether it has.
 const ACCESS_POLL: Duration = Duration::from_millis(200);
-
-/// What could not be done.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A child was refused.
-    #[error("cannot apply {kind} {name}: {}", said(.source))]
-    Apply {
-        /// Kind of the child.
-        kind: String,
-        /// `namespace/name` or name of the child.
-        name: String,
-        /// Why.
-        source: kube::Error,
-    },
-    /// An object of that name is somebody else's.
-    #[error(
-        "{kind} {name} exists and does not belong to this ReportsServer{manager}: it is left \
-         unchanged; remove it, or give the ReportsServer another name or targetNamespace",
-        manager = managed_by(.manager.as_deref())
-    )]
-    Foreign {
-        /// Kind of the child.
-        kind: String,
-        /// `namespace/name` or name of the child.
-        name: String,
-        /// The field manager that made it.
-        manager: Option<String>,
-    },
-    /// Leftovers could not be listed or deleted.
-    #[error("cannot remove a {kind} that is no longer needed: {}", said(.source))]
-    Orphans {
-        /// Kind of the leftovers.
-        kind: String,
-        /// Why.
-        source: kube::Error,
-    },
-    /// Backups could not be listed.
-    #[error("cannot list the jobs of the backups: {}", said(.source))]
-    Backups {
-        /// Why.
-        source: kube::Error,
-    },
-    /// A pod of an old template that cannot start could not be deleted.
-    #[error("cannot delete pod {pod}, which blocks its replacement: {}", said(.source))]
-    InTheWay {
-        /// Its name.
-        pod: String,
-        /// Why.
-        source: kube::Error,
-    },
-    /// The server's pods could not be read.
-    #[error("cannot read the server's pods: {}", said(.source))]
-    Pods {
-        /// Why.
-        source: kube::Error,
-    },
-    /// The operator's rights in the target namespace.
-    #[error("cannot check the operator's rights in namespace {namespace}: {}", said(.source))]
-    Access {
-        /// The target namespace.
-        namespace: String,
-        /// Why.
-        source: kube::Error,
-    },
-    /// The binding is there and has no effect.
-    #[error(
-        "the operator has no access to namespace {0}: bind the ClusterRole \
-         reports-server-operator:operand to its ServiceAccount there (docs/install.md)"
-    )]
-    NoAccess(String),
-}
-
-impl Error {
-    /// Returns whether the kube-apiserver said that the operator may not.
-    #[must_use]
-    pub fn is_forbidden(&self) -> bool {
-        match self {
-            Self::Apply { source, .. }
-            | Self::Orphans { source, .. }
-            | Self::Backups { source }
-            | Self::InTheWay { source, .. }
-            | Self::Pods { source }
-            | Self::Access { source, .. } => {
-                matches!(source, kube::Error::Api(status) if status.code == 403)
-            }
-            Self::NoAccess(_) => true,
-            Self::Foreign { .. } => false,
-        }
-    }
-}
-
-fn managed_by(manager: Option<&str>) -> String {
-    manager.map_or_else(String::new, |manager| format!(" (created by {manager})"))
-}
 
 /// The children whose state the status is computed from, as the kube-apiserver returned them.
 #[derive(Clone, Debug)]
@@ -239,7 +146,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
 ///
 /// # Errors
 /// At the first that is refused.
-pub async fn prepare(client: &Client, spec: &Validated) -> Result<(), super::Error> {
+pub async fn prepare(client: &Client, spec: &Validated) -> Result<(), Error> {
     for note in build::retired(spec) {
         upgrade::note(client, &spec.namespace, &note).await?;
     }

@@ -4,7 +4,8 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt};
 
-use super::{Error, NamespacedChild, cloud_native_pg, forced, inside, patch, refuse_foreign};
+use super::error::Error;
+use super::{NamespacedChild, cloud_native_pg, forced, inside, patch, refuse_foreign};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the

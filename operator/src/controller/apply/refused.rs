@@ -9,7 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
 use kube::core::Status;
 
-use super::Error;
+use super::error::Error;
 use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
 

@@ -6,8 +6,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+use super::error::Error;
 use crate::controller::build::Note;
-use crate::controller::upgrade::{Error, list};
+use crate::controller::upgrade::{self, list};
 use crate::controller::validate::Validated;
 
 /// Writes a note on a volume.
@@ -19,9 +20,8 @@ pub async fn note(client: &Client, namespace: &str, note: &Note) -> Result<(), E
     let patch = Patch::Merge(json!({"metadata": note.metadata}));
     let params = PatchParams::default();
     let patched = claims.patch_metadata(&note.claim, &params, &patch).await;
-    patched
-        .map(drop)
-        .map_err(Error::of("write a note on a volume", namespace))
+    patched.map_err(upgrade::Error::of("write a note on a volume", namespace))?;
+    Ok(())
 }
 
 /// Deletes the Jobs of upgrades, which are over or not wanted any more.
@@ -44,7 +44,7 @@ pub async fn clear(client: &Client, spec: &Validated) -> Result<(), Error> {
         match api.delete(&job.name_any(), &params).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             deleted => {
-                deleted.map_err(Error::of("delete a Job of an upgrade", namespace))?;
+                deleted.map_err(upgrade::Error::of("delete a Job of an upgrade", namespace))?;
             }
         }
     }

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt};
 
-use super::{Error, inside, one};
+use super::error::Error;
+use super::{inside, one};
 
 /// A claim as the kube-apiserver returned it.
 #[derive(Clone, Debug)]

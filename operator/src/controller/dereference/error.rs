@@ -1,5 +1,7 @@
 //! What could not be read.
 
+use crate::controller::{apply, upgrade};
+use crate::database::{cloudnativepg, files};
 use crate::said::said;
 
 /// The error of a read.
@@ -79,22 +81,47 @@ pub enum Error {
          spec.clusterIdentity.id"
     )]
     NoIdentity,
+    /// What the connection to a database is made of.
+    #[error(transparent)]
+    Connection(#[from] files::Error),
+    /// The cluster of `CloudNativePG`.
+    #[error(transparent)]
+    CloudNativePg(#[from] cloudnativepg::Error),
+    /// A major upgrade of the database.
+    #[error(transparent)]
+    Upgrade(#[from] upgrade::Error),
+    /// The operator did not get access to the target namespace.
+    #[error(transparent)]
+    Access(#[from] apply::Error),
 }
 
 impl Error {
     /// Returns whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
-        let (Self::Namespace { source, .. }
-        | Self::Secret { source, .. }
-        | Self::Claim { source, .. }
-        | Self::Job { source, .. }
-        | Self::ConfigMap { source, .. }
-        | Self::StatefulSet { source, .. }
-        | Self::Deployment { source, .. }) = self
-        else {
-            return false;
+        let source = match self {
+            Self::Namespace { source, .. }
+            | Self::Secret { source, .. }
+            | Self::Claim { source, .. }
+            | Self::Job { source, .. }
+            | Self::ConfigMap { source, .. }
+            | Self::StatefulSet { source, .. }
+            | Self::Deployment { source, .. }
+            | Self::Connection(files::Error { source, .. })
+            | Self::CloudNativePg(cloudnativepg::Error { source, .. }) => source,
+            Self::Upgrade(error) => return error.is_forbidden(),
+            Self::Access(error) => return error.is_forbidden(),
+            Self::NoIdentity => return false,
         };
         matches!(source, kube::Error::Api(status) if status.code == 403)
+    }
+
+    /// Returns whether it is about the database.
+    #[must_use]
+    pub fn is_database(&self) -> bool {
+        matches!(
+            self,
+            Self::Connection(_) | Self::CloudNativePg(_) | Self::Upgrade(_)
+        )
     }
 }

@@ -32,7 +32,7 @@ pub async fn read(
     object: &ReportsServer,
     spec: &Validated,
     ctx: &Context,
-) -> Result<Inside, crate::controller::Error> {
+) -> Result<Inside, Error> {
     let client = &ctx.client;
     let material = material(client, spec).await?;
     let deployment = deployment(client, spec).await?;
@@ -181,7 +181,7 @@ async fn known(
     client: &Client,
     spec: &Validated,
     set: Option<&StatefulSet>,
-) -> Result<managed::Known, crate::controller::Error> {
+) -> Result<managed::Known, Error> {
     let (namespace, names) = (&spec.namespace, &spec.names);
     let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
     let secret = secrets.get_opt(&names.postgres()).await;

@@ -28,11 +28,11 @@ pub use registered::service_ref;
 pub fn dereference<'a>(
     object: &'a ReportsServer,
     ctx: &'a Context,
-) -> BoxFuture<'a, Result<Dereferenced, super::Error>> {
+) -> BoxFuture<'a, Result<Dereferenced, Error>> {
     Box::pin(read(object, ctx))
 }
 
-async fn read(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, super::Error> {
+async fn read(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, Error> {
     let outside = outside(object, ctx).await?;
     let Ok(spec) = specification(object, &outside) else {
         return Ok(outside);

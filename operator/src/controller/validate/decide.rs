@@ -3,8 +3,10 @@
 use crds::v1alpha1::ReportsServer;
 use kube::Resource;
 
+use super::moving;
 use super::postgres::Route;
-use super::{Refusal, Validated, moving, specification};
+use super::specification::specification;
+use super::validated::{Refusal, Validated};
 use crate::controller::found::Dereferenced;
 
 /// A specification that is not carried out.

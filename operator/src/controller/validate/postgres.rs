@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::spec::DatabaseMode;
 
-use super::Validated;
+use super::validated::Validated;
 use crate::controller::found::Inside;
 use crate::controller::watches::Watched;
 use crate::database::check::Target;

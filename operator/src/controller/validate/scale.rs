@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
-use super::{Refusal, refuse};
+use super::validated::{Refusal, refuse};
 
 /// How many pods there are, and where.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use crds::v1alpha1::reasons;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 
-use super::{Refusal, refuse};
+use super::validated::{Refusal, refuse};
 
 const FIELD: &str = "spec.server.podTemplate";
 

@@ -2,13 +2,16 @@
 
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::Verification;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::controller::fixtures::{IMAGE, object, read, try_validate, validated};
-use crate::controller::found::{Claim, NamespaceState};
+use crate::controller::found::{Claim, Dereferenced, NamespaceState};
 use crate::database::managed::upgrade::{self, Outcome, Seen, Stage, Volume};
+use crate::database::managed::{Known, Managed};
+use crate::database::place::{Database, Storage};
 
 fn claim(name: &str, created: &str, groups: &[&str]) -> Claim {
     Claim {

@@ -6,7 +6,8 @@ use crds::v1alpha1::{ReportsServer, reasons};
 use kube::Resource;
 use tracing::{debug, info};
 
-use super::{MoveProgress, Reached, Refusal, Validated};
+use super::postgres::Reached;
+use super::validated::{MoveProgress, Refusal, Validated};
 use crate::controller::build::DATA_VOLUME;
 use crate::controller::found::Dereferenced;
 use crate::database::files::{self, Values};

@@ -1,0 +1,102 @@
+//! What could not be done.
+
+use crate::controller::upgrade;
+use crate::said::said;
+
+/// What could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A child was refused.
+    #[error("cannot apply {kind} {name}: {}", said(.source))]
+    Apply {
+        /// Kind of the child.
+        kind: String,
+        /// `namespace/name` or name of the child.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// An object of that name is somebody else's.
+    #[error(
+        "{kind} {name} exists and does not belong to this ReportsServer{manager}: it is left \
+         unchanged; remove it, or give the ReportsServer another name or targetNamespace",
+        manager = managed_by(.manager.as_deref())
+    )]
+    Foreign {
+        /// Kind of the child.
+        kind: String,
+        /// `namespace/name` or name of the child.
+        name: String,
+        /// The field manager that made it.
+        manager: Option<String>,
+    },
+    /// Leftovers could not be listed or deleted.
+    #[error("cannot remove a {kind} that is no longer needed: {}", said(.source))]
+    Orphans {
+        /// Kind of the leftovers.
+        kind: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// Backups could not be listed.
+    #[error("cannot list the jobs of the backups: {}", said(.source))]
+    Backups {
+        /// Why.
+        source: kube::Error,
+    },
+    /// A pod of an old template that cannot start could not be deleted.
+    #[error("cannot delete pod {pod}, which blocks its replacement: {}", said(.source))]
+    InTheWay {
+        /// Its name.
+        pod: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The server's pods could not be read.
+    #[error("cannot read the server's pods: {}", said(.source))]
+    Pods {
+        /// Why.
+        source: kube::Error,
+    },
+    /// The operator's rights in the target namespace.
+    #[error("cannot check the operator's rights in namespace {namespace}: {}", said(.source))]
+    Access {
+        /// The target namespace.
+        namespace: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The binding is there and has no effect.
+    #[error(
+        "the operator has no access to namespace {0}: bind the ClusterRole \
+         reports-server-operator:operand to its ServiceAccount there (docs/install.md)"
+    )]
+    NoAccess(String),
+    /// A major upgrade of the database could not go on.
+    #[error(transparent)]
+    Upgrade(#[from] upgrade::Error),
+}
+
+impl Error {
+    /// Returns whether the kube-apiserver said that the operator may not.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Apply { source, .. }
+            | Self::Orphans { source, .. }
+            | Self::Backups { source }
+            | Self::InTheWay { source, .. }
+            | Self::Pods { source }
+            | Self::Access { source, .. } => {
+                matches!(source, kube::Error::Api(status) if status.code == 403)
+            }
+            Self::Upgrade(error) => error.is_forbidden(),
+            Self::NoAccess(_) => true,
+            Self::Foreign { .. } => false,
+        }
+    }
+}
+
+fn managed_by(manager: Option<&str>) -> String {
+    manager.map_or_else(String::new, |manager| format!(" (created by {manager})"))
+}

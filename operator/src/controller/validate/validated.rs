@@ -1,0 +1,215 @@
+//! A `ReportsServer` that can be carried out, and the reason why one cannot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crds::v1alpha1::ReportsServerSpec;
+use crds::v1alpha1::spec::{ApiSpec, DatabaseMode, LogLevel, PullPolicy};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde_json::{Map, Value};
+
+use super::postgres::{Reached, Route};
+use super::scale::Scale;
+use crate::controller::found::Inside;
+use crate::database::managed::{Known, Managed, SettingsError};
+use crate::database::moving::Moving;
+use crate::database::place::{Database, Postgres, Storage};
+use crate::names::Names;
+use crate::{certs, migration};
+
+/// Why nothing is done. Trying again does not help: the user has to change something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Reason of the conditions; one of [`reasons`].
+    pub reason: &'static str,
+    /// Field and remedy.
+    pub message: String,
+}
+
+impl From<SettingsError> for Refusal {
+    fn from(error: SettingsError) -> Self {
+        let SettingsError { reason, message } = error;
+        Self { reason, message }
+    }
+}
+
+/// How the server's pods run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSettings {
+    /// Image reference.
+    pub image: String,
+    /// When it is pulled.
+    pub pull_policy: PullPolicy,
+    /// Secrets with the registry's credentials.
+    pub pull_secrets: Vec<String>,
+    /// CPU and memory, where the user gives them.
+    pub resources: Option<ResourceRequirements>,
+    /// Labels a node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that are tolerated.
+    pub tolerations: Option<Vec<Toleration>>,
+    /// Which nodes, and beside which pods.
+    pub affinity: Option<Affinity>,
+    /// `PriorityClass`.
+    pub priority_class: Option<String>,
+    /// What is logged.
+    pub log_level: LogLevel,
+    /// A `ServiceAccount` of the user's in place of one of ours.
+    pub service_account: Option<String>,
+    /// Annotations of ours.
+    pub service_account_annotations: Option<BTreeMap<String, String>>,
+    /// What is merged over the pod template last.
+    pub template: Option<Map<String, Value>>,
+}
+
+/// Where the reports are that the server serves.
+#[derive(Clone, Copy, Debug)]
+pub enum Backend<'a> {
+    /// In its own pod.
+    Pod(&'a Storage),
+    /// In a database that servers share.
+    Postgres(&'a Postgres),
+}
+
+impl Backend<'_> {
+    /// Returns the mode that it is.
+    #[must_use]
+    pub fn mode(self) -> DatabaseMode {
+        match self {
+            Self::Pod(_) => DatabaseMode::Embedded,
+            Self::Postgres(postgres) => postgres.mode,
+        }
+    }
+
+    /// Returns whether the reports survive the server's pod. Where they do not, etcd's copies are
+    /// the only durable ones.
+    #[must_use]
+    pub fn is_persistent(self) -> bool {
+        !matches!(self, Self::Pod(Storage::EmptyDir { .. }))
+    }
+}
+
+/// The progress of a move of an embedded database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MoveProgress {
+    /// There is no move.
+    #[default]
+    None,
+    /// It is to be looked at again soon.
+    UnderWay,
+    /// The Secret of the move is of no use any more.
+    Over,
+}
+
+/// A `ReportsServer` that can be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validated {
+    /// Name, and the names of the children.
+    pub names: Names,
+    /// uid of the `ReportsServer`.
+    pub uid: String,
+    /// Namespace of the children.
+    pub namespace: String,
+    /// Makes the children go with the `ReportsServer`; absent where they are to stay.
+    pub owner: Option<OwnerReference>,
+    /// The specification itself, to be carried out again where a later one is refused.
+    pub source: ReportsServerSpec,
+    /// Groups and their owners, in the user's order.
+    pub apis: Vec<ApiSpec>,
+    /// Groups that are named no more; they go back to their CRDs.
+    pub dropped: BTreeSet<String>,
+    /// uid of the namespace `kube-system`.
+    pub cluster_uid: String,
+    /// Where the reports are stored.
+    pub database: Database,
+    /// The reports are in the server's own pod still, and on their way to [`Self::database`].
+    pub moving: Option<Moving>,
+    /// The progress of a move of an embedded database.
+    pub move_progress: MoveProgress,
+    /// The time of the reading that this was decided on.
+    pub now: Timestamp,
+    /// How the PostgreSQL of [`Self::database`] is reached, and what is known about it.
+    pub postgres: Option<Reached>,
+    /// How many pods there are, and where.
+    pub scale: Scale,
+    /// Whether the database's volume outlives the `ReportsServer`.
+    pub retain_data: bool,
+    /// How the pods run.
+    pub pod: PodSettings,
+    /// Lifetimes of certificates.
+    pub certs: certs::Policy,
+    /// How groups are moved.
+    pub migration: migration::Settings,
+}
+
+impl Validated {
+    /// Brings what is wanted of a managed database together with what the namespace holds of it.
+    ///
+    /// # Errors
+    /// If the two do not fit.
+    pub fn reconciled_with(mut self, known: Known) -> Result<Self, Refusal> {
+        if let Database::Postgres(postgres) = &mut self.database {
+            let met = postgres
+                .managed
+                .take()
+                .map(|managed| managed.reconciled_with(known));
+            postgres.managed = met.transpose()?;
+        }
+        Ok(self)
+    }
+
+    /// Returns the same, with the way to its PostgreSQL and what is known about that.
+    #[must_use]
+    pub fn reached_by(mut self, route: Route, inside: &Inside) -> Self {
+        if let Database::Postgres(postgres) = &mut self.database {
+            postgres.connection = route.connection.clone();
+        }
+        self.postgres = Some(route.reached(&self, inside));
+        self
+    }
+
+    /// Returns the same with a managed database of the major version that it has, whatever is asked
+    /// for.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        if let Database::Postgres(postgres) = &mut self.database {
+            postgres.managed = postgres.managed.take().map(Managed::staying);
+        }
+        self
+    }
+
+    /// Returns where the reports are that the server serves: while they are moved, where they were.
+    #[must_use]
+    pub fn backend(&self) -> Backend<'_> {
+        match (&self.moving, &self.database) {
+            (Some(moving), _) => Backend::Pod(&moving.storage),
+            (None, Database::Embedded(storage)) => Backend::Pod(storage),
+            (None, Database::Postgres(postgres)) => Backend::Postgres(postgres),
+        }
+    }
+
+    /// Returns the PostgreSQL that the operator runs for it.
+    #[must_use]
+    pub fn managed(&self) -> Option<&Managed> {
+        self.database.postgres()?.managed.as_ref()
+    }
+
+    /// Name of the `ServiceAccount` of the server's pods.
+    #[must_use]
+    pub fn service_account(&self) -> String {
+        let own = self.pod.service_account.clone();
+        own.unwrap_or_else(|| self.names.server())
+    }
+
+    /// Returns whether the operator runs a PostgreSQL for it.
+    #[must_use]
+    pub fn is_managed(&self) -> bool {
+        self.managed().is_some()
+    }
+}
+
+/// Refuses, for a reason and with a message that names the field.
+pub(super) fn refuse<T>(reason: &'static str, message: String) -> Result<T, Refusal> {
+    Err(Refusal { reason, message })
+}
