@@ -1,29 +1,23 @@
 //! Reading a request body, strictly enough to find probable mistakes of the client.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use fieldmanager::go::{quote, syntax_error};
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, IgnoredAny, MapAccess, SeqAccess, VariantAccess,
-    Visitor,
-};
+use fieldmanager::go::syntax_error;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::depth::MAX_DEPTH;
-use super::key::{self, KeySeed};
+use super::number::number;
 use super::repair::repaired;
-use super::told::Told;
-use super::yaml::{self, Allowance};
-
-/// Most duplicates that are named; more are counted as one error too many to tell.
-const MAX_DUPLICATES: usize = 100;
+use super::track::{Segment, Track};
+use super::yaml;
 
 /// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// `application/json`.
     Json,
-    /// `application/yaml` (1.2); JSON is read as well. The first of several documents counts.
+    /// `application/yaml`, with the scalars of YAML 1.1; JSON is read as well. The first of several
+    /// documents counts.
     Yaml,
 }
 
@@ -52,7 +46,7 @@ pub enum DecodeError {
 /// Decodes a body in time and memory that are proportional to its size, which the caller bounds.
 ///
 /// # Errors
-/// If the body is no JSON or YAML, is nested more than [`MAX_DEPTH`] levels deep (127 in
+/// If the body is no JSON or YAML, is nested more than [`super::MAX_DEPTH`] levels deep (127 in
 /// `metadata.managedFields`), holds too much by YAML aliases, or has text behind the value.
 pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     let mut track = Track::default();
@@ -69,20 +63,14 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
                 DecodeError::Json(syntax_error(body).unwrap_or_else(|| err.to_string()))
             })?,
         Encoding::Yaml => {
-            yaml::check(body).map_err(|err| DecodeError::Yaml(err.to_string()))?;
-            track.allowance = Allowance::of(body);
-            // Of several documents the first counts.
-            match serde_yaml::Deserializer::from_slice(body).next() {
-                Some(document) => Seed(&mut track)
-                    .deserialize(document)
-                    .map_err(|err| DecodeError::Yaml(err.to_string()))?,
-                None => Value::Null,
-            }
+            yaml::read(body, &mut track)
+                .map_err(|err| DecodeError::Yaml(err.to_string()))?
+                .value
         }
     };
     Ok(Decoded {
         value,
-        duplicates: track.duplicates.into_texts(),
+        duplicates: track.into_duplicates(),
     })
 }
 
@@ -90,12 +78,9 @@ pub fn decode(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
 /// `name` of the item `index` of a list; none of a text that cannot be read.
 #[must_use]
 pub fn duplicates_below(text: &str, index: usize, name: &str) -> Vec<String> {
-    let mut track = Track {
-        path: vec![Segment::Index(index), Segment::Key(name.to_owned())],
-        ..Track::default()
-    };
+    let mut track = Track::below(vec![Segment::Index(index), Segment::Key(name.to_owned())]);
     match json(text.as_bytes(), &mut track) {
-        Ok(_) => track.duplicates.into_texts(),
+        Ok(_) => track.into_duplicates(),
         Err(_) => Vec::new(),
     }
 }
@@ -107,74 +92,7 @@ fn json(body: &[u8], track: &mut Track) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// The position of the reader, and its findings.
-struct Track {
-    path: Vec<Segment>,
-    duplicates: Told,
-    /// The amount that may still be read.
-    allowance: Allowance,
-}
-
-impl Default for Track {
-    fn default() -> Self {
-        Self {
-            path: Vec::new(),
-            duplicates: Told::at_most(MAX_DUPLICATES),
-            allowance: Allowance::UNBOUNDED,
-        }
-    }
-}
-
-enum Segment {
-    Key(String),
-    Index(usize),
-}
-
-impl Track {
-    /// Enters a list or an object.
-    fn enter<E: serde::de::Error>(&mut self) -> Result<(), E> {
-        if self.path.len() >= MAX_DEPTH && !self.is_of_owners() {
-            return Err(E::custom(format_args!("exceeded max depth of {MAX_DEPTH}")));
-        }
-        self.allowance.take(0)
-    }
-
-    /// Returns whether this is within `metadata.managedFields`, where a path takes more levels than
-    /// the field that it leads to.
-    fn is_of_owners(&self) -> bool {
-        let key = |index: usize| match self.path.get(index) {
-            Some(Segment::Key(key)) => key.as_str(),
-            _ => "",
-        };
-        key(0) == "metadata" && key(1) == "managedFields"
-    }
-
-    fn record_duplicate(&mut self, key: &str) {
-        if self.duplicates.is_full() {
-            return;
-        }
-        let mut path = String::new();
-        for segment in &self.path {
-            match segment {
-                Segment::Key(key) if path.is_empty() => path.push_str(key),
-                Segment::Key(key) => {
-                    path.push('.');
-                    path.push_str(key);
-                }
-                Segment::Index(index) => {
-                    let _ = write!(path, "[{index}]");
-                }
-            }
-        }
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(key);
-        let error = format!("duplicate field {}", quote(&path));
-        self.duplicates.add_once(error);
-    }
-}
-
+/// The reader of a value of JSON.
 struct Seed<'t>(&'t mut Track);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -196,73 +114,45 @@ impl<'de> Visitor<'de> for Seed<'_> {
         f.write_str("a JSON value")
     }
 
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
-        self.0.allowance.take::<E>(0)?;
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
         Ok(Value::Bool(value))
     }
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
-        self.0.allowance.take::<E>(0)?;
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
         Ok(value.into())
     }
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        match i64::try_from(value) {
-            Ok(value) => self.visit_i64(value),
-            Err(_) => self.visit_u128(value.into()),
-        }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(match i64::try_from(value) {
+            Ok(value) => value.into(),
+            Err(_) => number(value as f64),
+        })
     }
 
-    /// Reads a number of 128 bits, which only a parser of YAML has.
-    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
-        self.visit_f64(value as f64)
-    }
-
-    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Value, E> {
-        self.visit_f64(value as f64)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        if !value.is_finite() {
-            return Err(E::custom(format_args!("json: unsupported value: {value}")));
-        }
-        self.0.allowance.take::<E>(0)?;
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         Ok(number(value))
     }
 
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        self.0.allowance.take::<E>(value.len())?;
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(value.into())
     }
 
-    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
-        self.0.allowance.take::<E>(value.len())?;
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
         Ok(value.into())
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
-        self.0.allowance.take::<E>(0)?;
+    fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
-    }
-
-    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
-        self.visit_unit()
-    }
-
-    /// Reads a value with a tag of its own, which means nothing here.
-    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Value, A::Error> {
-        let (_, value) = tagged.variant::<IgnoredAny>()?;
-        value.newtype_variant_seed(self)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let Self(track) = self;
-        track.enter::<A::Error>()?;
+        track.check_depth().map_err(A::Error::custom)?;
         let mut items = Vec::new();
         loop {
-            track.path.push(Segment::Index(items.len()));
+            track.enter(Segment::Index(items.len()));
             let item = sequence.next_element_seed(Seed(&mut *track))?;
-            track.path.pop();
+            track.leave();
             match item {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -272,39 +162,25 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let Self(track) = self;
-        track.enter::<A::Error>()?;
+        track.check_depth().map_err(A::Error::custom)?;
         let mut fields = Map::new();
-        while let Some(key) = map.next_key_seed(KeySeed)? {
-            let key = key::name::<A::Error>(key)?;
-            track.allowance.take::<A::Error>(key.len())?;
+        while let Some(key) = map.next_key::<String>()? {
             if fields.contains_key(&key) {
                 track.record_duplicate(&key);
             }
-            track.path.push(Segment::Key(key.clone()));
+            track.enter(Segment::Key(key.clone()));
             let value = map.next_value_seed(Seed(&mut *track))?;
-            track.path.pop();
+            track.leave();
             fields.insert(key, value);
         }
         Ok(Value::Object(fields))
     }
 }
 
-/// Returns a number the way Go holds it after `1.0` has been written and read back as `1`.
-fn number(value: f64) -> Value {
-    const LIMIT: f64 = 9_007_199_254_740_991.0;
-    if value.fract() == 0.0 && value.abs() <= LIMIT {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "whole and within the bounds"
-        )]
-        return (value as i64).into();
-    }
-    value.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::MAX_DEPTH;
     use rstest::rstest;
     use serde_json::json;
 
@@ -389,9 +265,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_document_counts_and_tags_do_not() {
+    fn the_first_document_counts() {
         let decoded = decode(b"a: !mine 1\n---\nb: 2\n", Encoding::Yaml).unwrap();
-        assert_eq!(decoded.value, json!({"a": 1}));
+        assert_eq!(decoded.value, json!({"a": "1"}));
         assert_eq!(decode(b"", Encoding::Yaml).unwrap().value, Value::Null);
     }
 
@@ -403,10 +279,10 @@ mod tests {
 
     #[test]
     fn yaml_keys_become_texts() {
-        let decoded = decode(b"1: a\ntrue: b\nx: &n {y: 0x10}\nz: *n\n", Encoding::Yaml).unwrap();
+        let decoded = decode(b"1: a\ntrue: b\nx: &n {v: 0x10}\nz: *n\n", Encoding::Yaml).unwrap();
         assert_eq!(
             decoded.value,
-            json!({"1": "a", "true": "b", "x": {"y": 16}, "z": {"y": 16}})
+            json!({"1": "a", "true": "b", "x": {"v": 16}, "z": {"v": 16}})
         );
     }
 

@@ -12,9 +12,9 @@ mod depth;
 mod error;
 mod format;
 mod json_type;
-mod key;
 mod members;
 mod names;
+mod number;
 mod object_meta;
 mod prune;
 mod repair;
@@ -23,6 +23,7 @@ mod structural;
 #[cfg(test)]
 mod tests;
 mod told;
+mod track;
 mod validate;
 mod yaml;
 

@@ -20,12 +20,19 @@ pub(super) fn repaired(body: &[u8]) -> Option<String> {
     if let Ok(text) = str::from_utf8(body) {
         return with_whole_pairs(text);
     }
-    let mut text = String::with_capacity(body.len());
-    for chunk in body.utf8_chunks() {
+    let text = replaced(body);
+    Some(with_whole_pairs(&text).unwrap_or(text))
+}
+
+/// Returns a text with each byte that is no UTF-8 replaced.
+#[must_use]
+pub(super) fn replaced(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
-    Some(with_whole_pairs(&text).unwrap_or(text))
+    text
 }
 
 /// Returns the text without escaped halves of surrogate pairs; none where it has none.

@@ -1,16 +1,9 @@
 //! Keys that a YAML text has twice, in the words of Go's strict decoder.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
-use fieldmanager::go::go_syntax;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-
-use super::key::KeySeed;
-use super::yaml::{self, Allowance};
-
-/// Most keys that are reported. The text is read once more for each.
-const MAX: usize = 10;
+use super::track::Track;
+use super::yaml;
 
 /// A key that is in its map for the second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,144 +21,21 @@ impl fmt::Display for Repeated {
     }
 }
 
-/// Returns the repeated keys of the first document of a YAML text that can be read, in order, at
-/// most ten.
+/// Returns the repeated keys of the first document of a YAML text, in order, at most 100; none of a
+/// text that cannot be read.
 #[must_use]
 pub fn repeated_keys(text: &[u8]) -> Vec<Repeated> {
-    if yaml::check(text).is_err() {
-        return Vec::new();
-    }
-    // Only the error about a value tells its line: so each one is made an error.
-    let nth = |skip| {
-        let mut search = Search {
-            skip,
-            found: None,
-            allowance: Allowance::of(text),
-        };
-        let document = serde_yaml::Deserializer::from_slice(text).next()?;
-        let error = Walk(&mut search).deserialize(document);
-        let line = error.err()?.location()?.line();
-        search.found.map(|key| Repeated { line, key })
-    };
-    (0..MAX).map_while(nth).collect()
-}
-
-struct Search {
-    skip: usize,
-    found: Option<String>,
-    /// The amount that may still be read.
-    allowance: Allowance,
-}
-
-impl Search {
-    /// Returns whether this is the key that is looked for.
-    fn meets(&mut self, key: &str) -> bool {
-        if self.skip == 0 {
-            self.found = Some(key.to_owned());
-            return true;
-        }
-        self.skip -= 1;
-        false
-    }
-}
-
-struct Walk<'s>(&'s mut Search);
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_i128<E: Error>(self, _: i128) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_u128<E: Error>(self, _: u128) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.0.allowance.take(text.len())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_none<E: Error>(self) -> Result<(), E> {
-        self.0.allowance.take(0)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        self.0.allowance.take::<A::Error>(0)?;
-        while items.next_element_seed(Walk(&mut *self.0))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        self.0.allowance.take::<A::Error>(0)?;
-        let mut seen = BTreeSet::new();
-        while let Some(key) = map.next_key_seed(KeySeed)? {
-            let key = go_syntax(&key);
-            self.0.allowance.take::<A::Error>(key.len())?;
-            if seen.contains(&key) && self.0.meets(&key) {
-                return map.next_value_seed(Refuse);
-            }
-            seen.insert(key);
-            map.next_value_seed(Walk(&mut *self.0))?;
-        }
-        Ok(())
-    }
-}
-
-/// A seed that fails at any value, where it begins.
-struct Refuse;
-
-impl<'de> DeserializeSeed<'de> for Refuse {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl Visitor<'_> for Refuse {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nothing")
+    match yaml::read(text, &mut Track::default()) {
+        Ok(read) => read.repeated,
+        Err(_) => Vec::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::told::MAX_BYTES;
+    use crate::schema::track::MAX_DUPLICATES;
 
     fn found(text: &str) -> Vec<String> {
         let keys = repeated_keys(text.as_bytes());
@@ -205,7 +75,10 @@ mod tests {
 
     #[test]
     fn they_are_bounded() {
-        assert_eq!(found(&"a: 1\n".repeat(1000)).len(), MAX);
+        assert_eq!(found(&"a: 1\n".repeat(1000)).len(), MAX_DUPLICATES);
+        let long = "k".repeat(MAX_BYTES / 2);
+        let keys = format!("? &k {long}\n{}", "? *k\n".repeat(1000));
+        assert!(found(&keys).len() <= 3);
         assert_eq!(found(&format!("a: 1\na: {}", "[".repeat(100_000))), [""; 0]);
     }
 

@@ -1,6 +1,6 @@
 //! The bound of what a body may hold once its aliases are followed.
 
-use serde::de::Error;
+use super::error::YamlError;
 
 /// Values that aliases may stand for in a small text, as many as `go.yaml.in/yaml/v2` allows
 /// (`alias_ratio_range_low`).
@@ -12,26 +12,18 @@ const ALIASED: usize = 400_000;
 pub struct Allowance(usize);
 
 impl Allowance {
-    /// An allowance without a bound.
-    pub const UNBOUNDED: Self = Self(usize::MAX);
-
     /// Returns an allowance that is enough for all that a text can hold without aliases: each value
     /// and each key takes a byte of it, and no escape stands for more than twice its length.
-    pub const fn of(text: &[u8]) -> Self {
+    pub const fn of(text: &str) -> Self {
         Self(ALIASED + 2 * text.len())
     }
 
     /// Takes a value whose text has this many bytes.
     ///
     /// # Errors
-    /// If it is one too many, in Go's words.
-    pub fn take<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
-        match self.0.checked_sub(1 + bytes) {
-            Some(left) => {
-                self.0 = left;
-                Ok(())
-            }
-            None => Err(E::custom("document contains excessive aliasing")),
-        }
+    /// If it is one too many.
+    pub fn take(&mut self, bytes: usize) -> Result<(), YamlError> {
+        self.0 = self.0.checked_sub(1 + bytes).ok_or(YamlError::Aliasing)?;
+        Ok(())
     }
 }

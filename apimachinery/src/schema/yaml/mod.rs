@@ -1,9 +1,13 @@
-//! The cost of a text of YAML, judged before and while it is read.
+//! Reading YAML as a kube-apiserver does: the parser is a library, and what its events mean follows
+//! `go.yaml.in/yaml/v2` and `sigs.k8s.io/yaml`.
 
 mod allowance;
-mod scan;
+mod document;
+mod error;
+mod key;
+mod read;
+mod scalar;
 #[cfg(test)]
 mod tests;
 
-pub(super) use allowance::Allowance;
-pub(super) use scan::check;
+pub(super) use read::read;

@@ -25,6 +25,7 @@ enum Twist {
 
 /// Ways to write numbers and texts, values of unexpected types, and texts that are no JSON.
 pub const WAYS: &[&str] = &[
+    "\"\u{2028}\u{feff}\"",
     "01",
     "-0",
     "0.10",
@@ -38,7 +39,6 @@ pub const WAYS: &[&str] = &[
     "9007199254740993.0",
     r#""\u0041\ud83d\ude00\/""#,
     r#""\ud800""#,
-    "\"\u{2028}\u{feff}\"",
     "null",
     "true",
     "\"\"",

@@ -35,12 +35,9 @@ impl Configuration {
             )));
         }
         // Most clients send JSON, which is YAML too, and much quicker to read as what it is.
-        let decoded = if has_breaks(bytes) {
-            schema::decode(bytes, Encoding::Yaml)
-        } else {
-            schema::decode(bytes, Encoding::Json).or_else(|_| schema::decode(bytes, Encoding::Yaml))
-        };
-        let decoded = decoded.map_err(|error| refuse(error.to_string()))?;
+        let decoded = schema::decode(bytes, Encoding::Json)
+            .or_else(|_| schema::decode(bytes, Encoding::Yaml))
+            .map_err(|error| refuse(error.to_string()))?;
         let repeated = if decoded.duplicates.is_empty() {
             Vec::new()
         } else {
@@ -61,15 +58,6 @@ impl Configuration {
 const fn is_yaml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}'
         | '\u{10000}'..)
-}
-
-/// Returns whether a text has characters that end a line in YAML and are letters like others in
-/// JSON.
-fn has_breaks(bytes: &[u8]) -> bool {
-    memchr::memchr2_iter(0xc2, 0xe2, bytes).any(|at| {
-        let breaks: [&[u8]; 3] = [b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
-        breaks.iter().any(|one| bytes[at..].starts_with(one))
-    })
 }
 
 /// Returns the first escape of JSON that is none in YAML, in the words of Go's parser: a slash, and
@@ -119,15 +107,5 @@ mod tests {
     #[case("\"\\u", None)]
     fn escapes_that_are_none_in_yaml(#[case] text: &str, #[case] expected: Option<&str>) {
         assert_eq!(odd_escape(text.as_bytes()).as_deref(), expected);
-    }
-
-    #[rstest::rstest]
-    #[case("{}", false)]
-    #[case("\"\u{85}\"", true)]
-    #[case("\"\u{2028}\"", true)]
-    #[case("\"\u{2029}\"", true)]
-    #[case("\"\u{2027}\u{e9}\"", false)]
-    fn ends_of_lines(#[case] text: &str, #[case] expected: bool) {
-        assert_eq!(has_breaks(text.as_bytes()), expected);
     }
 }
