@@ -1,5 +1,6 @@
 //! The first document of a text, as a tree.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
@@ -122,11 +123,12 @@ impl<'t> Builder<'t> {
         let line = span.start.line().min(tag);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let line = match style {
-                    ScalarStyle::Literal | ScalarStyle::Folded => {
-                        line.min(self.head_line(span, &text))
-                    }
-                    _ => line,
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let (text, line) = if is_block {
+                    let head = self.head_line(span, &text);
+                    (self.as_it_ends(span, text), line.min(head))
+                } else {
+                    (text, line)
                 };
                 let scalar = Scalar::new(text, style, tag.as_deref());
                 self.add(anchor, line, Kind::Scalar(scalar));
@@ -158,6 +160,17 @@ impl<'t> Builder<'t> {
         let blank = before[head.len()..].replace("\r\n", "\n");
         let lines = blank.matches(['\r', '\n']).count();
         span.start.line().saturating_sub(lines)
+    }
+
+    /// Returns the text of a block scalar without the line break that the parser adds where the last
+    /// line of all has none.
+    fn as_it_ends(&self, span: &Span, scalar: Cow<'t, str>) -> Cow<'t, str> {
+        let last = self.text.rsplit(['\r', '\n']).next().unwrap_or_default();
+        let is_last = span.end.byte_offset() == Some(self.text.len()) && !last.trim().is_empty();
+        match scalar.strip_suffix('\n') {
+            Some(text) if is_last => Cow::Owned(text.to_owned()),
+            _ => scalar,
+        }
     }
 
     /// Adds a node; an anchor of 0 is none.

@@ -50,6 +50,9 @@ fn refused(text: &str) -> String {
 #[case::dates("[2020-01-02, !!timestamp 2020-01-02]", json!(["2020-01-02", "2020-01-02"]))]
 #[case::quoted("['yes', \"010\", '~', '']", json!(["yes", "010", "~", ""]))]
 #[case::blocks("- |\n  1\n- >-\n  yes\n", json!(["1\n", "yes"]))]
+#[case::blocks_without_an_end("- |\n  x\n- |+\n  y", json!(["x\n", "y"]))]
+#[case::folded_without_an_end("- >\n  x\n  y", json!(["x y"]))]
+#[case::comment_without_an_end("- |\n  # x\n# x", json!(["# x\n"]))]
 #[case::text_tags("[!!str 7, !!str , ! 7, !mine 7, !!set 7]", json!(["7", "", "7", "7", "7"]))]
 #[case::type_tags("[!!int '7', !!float 3, !!bool 'on', !!null '', !<tag:yaml.org,2002:int> '1']", json!([7, 3, true, null, 1]))]
 #[case::tags_of_collections("[!!str [1], !mine {a: 1}]", json!([[1], {"a": 1}]))]
@@ -70,6 +73,7 @@ fn is_read_as_in_go(#[case] text: &str, #[case] value: Value) {
     assert_eq!(read(text), Ok(value));
 }
 
+/// Go reads the text that goes on in a line without indentation, and refuses the others.
 #[rstest]
 #[case("a: !!int x", "line 1: cannot decode `x` as a !!int")]
 #[case("a: 1\nb: !!bool 1", "line 2: cannot decode `1` as a !!bool")]
@@ -91,9 +95,10 @@ fn is_read_as_in_go(#[case] text: &str, #[case] value: Value) {
 )]
 #[case("a: &a [*a]", "line 1: anchor value contains itself")]
 #[case("a: \u{7f}", "control characters are not allowed")]
+#[case("a: 'b\nc'", "line 2: invalid indentation in multiline quoted scalar")]
 #[case("a: *b", "line 1: while parsing node, found unknown anchor")]
 #[case("a: b\n}", "line 2: misplaced bracket")]
-fn is_refused_as_in_go(#[case] text: &str, #[case] told: &str) {
+fn is_refused(#[case] text: &str, #[case] told: &str) {
     assert_eq!(refused(text), told);
 }
 
