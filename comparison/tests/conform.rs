@@ -19,8 +19,11 @@ fn whole() -> bool {
     std::env::var_os("E2E_FULL").is_some()
 }
 
-fn known() -> Vec<Deviation> {
-    deviations::load(&deviations::file()).unwrap()
+fn known(ground: &Ground) -> Vec<Deviation> {
+    deviations::on(
+        ground.release,
+        deviations::load(&deviations::file()).unwrap(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +65,7 @@ async fn compare(ground: &Ground) {
         files: &files,
         asked: &[],
         thin: !whole(),
-        deviations: &known(),
+        deviations: &known(ground),
     };
     let report = conform::run(ground, selection, &|_| ()).await;
     let report = report.unwrap();
@@ -72,7 +75,7 @@ async fn compare(ground: &Ground) {
 
 /// Does operations that nobody wrote, the same ones each time.
 async fn generate(ground: &Ground, operations: usize) {
-    let generated = random::run(ground, operations, SEED, &known(), &|_| ()).await;
+    let generated = random::run(ground, operations, SEED, &known(ground), &|_| ()).await;
     let generated = generated.unwrap();
     for failure in &generated.failures {
         println!("{failure}");
@@ -128,7 +131,7 @@ async fn is_equal(ground: &Ground, names: &[&str]) -> bool {
         files: &files,
         asked: &names,
         thin: !whole(),
-        deviations: &known(),
+        deviations: &known(ground),
     };
     let report = conform::run(ground, selection, &|_| ()).await.unwrap();
     println!("{}: {}", names.join(", "), report.summary());

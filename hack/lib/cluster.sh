@@ -7,7 +7,6 @@ PAUSE_IMAGE=registry.k8s.io/pause:3.10.1
 TOOLS_IMAGE=registry.reports-server.io/tools:busybox
 
 CONTROL_PLANE_PACKAGES=(
-	./etcd
 	k8s.io/kubernetes/cmd/kube-apiserver
 	k8s.io/kubernetes/cmd/kube-controller-manager
 	k8s.io/kubernetes/cmd/kube-proxy
@@ -26,14 +25,25 @@ RUNTIME_PACKAGES=(
 )
 
 # cluster_parts SHAPE: make sure that the parts of a shape are built; prints their
-# directories, one a line (each with bin/, and images/ where there are some).
+# directories, one a line (each with bin/, and images/ where there are some). Programs are taken
+# from the first that has them. With REPORTS_SERVER_KUBERNETES=oldest those of Kubernetes are of the
+# oldest version that the documents promise; etcd, the runtime and DNS stay what they are.
 cluster_parts() {
-	cluster_part control-plane kubernetes
+	local release=${REPORTS_SERVER_KUBERNETES:-newest}
 	case $1 in
-	control-plane) ;;
-	node) cluster_part node kubernetes node ;;
+	control-plane | node) ;;
 	*) die "unknown shape '$1'; known are: control-plane, node" ;;
 	esac
+	case $release in
+	newest) ;;
+	oldest)
+		cluster_part oldest-control-plane kubernetes-oldest
+		[ "$1" = control-plane ] || cluster_part oldest-node kubernetes-oldest
+		;;
+	*) die "REPORTS_SERVER_KUBERNETES is '$release'; known are: newest, oldest" ;;
+	esac
+	cluster_part control-plane kubernetes
+	[ "$1" = control-plane ] || cluster_part node kubernetes node
 }
 
 # cluster_part NAME MODULE...: build NAME from these modules unless it is in the cache.
@@ -73,7 +83,9 @@ cluster_build() {
 	trap "rm -rf '$tmp'" EXIT
 	mkdir "$tmp/bin"
 	case $name in
-	control-plane) cluster_go kubernetes "$tmp/bin" "${CONTROL_PLANE_PACKAGES[@]}" ;;
+	control-plane) cluster_go kubernetes "$tmp/bin" ./etcd "${CONTROL_PLANE_PACKAGES[@]}" ;;
+	oldest-control-plane) cluster_go kubernetes-oldest "$tmp/bin" "${CONTROL_PLANE_PACKAGES[@]}" ;;
+	oldest-node) cluster_go kubernetes-oldest "$tmp/bin" "${KUBELET_PACKAGES[@]}" ;;
 	node)
 		cluster_go kubernetes "$tmp/bin" "${KUBELET_PACKAGES[@]}"
 		cluster_go node "$tmp/bin" "${RUNTIME_PACKAGES[@]}"

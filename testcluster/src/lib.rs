@@ -30,6 +30,7 @@ mod pki;
 mod process;
 pub mod provisioner;
 mod ready;
+mod release;
 mod service;
 mod start;
 mod state;
@@ -52,6 +53,7 @@ pub use etcd::EtcdStatus;
 pub use options::{ClusterOptions, Shape};
 pub use parts::{client_go_tests, client_go_watcher, incumbent, work_tree};
 pub use process::Process;
+pub use release::Release;
 pub use service::Backend;
 pub use state::base as base_directory;
 

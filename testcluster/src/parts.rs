@@ -52,7 +52,8 @@ pub async fn incumbent() -> Result<Option<PathBuf>, Error> {
 }
 
 /// Returns the folders that `hack/cluster parts` prints, which builds the parts when they are not
-/// in the cache; its progress goes to standard error.
+/// in the cache; its progress goes to standard error. It takes the release of Kubernetes from
+/// `REPORTS_SERVER_KUBERNETES`, as this process has it.
 async fn folders(what: &str) -> Result<Vec<PathBuf>, Error> {
     let script = work_tree().join("hack/cluster");
     let command = format!("{} parts {what}", script.display());

@@ -15,7 +15,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use testcluster::{Backend, Cluster, ClusterOptions, Component, Error, ProcessSpec, network};
+use testcluster::{
+    Backend, Cluster, ClusterOptions, Component, Error, ProcessSpec, Release, network,
+};
 
 fn config_map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "b"}})).unwrap()
@@ -30,9 +32,18 @@ async fn names(client: &Client) -> Vec<String> {
         .collect()
 }
 
+/// Returns the release that the environment asks for.
+fn asked_for() -> Release {
+    match std::env::var("REPORTS_SERVER_KUBERNETES").as_deref() {
+        Ok("oldest") => Release::oldest().unwrap(),
+        _ => Release::newest().unwrap(),
+    }
+}
+
 #[tokio::test]
 async fn a_control_plane_with_its_faults() {
     let cluster = Cluster::start(ClusterOptions::default()).await.unwrap();
+    assert_eq!(cluster.release().await.unwrap(), asked_for());
     let client = cluster.client().await.unwrap();
     let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     config_maps

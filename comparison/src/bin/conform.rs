@@ -109,6 +109,8 @@ async fn compare(cli: &Cli) -> anyhow::Result<bool> {
         apart: cli.apart,
     };
     let ground = Ground::start(&options).await?;
+    println!("on Kubernetes {}", ground.release);
+    let deviations = deviations::on(ground.release, deviations);
     let selection = Selection {
         files: &files,
         asked: &cli.cases,

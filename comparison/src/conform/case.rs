@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::ConformError;
+use super::releases::Releases;
 use super::step::Step;
 use super::variables::{self, Variables};
 
@@ -39,6 +40,9 @@ pub struct Case {
     /// The encodings of structured bodies.
     #[serde(default = "json_only")]
     pub encodings: BTreeSet<Encoding>,
+    /// The releases of Kubernetes on which it runs.
+    #[serde(default)]
+    pub kubernetes: Releases,
     /// Runs once for each row, with the row's values as variables.
     #[serde(default)]
     with: Vec<Map<String, Value>>,

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use testcluster::Release;
 
 use super::ConformError;
 use super::case::read_yaml;
 use super::compare::{Difference, Place};
+use super::releases::Releases;
 
 /// A difference that is known, and the reason for it.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,6 +21,9 @@ pub struct Deviation {
     pub reason: String,
     /// Names of cases or rows; a `*` at the end stands for any end.
     pub cases: Vec<String>,
+    /// The releases of Kubernetes whose CRDs differ.
+    #[serde(default)]
+    pub kubernetes: Releases,
     /// Places in the case; empty for anywhere.
     #[serde(default)]
     steps: Vec<At>,
@@ -105,6 +110,13 @@ pub fn load(path: &Path) -> Result<Vec<Deviation>, ConformError> {
     Ok(deviations)
 }
 
+/// Returns the deviations from the CRDs of this release of Kubernetes.
+#[must_use]
+pub fn on(release: Release, mut deviations: Vec<Deviation>) -> Vec<Deviation> {
+    deviations.retain(|deviation| deviation.kubernetes.contain(release));
+    deviations
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +159,22 @@ mod tests {
         assert!(!known.explains(&difference("b", Place::Step(2))));
         let other = deviation("{name: n, reason: r, cases: [a], crd: '500'}");
         assert!(!other.explains(&difference("a", Place::Step(2))));
+    }
+
+    #[test]
+    fn those_of_other_releases_are_left_out() {
+        let all = "[{name: old, reason: r, cases: [a], kubernetes: {until: '1.34'}},
+            {name: any, reason: r, cases: [a]}]";
+        let all: Vec<Deviation> = serde_yaml::from_str(all).unwrap();
+        let names = |release: &str| {
+            let known = on(release.parse().unwrap(), all.clone());
+            known
+                .into_iter()
+                .map(|known| known.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names("1.34"), ["old", "any"]);
+        assert_eq!(names("1.36"), ["any"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::target::{self, Target};
 use super::{ConformError, client, collector, foreign};
 use crate::serving::request::Outgoing;
 use crate::serving::{Serving, ServingError, ServingOptions, Storage};
-use testcluster::ClusterOptions;
+use testcluster::{ClusterOptions, Release};
 
 /// Options of both sides.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,8 @@ pub struct Ground {
     _crd: Serving,
     ours: Serving,
     sides: Sides,
+    /// The release of Kubernetes of both sides.
+    pub release: Release,
     /// Every kind that is served.
     pub targets: Vec<Target>,
     /// True when every group takes part in the cases for all.
@@ -77,7 +79,9 @@ impl Ground {
             collector::follows(&sides.crd, &targets),
             collector::follows(&sides.ours, &targets)
         )?;
+        let release = crd.cluster.release().await.map_err(ServingError::from)?;
         Ok(Self {
+            release,
             _crd: crd,
             ours,
             sides,

@@ -18,6 +18,7 @@ pub mod observed;
 pub mod plan;
 mod protobuf;
 pub mod random;
+pub mod releases;
 pub mod report;
 pub mod run;
 mod session;
@@ -57,12 +58,12 @@ pub struct Selection<'a> {
     pub asked: &'a [String],
     /// True when each case runs in one of its variants alone, by turns.
     pub thin: bool,
-    /// The known differences.
+    /// The known differences on the ground's release of Kubernetes.
     pub deviations: &'a [Deviation],
 }
 
-/// Runs cases on every kind of the ground that they are meant for. `told` is called with each run
-/// as it ends.
+/// Runs cases on every kind of the ground that they are meant for, if they are for its release of
+/// Kubernetes. `told` is called with each run as it ends.
 ///
 /// # Errors
 /// If a case cannot be run, or one does not exist.
@@ -73,7 +74,7 @@ pub async fn run(
 ) -> Result<Report, ConformError> {
     let begun = Instant::now();
     let deviations = selection.deviations;
-    let rows = plan::rows(selection.files, selection.asked)?;
+    let rows = plan::rows(selection.files, selection.asked, ground.release)?;
     let mut variants = plan::variants(&rows, &ground.targets, ground.all_groups);
     if selection.thin {
         variants = plan::thinned(&variants);

@@ -5,14 +5,17 @@ use super::case::{Case, CaseFile, Groups, Row};
 use super::deviations::matches;
 use super::run::Variant;
 use super::target::{RICH, RULED, STANDARD, Target};
+use testcluster::Release;
 
-/// Returns the rows of all cases that were asked for; of all cases where none was named.
+/// Returns the rows of all cases that were asked for; of all cases where none was named. Those that
+/// are not for this release of Kubernetes are left out.
 ///
 /// # Errors
 /// If a name stands for no case, or a case is not understood.
 pub fn rows<'a>(
     files: &'a [CaseFile],
     asked: &[String],
+    release: Release,
 ) -> Result<Vec<(&'a Case, Row)>, ConformError> {
     let mut rows = Vec::new();
     for case in files.iter().flat_map(|file| &file.cases) {
@@ -27,6 +30,7 @@ pub fn rows<'a>(
             return Err(ConformError::Unknown(name.clone()));
         }
     }
+    rows.retain(|(case, _)| case.kubernetes.contain(release));
     Ok(rows)
 }
 
@@ -81,16 +85,21 @@ mod tests {
     fn file() -> Vec<CaseFile> {
         let text = "{title: t, about: a, cases: [
             {name: a, says: s, with: [{row: x}, {row: y}], encodings: [json, yaml], steps: []},
-            {name: b, says: s, kinds: [cluster], groups: all, steps: []}]}";
+            {name: b, says: s, kinds: [cluster], groups: all, steps: []},
+            {name: c, says: s, kinds: [cluster], kubernetes: {since: '1.36'}, steps: []}]}";
         vec![serde_yaml::from_str(text).unwrap()]
     }
 
-    fn count(asked: &[&str]) -> usize {
+    fn count_on(release: &str, asked: &[&str]) -> usize {
         let files = file();
         let asked: Vec<_> = asked.iter().map(|name| (*name).to_owned()).collect();
-        let rows = rows(&files, &asked).unwrap();
+        let rows = rows(&files, &asked, release.parse().unwrap()).unwrap();
         let targets = target::targets(&target::crds(false).unwrap());
         variants(&rows, &targets, true).len()
+    }
+
+    fn count(asked: &[&str]) -> usize {
+        count_on("1.35", asked)
     }
 
     #[test]
@@ -102,9 +111,16 @@ mod tests {
     }
 
     #[test]
+    fn cases_for_a_newer_kubernetes_wait_for_it() {
+        assert_eq!(count_on("1.35", &["c"]), 0);
+        assert_eq!(count_on("1.36", &["c"]), 1);
+        assert_eq!(count_on("1.36", &[]), 11);
+    }
+
+    #[test]
     fn a_share_has_each_row_once_and_every_kind() {
         let files = file();
-        let rows = rows(&files, &[]).unwrap();
+        let rows = rows(&files, &[], "1.35".parse().unwrap()).unwrap();
         let targets = target::targets(&target::crds(false).unwrap());
         let share = thinned(&variants(&rows, &targets, true));
         let names: Vec<_> = share.iter().map(|v| v.row.name.as_str()).collect();
@@ -114,7 +130,7 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused() {
-        let error = rows(&file(), &["c".to_owned()]).unwrap_err();
-        assert!(error.to_string().contains("'c'"), "{error}");
+        let error = rows(&file(), &["d".to_owned()], "1.35".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("'d'"), "{error}");
     }
 }
