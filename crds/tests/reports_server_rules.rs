@@ -146,6 +146,11 @@ fn the_identity_in_force_stays(
 #[case::embedded_to_managed(json!({"database": {"mode": "Embedded", "embedded": {}}}), json!({"database": {"mode": "Managed"}}))]
 #[case::ephemeral_to_managed(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({"database": {"mode": "Managed"}}))]
 #[case::grown(json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2048Mi"}}}}))]
+#[case::grown_to_the_default(json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}), json!({}))]
+#[case::grown_from_the_default(json!({}), json!({"database": {"embedded": {"storage": {"size": "11Gi"}}}}))]
+#[case::another_volume(json!({"database": {"embedded": {"storage": {"size": "20Gi", "storageClassName": "a"}}}}), json!({"database": {"mode": "Managed", "managed": {"storage": {"size": "1Gi"}}}}))]
+#[case::backups_to_a_bucket(json!({"database": {"mode": "Managed", "backup": {"destination": {"pvc": {"storage": {"size": "20Gi"}}}}}}), json!({"database": {"mode": "Managed", "backup": {"destination": {"s3": {"bucket": "abc", "credentialsSecretRef": {"name": "c"}}}}}}))]
+#[case::a_volume_that_goes_with_its_pod(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"size": "1Gi"}}}}))]
 fn accepted_update(#[case] old: Value, #[case] new: Value) {
     assert_eq!(
         refusals(&object(new), Some(&object(old))),
@@ -165,9 +170,21 @@ fn accepted_update(#[case] old: Value, #[case] new: Value) {
 #[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": []}), "cannot be left out of apis")]
 #[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({}), "cannot be left out of apis")]
 #[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": [{"group": "c.d", "owner": "Server"}]}), "cannot be left out of apis")]
-#[case(json!({"database": {"embedded": {"storage": {"size": "2Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2047Mi"}}}}), "size can only grow")]
-#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"embedded": {"storage": {"storageClassName": "b"}}}}), "storageClassName is immutable")]
-#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"embedded": {"storage": {}}}}), "storageClassName is immutable")]
+#[case(json!({"database": {"embedded": {"storage": {"size": "2Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2047Mi"}}}}), "database.embedded.storage.size can only grow")]
+#[case(json!({"database": {"embedded": {"storage": {"size": "20Gi"}}}}), json!({"database": {"embedded": {"storage": {}}}}), "database.embedded.storage.size can only grow")]
+#[case(json!({"database": {"embedded": {"storage": {"size": "20Gi"}}}}), json!({"database": {"mode": "Embedded"}}), "database.embedded.storage.size can only grow")]
+#[case(json!({"database": {"embedded": {"storage": {"size": "20Gi"}}}}), json!({}), "database.embedded.storage.size can only grow")]
+#[case(json!({}), json!({"database": {"embedded": {"storage": {"size": "9Gi"}}}}), "database.embedded.storage.size can only grow")]
+#[case(json!({"database": {"mode": "Managed", "managed": {"storage": {"size": "20Gi"}}}}), json!({"database": {"mode": "Managed"}}), "database.managed.storage.size can only grow")]
+#[case(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "Managed", "managed": {"storage": {"size": "5Gi"}}}}), "database.managed.storage.size can only grow")]
+#[case(json!({"database": {"mode": "Managed", "backup": {"destination": {"pvc": {"storage": {"size": "20Gi"}}}}}}), json!({"database": {"mode": "Managed", "backup": {}}}), "database.backup.destination.pvc.storage.size can only grow")]
+#[case(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {"storage": {"size": "20Gi"}}}}}), json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), "database.cloudNativePG.create.storage.size can only grow")]
+#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"embedded": {"storage": {"storageClassName": "b"}}}}), "database.embedded.storage.storageClassName is immutable")]
+#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"embedded": {"storage": {}}}}), "database.embedded.storage.storageClassName is immutable")]
+#[case(json!({"database": {"embedded": {"storage": {"storageClassName": "a"}}}}), json!({}), "database.embedded.storage.storageClassName is immutable")]
+#[case(json!({"database": {"mode": "Managed", "managed": {"storage": {"storageClassName": "a"}}}}), json!({"database": {"mode": "Managed"}}), "database.managed.storage.storageClassName is immutable")]
+#[case(json!({"database": {"mode": "Managed", "backup": {}}}), json!({"database": {"mode": "Managed", "backup": {"destination": {"pvc": {"storage": {"storageClassName": "a"}}}}}}), "database.backup.destination.pvc.storage.storageClassName is immutable")]
+#[case(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {"storage": {"storageClassName": "a"}}}}}), json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), "database.cloudNativePG.create.storage.storageClassName is immutable")]
 fn refused_update(#[case] old: Value, #[case] new: Value, #[case] message: &str) {
     assert_refused(&refusals(&object(new), Some(&object(old))), message);
 }
@@ -181,6 +198,26 @@ fn a_move_can_be_given_up_until_it_is_done() {
     assert_eq!(refusals(&new, Some(&old)), Vec::<String>::new());
     old["status"] = json!({"database": {"mode": "Managed"}});
     assert_refused(&refusals(&new, Some(&old)), "only be changed from Embedded");
+}
+
+/// What the condition advises must be possible: the volume has kept its size.
+#[rstest]
+#[case("VolumeCannotGrow", true)]
+#[case("DatabaseIsReady", false)]
+fn a_size_that_the_volume_did_not_get_can_be_set_back(
+    #[case] reason: &str,
+    #[case] accepted: bool,
+) {
+    let sized = |size: &str| object(json!({"database": {"embedded": {"storage": {"size": size}}}}));
+    let mut old = sized("20Gi");
+    old["status"] = json!({"conditions": [{"type": "DatabaseReady", "status": "True",
+        "reason": reason, "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]});
+    let found = refusals(&sized("10Gi"), Some(&old));
+    if accepted {
+        assert_eq!(found, Vec::<String>::new());
+    } else {
+        assert_refused(&found, "can only grow");
+    }
 }
 
 /// A rule that no case above breaks would be a rule that nobody has tried.

@@ -130,8 +130,18 @@ async fn bad_objects_are_refused_with_the_field(client: &Client) {
         ),
         (
             json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}),
-            "spec.database.embedded.storage",
+            "spec.database.embedded.storage.size",
             "can only grow",
+        ),
+        (
+            json!({"database": {"embedded": {"storage": {"storageClassName": null}}}}),
+            "spec.database.embedded.storage.storageClassName",
+            "immutable",
+        ),
+        (
+            json!({"database": {"embedded": null}}),
+            "spec.database.embedded.storage.storageClassName",
+            "immutable",
         ),
     ] {
         let patch = Patch::Merge(json!({"spec": change}));

@@ -3,6 +3,7 @@
 pub mod conditions;
 pub mod defaults;
 pub mod reasons;
+mod rules;
 mod schema;
 pub mod spec;
 pub mod status;

@@ -95,13 +95,8 @@ pub enum EphemeralVolume {
 }
 
 /// A `PersistentVolumeClaim`.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[x_kube(
-    validation = Rule::new("has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)")
-        .message("storageClassName is immutable: a volume cannot change its class"),
-    validation = Rule::new("!has(self.size) || !has(oldSelf.size) || quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0")
-        .message("size can only grow: a volume cannot be made smaller")
-)]
+// That it keeps its class and is not made smaller are rules of the whole object: `rules.rs`.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageSpec {
     /// Size of the volume, such as `10Gi`. It can grow where the storage class allows it. Default:

@@ -34,6 +34,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rules::{Volume, grows, keeps_class};
 use super::status::ReportsServerStatus;
 
 /// The specification of a `ReportsServer`.
@@ -55,6 +56,14 @@ use super::status::ReportsServerStatus;
     // The identity in force may be one that the specification does not name.
     validation = Rule::new("!has(oldSelf.status) || !has(oldSelf.status.database) || !has(oldSelf.status.database.clusterIdentity) || !has(self.spec.clusterIdentity) || !has(self.spec.clusterIdentity.id) || self.spec.clusterIdentity.id == oldSelf.status.database.clusterIdentity || (has(oldSelf.spec.clusterIdentity) && has(oldSelf.spec.clusterIdentity.id) && self.spec.clusterIdentity.id == oldSelf.spec.clusterIdentity.id)")
         .message("clusterIdentity.id can only be set to status.database.clusterIdentity: the reports in the database belong to that one"),
+    validation = grows(Volume::Embedded),
+    validation = grows(Volume::Managed),
+    validation = grows(Volume::Backups),
+    validation = grows(Volume::CloudNativePg),
+    validation = keeps_class(Volume::Embedded),
+    validation = keeps_class(Volume::Managed),
+    validation = keeps_class(Volume::Backups),
+    validation = keeps_class(Volume::CloudNativePg),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
     printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),

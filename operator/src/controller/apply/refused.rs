@@ -62,15 +62,10 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         "spec.server.podDisruptionBudget".to_owned()
     } else if is(ServiceAccount::kind(&())) {
         "spec.server.serviceAccount".to_owned()
-    } else if is(CronJob::kind(&())) || is(Job::kind(&())) || name.ends_with("-backups") {
+    } else if is(CronJob::kind(&())) || is(Job::kind(&())) {
         "spec.database.backup".to_owned()
     } else if is(PersistentVolumeClaim::kind(&())) {
-        let mode = if name.contains("-postgres") {
-            "managed"
-        } else {
-            "embedded"
-        };
-        format!("spec.database.{mode}.storage")
+        volume_field(name).to_owned()
     } else if is(StatefulSet::kind(&())) {
         "spec.database.managed".to_owned()
     } else if kind == cloudnativepg::resource().kind {
@@ -79,6 +74,17 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         server_field(status)
     } else {
         "spec".to_owned()
+    }
+}
+
+/// Returns the field that the claim called `name` is built from.
+pub(super) fn volume_field(name: &str) -> &'static str {
+    if name.ends_with("-backup") {
+        "spec.database.backup.destination.pvc.storage"
+    } else if name.contains("-postgres-data") {
+        "spec.database.managed.storage"
+    } else {
+        "spec.database.embedded.storage"
     }
 }
 
@@ -152,6 +158,18 @@ mod tests {
         "a-postgres-data",
         "spec.resources",
         "spec.database.managed.storage"
+    )]
+    #[case(
+        "PersistentVolumeClaim",
+        "a-postgres-data-17",
+        "spec.resources",
+        "spec.database.managed.storage"
+    )]
+    #[case(
+        "PersistentVolumeClaim",
+        "a-backup",
+        "spec.resources",
+        "spec.database.backup.destination.pvc.storage"
     )]
     #[case("StatefulSet", "a-postgres", "spec.template", "spec.database.managed")]
     #[case(

@@ -1,22 +1,25 @@
 //! Volumes: a claim's size can be asked for, and refused.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::{Client, ResourceExt};
 
 use super::error::Error;
+use super::refused::volume_field;
 use super::{inside, one};
+use crate::database::managed::quantity;
 
 /// A claim as the kube-apiserver returned it.
 #[derive(Clone, Debug)]
 pub struct Volume {
     /// The claim.
     pub claim: PersistentVolumeClaim,
-    /// Why it does not grow to the size that is wanted.
+    /// Why it does not get the size that is wanted, and what to do.
     pub refused: Option<String>,
 }
 
-/// Applies a claim. Where its storage class does not let it grow, it keeps its size and the rest is
-/// applied: a database that is too small is better than none.
+/// Applies a claim. Where its storage class does not let it grow, or it is larger than what is wanted,
+/// it keeps its size and the rest is applied: a database that is too small is better than none.
 ///
 /// # Errors
 /// If it is refused for another reason.
@@ -42,11 +45,12 @@ pub async fn apply(client: &Client, claim: PersistentVolumeClaim) -> Result<Volu
     if !matches!(status.code, 403 | 422) {
         return Err(error);
     }
-    let refused = status.message.clone();
+    let said = status.message.clone();
     let present = api.get_opt(&claim.name_any()).await.ok().flatten();
     let Some(present) = present.filter(|present| size(present) != size(&claim)) else {
         return Err(error);
     };
+    let refused = advice(&claim, &present, &said);
     let mut same = claim;
     if let (Some(wanted), Some(present)) = (same.spec.as_mut(), present.spec) {
         wanted.resources = present.resources;
@@ -57,9 +61,23 @@ pub async fn apply(client: &Client, claim: PersistentVolumeClaim) -> Result<Volu
     })
 }
 
+/// Returns why a claim keeps the size that it has, and what to do.
+fn advice(wanted: &PersistentVolumeClaim, present: &PersistentVolumeClaim, said: &str) -> String {
+    if let (Some(wanted_size), Some(present_size)) = (size(wanted), size(present))
+        && quantity::bytes(wanted_size) < quantity::bytes(present_size)
+    {
+        let name = wanted.name_any();
+        let (field, less, size) = (volume_field(&name), &wanted_size.0, &present_size.0);
+        return format!(
+            "{field}.size: {less} is less than the {size} of PersistentVolumeClaim {name}, and a \
+             volume cannot be made smaller; set it to {size} or more"
+        );
+    }
+    format!("{said}; use a storage class with allowVolumeExpansion, or set the size back")
+}
+
 /// Returns what a claim asks for.
-fn size(claim: &PersistentVolumeClaim) -> Option<&str> {
+fn size(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
     let resources = claim.spec.as_ref()?.resources.as_ref()?;
-    let size = resources.requests.as_ref()?.get("storage")?;
-    Some(size.0.as_str())
+    resources.requests.as_ref()?.get("storage")
 }

@@ -84,11 +84,7 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
     {
         Some(why) if finding.is == Is::True => Finding::yes(
             reasons::VOLUME_CANNOT_GROW,
-            format!(
-                "{}; the volume keeps its size: {why}; use a storage class with \
-                 allowVolumeExpansion, or set the size back",
-                finding.message
-            ),
+            format!("{}; the volume keeps its size: {why}", finding.message),
         ),
         _ => finding,
     }

@@ -12,7 +12,7 @@ mod constants;
 mod parts;
 mod pod;
 mod present;
-mod quantity;
+pub mod quantity;
 mod s3;
 mod scope;
 mod settings;

@@ -29,8 +29,7 @@ use crate::controller::apply::Recovery;
     "True",
     reasons::VOLUME_CANNOT_GROW,
     "PostgreSQL 17.11-bookworm answers; the volume keeps its size: \
-     only dynamically provisioned pvc can be resized; use a storage class with \
-     allowVolumeExpansion, or set the size back"
+     only dynamically provisioned pvc can be resized"
 )]
 fn a_managed_database_is_told_by_itself(
     #[case] ready: bool,
