@@ -9,6 +9,7 @@ use storage::store::{Database, MoveOptions, PostgresOptions};
 
 use crate::cluster::ConfigMapRef;
 use crate::http::LimitConfig;
+use crate::telemetry::LogFormat;
 use crate::tls::CertificateFiles;
 
 /// One connection writes, one follows other servers, one listens to them, one tells them, one
@@ -98,6 +99,9 @@ pub struct Config {
     /// Log level, or a filter such as `info,reports_server=debug`.
     #[arg(long, env = "REPORTS_SERVER_LOG_LEVEL", default_value = "info")]
     pub log_level: String,
+    /// Form of a log line: an object for programs, or text for people.
+    #[arg(long, env = "REPORTS_SERVER_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
     /// Time between failing /readyz and the end of service, in which clients move to other servers.
     #[arg(long, env = "REPORTS_SERVER_SHUTDOWN_DELAY", default_value = "10s", value_parser = duration)]
     pub shutdown_delay: Duration,
@@ -208,6 +212,7 @@ mod tests {
         assert_eq!(config.bind_address, "0.0.0.0:8443".parse().unwrap());
         assert_eq!(config.shutdown_delay, Duration::from_secs(10));
         assert_eq!(config.history, Duration::from_mins(10));
+        assert_eq!(config.log_format, LogFormat::Json);
         assert_eq!(config.connection_max_age, Duration::from_mins(5));
         assert_eq!(config.config_map.unwrap().name, "name");
     }
@@ -224,6 +229,7 @@ mod tests {
         "cannot be used with"
     )]
     #[case(&["--groups", "g.io", "--database-max-connections", "2"], "at least 5")]
+    #[case(&["--groups", "g.io", "--log-format", "xml"], "possible values: json, text")]
     fn names_what_is_wrong(#[case] more: &[&str], #[case] expected: &str) {
         let error = parse(more).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

@@ -36,7 +36,8 @@ fn main() -> ExitCode {
 
 /// Carries a backup to its bucket, or back. One thread is enough.
 fn carry(cli: backup::Cli) -> anyhow::Result<()> {
-    telemetry::install_logs(&cli.log_level).context("check --log-level")?;
+    telemetry::install_logs(&cli.log_level, telemetry::LogFormat::default())
+        .context("check --log-level")?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -53,7 +54,7 @@ fn start(config: Config) -> anyhow::Result<()> {
     {
         anyhow::bail!("a TLS provider is installed already; please report it as a bug");
     }
-    telemetry::install_logs(&config.log_level).context("check --log-level")?;
+    telemetry::install_logs(&config.log_level, config.log_format).context("check --log-level")?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -77,6 +77,28 @@ fn options_that_make_no_sense_are_named(
     assert!(stderr.contains(expected), "{stderr}");
 }
 
+#[rstest]
+#[case("json", true)]
+#[case("text", false)]
+fn a_log_has_the_form_that_is_asked_for(#[case] format: &str, #[case] is_json: bool) {
+    let directory = TempDir::new().unwrap();
+    let mut command = server(directory.path());
+    command
+        .args(["--log-format", format])
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = lines
+        .map(Result::unwrap)
+        .find(|line| line.contains("watching CRDs: trying again"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = line.unwrap();
+    let read = serde_json::from_str::<serde_json::Value>(&line);
+    assert_eq!(read.is_ok(), is_json, "{line}");
+    assert!(!line.contains('\u{1b}'), "no colours: {line}");
+}
+
 /// A pod can be deleted while it still waits for the cluster.
 #[test]
 fn a_signal_during_the_start_ends_it_cleanly() {

@@ -19,7 +19,6 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.monitoring.serviceMonitor",
     "spec.monitoring.prometheusRule",
     "spec.monitoring.grafanaDashboard",
-    "spec.tuning.enabled",
 ];
 
 /// One field and its error.
@@ -54,7 +53,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         tls,
         network_policy,
         monitoring,
-        tuning,
         deletion_policy: _,
     } = spec;
     let mut found = Found::default();
@@ -66,8 +64,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
     if let Some(monitoring) = monitoring {
         found.monitoring(monitoring);
     }
-    let tuning_enabled = tuning.as_ref().and_then(|tuning| tuning.enabled);
-    found.when("spec.tuning.enabled", asked(tuning_enabled));
     found.0
 }
 
@@ -158,11 +154,10 @@ mod tests {
             "server": {"replicas": 2, "topologySpreadConstraints": [],
                 "podDisruptionBudget": {"minAvailable": 1}, "resources": {"limits": {"memory": "1Gi"}},
                 "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
-                "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info"}},
+                "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info", "format": "Text"}},
             "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
             "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
             "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
-            "tuning": {"enabled": false},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
         }));
         assert_eq!(found, Vec::<String>::new());
@@ -173,7 +168,6 @@ mod tests {
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
     #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
     #[case(json!({"monitoring": {"prometheusRule": true}}), "spec.monitoring.prometheusRule: ")]
-    #[case(json!({"tuning": {"enabled": true}}), "spec.tuning.enabled: ")]
     fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
         assert_eq!(refused(spec), [format!("{start}{NOT_SUPPORTED}")]);
     }
@@ -187,7 +181,6 @@ mod tests {
             "networkPolicy": {"enabled": true},
             "monitoring": {"serviceMonitor": true, "prometheusRule": true,
                 "grafanaDashboard": true},
-            "tuning": {"enabled": true},
         });
         let spec = serde_json::from_value(spec).unwrap();
         let found: Vec<String> = unsupported_fields(&spec)

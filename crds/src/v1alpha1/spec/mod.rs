@@ -141,10 +141,6 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<MonitoringSpec>,
 
-    /// The adaptation of resources to the load that the operator sees.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<TuningSpec>,
-
     /// The policy for the deletion of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_policy: Option<DeletionPolicySpec>,
@@ -299,19 +295,6 @@ pub struct MonitoringSpec {
     /// True when the operator makes a `ConfigMap` with a Grafana dashboard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grafana_dashboard: Option<bool>,
-}
-
-/// The adaptation of resources to the load that the operator sees.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TuningSpec {
-    /// True when the operator adapts resources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// Most that may be asked for, by resource name (`cpu`, `memory`, `storage`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::schema::string_map")]
-    pub limits: Option<std::collections::BTreeMap<String, String>>,
 }
 
 /// The policy for the deletion of the `ReportsServer`.

@@ -129,7 +129,7 @@ pub struct LoggingSpec {
     /// Least severity that is logged. Default: `Info`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LogLevel>,
-    /// Form of a line. Default: `Json`.
+    /// Form of a line: `Json` (an object, for programs) or `Text` (for people). Default: `Json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<LogFormat>,
 }
@@ -174,4 +174,15 @@ pub enum LogFormat {
     Json,
     /// Text for people.
     Text,
+}
+
+impl LogFormat {
+    /// Returns the format as the server's `--log-format` takes it.
+    #[must_use]
+    pub fn as_flag(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+        }
+    }
 }

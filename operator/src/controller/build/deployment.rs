@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crds::v1alpha1::spec::LogFormat;
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
 };
@@ -178,6 +179,9 @@ fn args(spec: &Validated) -> Vec<String> {
     ];
     args.extend(database_args(spec));
     args.push(format!("--log-level={}", spec.pod.log_level.as_flag()));
+    if spec.pod.log_format != LogFormat::default() {
+        args.push(format!("--log-format={}", spec.pod.log_format.as_flag()));
+    }
     if matches!(spec.backend(), Backend::Pod(_)) {
         // The delay lets clients move to another replica; with one, it would only prolong the gap.
         args.push("--shutdown-delay=0s".to_owned());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crds::v1alpha1::defaults::Effective;
-use crds::v1alpha1::spec::{DatabaseMode, LogFormat};
-use crds::v1alpha1::support::{NOT_SUPPORTED, unsupported_fields};
+use crds::v1alpha1::spec::DatabaseMode;
+use crds::v1alpha1::support::unsupported_fields;
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec, reasons};
 use crds::{control, names as crd_names};
 
@@ -37,15 +37,6 @@ pub(super) fn supported(spec: &ReportsServerSpec) -> Result<(), Refusal> {
         .map(ToString::to_string)
         .collect();
     found.extend(out_of_place(spec));
-    let logging = spec
-        .server
-        .as_ref()
-        .and_then(|server| server.logging.as_ref());
-    if logging.is_some_and(|logging| logging.format == Some(LogFormat::Text)) {
-        found.push(format!(
-            "spec.server.logging.format: Text is {NOT_SUPPORTED}"
-        ));
-    }
     if found.is_empty() {
         return Ok(());
     }

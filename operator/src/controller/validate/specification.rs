@@ -176,6 +176,7 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
         affinity: server.affinity,
         priority_class: server.priority_class_name,
         log_level: effective.log_level,
+        log_format: effective.log_format,
         service_account: account.name,
         service_account_annotations: account.annotations,
         template: server.pod_template,

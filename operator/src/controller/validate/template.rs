@@ -9,6 +9,11 @@ use serde_json::{Map, Value};
 use super::validated::{Refusal, refuse};
 
 const FIELD: &str = "spec.server.podTemplate";
+/// The pods' account by its name, and by the one that Kubernetes gave up: it is not read where the
+/// other is set, which ours always is.
+const ACCOUNT: [&str; 2] = ["serviceAccountName", "serviceAccount"];
+/// The metadata of a template that its pods get.
+const METADATA: [&str; 3] = ["annotations", "finalizers", "labels"];
 
 /// Refuses what is no pod template, and what would take the pods away from the `ReportsServer`.
 /// `selector` is what they are found by.
@@ -34,13 +39,8 @@ pub(super) fn check(
             }
         }
     }
-    if parsed
-        .spec
-        .is_some_and(|spec| spec.service_account_name.is_some())
-    {
-        let instead = "must be set in spec.server.serviceAccount.name, which gives it its rights";
-        return invalid(".spec.serviceAccountName", instead);
-    }
+    account(&template["spec"])?;
+    metadata(&template["metadata"])?;
     let labels = parsed.metadata.and_then(|metadata| metadata.labels);
     for (key, value) in labels.into_iter().flatten() {
         if selector.get(&key).is_some_and(|own| *own != value) {
@@ -49,6 +49,26 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Refuses an account, which would have no rights. Null would take ours away.
+fn account(spec: &Value) -> Result<(), Refusal> {
+    let Some(field) = ACCOUNT.iter().find(|field| spec.get(field).is_some()) else {
+        return Ok(());
+    };
+    let instead = "must be set in spec.server.serviceAccount.name, which gives it its rights";
+    invalid(&format!(".spec.{field}"), instead)
+}
+
+/// Refuses metadata that no pod gets. Tools write `creationTimestamp: null` into every template.
+fn metadata(metadata: &Value) -> Result<(), Refusal> {
+    let mut given = metadata.as_object().into_iter().flatten();
+    let lost = given.find(|(field, value)| !METADATA.contains(&field.as_str()) && !value.is_null());
+    let Some((field, _)) = lost else {
+        return Ok(());
+    };
+    let why = "has no effect: pods get labels, annotations and finalizers only";
+    invalid(&format!(".metadata.{field}"), why)
 }
 
 fn invalid(path: &str, why: &str) -> Result<(), Refusal> {
@@ -100,7 +120,7 @@ mod tests {
     #[test]
     fn ordinary_templates_are_taken() {
         let template = json!({
-            "metadata": {"labels": {"team": "a", "app.kubernetes.io/name": "reports-server"},
+            "metadata": {"creationTimestamp": null, "labels": {"team": "a", "app.kubernetes.io/name": "reports-server"},
                 "annotations": {"a": "b"}},
             "spec": {"dnsPolicy": "Default", "hostAliases": null,
                 "containers": [{"name": "server", "env": [{"name": "A", "value": "b"}]},
@@ -119,6 +139,10 @@ mod tests {
     #[case(json!({"spec": {"initContainers": [{"image": "x"}]}}), ".spec.initContainers[0]: needs a name")]
     #[case(json!({"spec": {"serviceAccountName": "x"}}),
         ".spec.serviceAccountName: must be set in")]
+    #[case(json!({"spec": {"serviceAccountName": null}}),
+        ".spec.serviceAccountName: must be set in")]
+    #[case(json!({"spec": {"serviceAccount": "x"}}), ".spec.serviceAccount: must be set in")]
+    #[case(json!({"metadata": {"name": "x"}}), ".metadata.name: has no effect")]
     #[case(json!({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}),
         ".metadata.labels[app.kubernetes.io/name]: cannot be changed")]
     fn the_rest_is_named(#[case] template: Value, #[case] start: &str) {

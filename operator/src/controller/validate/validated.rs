@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crds::v1alpha1::ReportsServerSpec;
-use crds::v1alpha1::spec::{ApiSpec, DatabaseMode, LogLevel, PullPolicy};
+use crds::v1alpha1::spec::{ApiSpec, DatabaseMode, LogFormat, LogLevel, PullPolicy};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -55,6 +55,8 @@ pub struct PodSettings {
     pub priority_class: Option<String>,
     /// What is logged.
     pub log_level: LogLevel,
+    /// How a line of it is written.
+    pub log_format: LogFormat,
     /// A `ServiceAccount` of the user's in place of one of ours.
     pub service_account: Option<String>,
     /// Annotations of ours.

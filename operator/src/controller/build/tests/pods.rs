@@ -1,5 +1,6 @@
 //! What the user says of the server's pods, and who they are.
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{all, children, value};
@@ -33,6 +34,21 @@ fn a_service_account_of_ours_has_the_users_annotations() {
     assert_eq!(subjects(spec.clone()), ["simple-server"]);
     let account = value(&children(spec).service_account);
     assert_eq!(account["metadata"]["annotations"], json!({"role": "arn"}));
+}
+
+/// The flag is left out where it says nothing: a server of an earlier release may not have it.
+#[rstest]
+#[case("Json", None)]
+#[case("Text", Some("--log-format=text"))]
+fn a_log_is_written_in_the_form_that_is_wanted(
+    #[case] format: &str,
+    #[case] expected: Option<&str>,
+) {
+    let children = children(json!({"server": {"logging": {"format": format}}}));
+    let pod = children.deployment.spec.unwrap().template.spec.unwrap();
+    let args = pod.containers[0].args.clone().unwrap();
+    let flag = args.iter().find(|arg| arg.starts_with("--log-format"));
+    assert_eq!(flag.map(String::as_str), expected);
 }
 
 #[test]
