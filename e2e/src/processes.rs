@@ -12,8 +12,8 @@ use testcluster::network::NODE_IP;
 use testcluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal};
 use testreports::{Corpus, Input, InputError};
 
-/// Name of the Service, and of its namespace, unless another is given.
-const SERVICE: &str = "reports-server";
+/// Name of the Service, and of its namespace; the incumbent has other ones.
+pub const SERVICE: &str = "policy-reports";
 const PORT: u16 = 8443;
 /// Beginning of the line in which a migration prints the most memory that it had resident.
 pub const PEAK_MEMORY: &str = "peak memory";
@@ -79,8 +79,6 @@ pub struct ProcessesOptions {
     pub reports: usize,
     /// True when the control plane outlives this process.
     pub detached: bool,
-    /// Name of the Service of our server, and of its namespace.
-    pub service: &'static str,
 }
 
 impl Default for ProcessesOptions {
@@ -91,7 +89,6 @@ impl Default for ProcessesOptions {
             crds: true,
             reports: 0,
             detached: false,
-            service: SERVICE,
         }
     }
 }
@@ -104,8 +101,6 @@ pub struct Processes {
     pub groups: &'static [&'static str],
     /// The source of the reports.
     pub corpus: Arc<Corpus>,
-    /// Name of the Service of our server, and of its namespace.
-    service: &'static str,
     files: tempfile::TempDir,
 }
 
@@ -169,12 +164,11 @@ impl Processes {
             path: std::env::temp_dir(),
             source,
         })?;
-        certificates(files.path(), options.service)?;
+        certificates(files.path())?;
         Ok(Self {
             cluster,
             groups: options.groups,
             corpus,
-            service: options.service,
             files,
         })
     }
@@ -270,11 +264,11 @@ impl Processes {
     /// # Errors
     /// If the kube-apiserver refuses, or it does not become Available.
     pub async fn register(&self) -> Result<(), ProcessesError> {
-        let namespace = ["create", "namespace", self.service];
+        let namespace = ["create", "namespace", SERVICE];
         self.cluster.kubectl(namespace).await?;
         let backend = Backend {
-            namespace: self.service.to_owned(),
-            name: self.service.to_owned(),
+            namespace: SERVICE.to_owned(),
+            name: SERVICE.to_owned(),
             port: 443,
             targets: vec![(NODE_IP, PORT).into()],
         };
@@ -286,7 +280,7 @@ impl Processes {
             "metadata": {"name": "v1alpha1.control.reports-server.io"},
             "spec": {"group": "control.reports-server.io", "version": "v1alpha1",
                 "groupPriorityMinimum": 1000, "versionPriority": 100,
-                "service": {"namespace": self.service, "name": self.service, "port": 443},
+                "service": {"namespace": SERVICE, "name": SERVICE, "port": 443},
                 "caBundle": k8s_openapi::ByteString(bundle)}});
         let apply = ["apply", "-f", "-"];
         self.cluster
@@ -308,15 +302,9 @@ impl Processes {
         fault: Option<&str>,
         more: &[&str],
     ) -> Result<Migration, ProcessesError> {
-        let mut args = [
-            "--namespace",
-            self.service,
-            "--service",
-            self.service,
-            "--ca",
-        ]
-        .map(str::to_owned)
-        .to_vec();
+        let mut args = ["--namespace", SERVICE, "--service", SERVICE, "--ca"]
+            .map(str::to_owned)
+            .to_vec();
         args.push(self.file("ca.crt"));
         args.extend(
             self.groups
@@ -421,12 +409,12 @@ fn program(name: &'static str) -> Result<PathBuf, ProcessesError> {
 }
 
 /// Makes a CA and a leaf for the Service.
-fn certificates(folder: &Path, service: &str) -> Result<(), ProcessesError> {
+fn certificates(folder: &Path) -> Result<(), ProcessesError> {
     let ca_key = rcgen::KeyPair::generate()?;
     let mut ca = rcgen::CertificateParams::new(Vec::new())?;
     ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate()?;
-    let names = vec![format!("{service}.{service}.svc")];
+    let names = vec![format!("{SERVICE}.{SERVICE}.svc")];
     let leaf = rcgen::CertificateParams::new(names)?;
     let issuer = rcgen::Issuer::from_params(&ca, &ca_key);
     let write = |name: &str, text: String| {

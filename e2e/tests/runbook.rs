@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crds::names::FINALIZER;
-use e2e::processes::{LIMIT, Processes, stop};
+use e2e::processes::{LIMIT, Processes, SERVICE, stop};
 use e2e::takeover::GROUPS;
 use e2e::witness::State;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -314,7 +314,7 @@ async fn deployment(processes: &Processes) {
     let labels = json!({"app": "server"});
     let container = json!({"name": "server", "image": "server"});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "prod-server", "namespace": "reports-server"},
+        "metadata": {"name": "prod-server", "namespace": SERVICE},
         "spec": {"selector": {"matchLabels": labels}, "template": {
             "metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
     let create = ["create", "-f", "-"];
@@ -336,7 +336,7 @@ async fn a_reports_server_whose_database_is_gone_is_let_go() {
     // The operator would take its finalizer off; tests of its own say when.
     let server = json!({"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
         "metadata": {"name": "prod", "finalizers": [FINALIZER]},
-        "spec": {"targetNamespace": "reports-server", "apis": [{"group": GROUPS[0], "owner": "Server"}]}});
+        "spec": {"targetNamespace": SERVICE, "apis": [{"group": GROUPS[0], "owner": "Server"}]}});
     let create = ["create", "-f", "-"];
     let text = server.to_string();
     processes

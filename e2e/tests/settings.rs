@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use crds::control::{API_VERSION, ImportBatch, ImportItem, ImportMode, ImportType};
-use e2e::processes::{LIMIT, Processes};
+use e2e::processes::{LIMIT, Processes, SERVICE};
 use e2e::takeover::GROUPS;
 use http::Request;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -207,7 +207,7 @@ async fn a_late_write_within_the_window_is_taken_over_whoever_looks() {
 
 /// The migration report.
 async fn report(client: &Client) -> Value {
-    let reports: Api<ConfigMap> = Api::namespaced(client.clone(), "reports-server");
+    let reports: Api<ConfigMap> = Api::namespaced(client.clone(), SERVICE);
     let name = format!("migrate-migration-{}", GROUPS[0]);
     let report = reports.get(&name).await.unwrap().data.unwrap();
     serde_json::from_str(&report["report.json"]).unwrap()

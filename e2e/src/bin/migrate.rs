@@ -73,10 +73,10 @@ struct Args {
     #[arg(long)]
     back: bool,
     /// Namespace of the Service.
-    #[arg(long, default_value = "reports-server")]
+    #[arg(long, default_value = "policy-reports")]
     namespace: String,
     /// Name of the Service.
-    #[arg(long, default_value = "reports-server")]
+    #[arg(long, default_value = "policy-reports")]
     service: String,
     /// CA bundle of the server (PEM).
     #[arg(long)]

@@ -19,7 +19,9 @@ use serde_json::json;
 use super::ledger::Key;
 use super::processes::at_cluster;
 use super::{ChaosError, Driver, Fault, Window};
-use crate::takeover::{Database, GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, all_groups, is_ready};
+use crate::takeover::{
+    Database, GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, all_groups, is_ready,
+};
 use testcluster::{Cluster, Signal};
 use testreports::ReportKind;
 
@@ -94,7 +96,7 @@ impl NodeDriver {
         let namespace = if component == "operator" {
             OPERATOR_NAMESPACE
         } else {
-            self.line.target_namespace()
+            TARGET_NAMESPACE
         };
         let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
         let labelled = ListParams::default().labels(&format!("{COMPONENT}={component}"));

@@ -8,7 +8,9 @@ use kube::runtime::conditions::is_deployment_completed;
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
-use super::{GROUPS, NAME, OPERATOR_NAMESPACE, Takeover, TakeoverError, incumbent};
+use super::{
+    GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, TakeoverError, incumbent,
+};
 
 /// Name of the operator's Deployment in `manifests/install.yaml`.
 pub const OPERATOR: &str = "reports-server-operator";
@@ -52,9 +54,8 @@ pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), Takeover
             None => json!({"group": group, "owner": owner}),
         })
         .collect();
-    let namespace = line.target_namespace();
     let mut spec = json!({
-        "targetNamespace": namespace,
+        "targetNamespace": TARGET_NAMESPACE,
         "apis": apis,
         "migration": {"soak": "5s", "maxRequestsPerSecond": 200,
             "source": {"policy": "Prune", "after": "24h"}},
@@ -64,7 +65,7 @@ pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), Takeover
         spec.extend(members);
     }
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
         {"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
             "metadata": {"name": NAME},
             "spec": spec},

@@ -33,12 +33,10 @@ use crate::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
 use testcluster::{Cluster, ClusterOptions};
 use testreports::{Corpus, Input, Owner};
 
-/// Name of the `ReportsServer` that is applied.
-pub const NAME: &str = "reports";
-/// Namespace of the server.
-pub const TARGET_NAMESPACE: &str = "reports-server";
-/// Namespace of the server beside the incumbent, which has that one.
-const OTHER_NAMESPACE: &str = "reports";
+/// Name of the `ReportsServer` that is applied, as in `manifests/examples`.
+pub const NAME: &str = "policy-reports";
+/// Namespace of the server, as there.
+pub const TARGET_NAMESPACE: &str = "policy-reports";
 /// Namespace of the operator, as in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
 /// Namespaces that the loaded reports are spread over.
@@ -275,15 +273,6 @@ impl Takeover {
         }
         self.say("scaling the incumbent to 0: watches at it end, and list once");
         incumbent::end(&self.cluster).await
-    }
-
-    /// Returns the namespace of the server.
-    #[must_use]
-    pub fn target_namespace(&self) -> &'static str {
-        match self.options.incumbent {
-            Some(_) => OTHER_NAMESPACE,
-            None => TARGET_NAMESPACE,
-        }
     }
 
     /// Returns the database in which the servers store the reports.

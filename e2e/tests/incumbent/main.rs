@@ -17,7 +17,7 @@ use std::time::Duration;
 use e2e::incumbent::{
     self, Account, Incumbent, NAME, Objects, Writers, api_services, leads_to, list,
 };
-use e2e::processes::{Ended, Processes, ProcessesOptions};
+use e2e::processes::{Ended, Processes, ProcessesOptions, SERVICE};
 use e2e::takeover::{GROUPS, load};
 use e2e::witness::strict_client;
 use futures::StreamExt as _;
@@ -33,8 +33,6 @@ use tokio_util::task::AbortOnDropHandle;
 /// Reports in a short run and in a whole one.
 const REPORTS: [usize; 2] = [300, 10_000];
 const TEAMS: usize = 20;
-/// Name of our Service and of its namespace: the usual one is the incumbent's.
-const SERVICE: &str = "reports";
 /// Writes a second of all writers together.
 const RATE: f64 = 25.0;
 /// Writes at the incumbent before the takeover begins, and at our server after it.
@@ -76,7 +74,6 @@ impl Ground {
         };
         let options = ProcessesOptions {
             crds,
-            service: SERVICE,
             ..ProcessesOptions::default()
         };
         let processes = Processes::with(options).await.unwrap();

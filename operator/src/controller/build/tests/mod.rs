@@ -1,5 +1,6 @@
 //! The children as a cluster would get them.
 
+mod examples;
 mod managed;
 mod pods;
 mod upgrade;
