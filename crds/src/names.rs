@@ -47,6 +47,9 @@ pub const ANNOTATION_CONFIRM_DATA_DELETION: &str = "reports-server.io/confirm-da
 pub const ANNOTATION_ABANDON_APIS: &str = "reports-server.io/abandon-apis";
 /// Annotation on an `APIService`: name of the `ReportsServer` that switched it.
 pub const ANNOTATION_CLAIMED_BY: &str = "reports-server.io/claimed-by";
+/// Annotation on an admission policy, a webhook configuration or a quota, with the value `true`: it
+/// need not have an effect on reports that the server serves.
+pub const ANNOTATION_ACCEPT_BYPASS: &str = "reports-server.io/accept-bypass";
 
 /// Longest name of a `ReportsServer`, in characters: the children's suffixes have to fit behind
 /// it into a DNS label (63).
@@ -121,6 +124,7 @@ mod tests {
             ANNOTATION_CONFIRM_DATA_DELETION,
             ANNOTATION_ABANDON_APIS,
             ANNOTATION_CLAIMED_BY,
+            ANNOTATION_ACCEPT_BYPASS,
         ] {
             let (prefix, name) = key.split_once('/').unwrap();
             assert_eq!(prefix, API_GROUP, "{key}");

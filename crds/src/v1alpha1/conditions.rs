@@ -32,6 +32,10 @@ pub const ROLLBACK_AVAILABLE: &str = "RollbackAvailable";
 pub const LAST_BACKUP_SUCCEEDED: &str = "LastBackupSucceeded";
 /// The operator can be replaced now; false from the copy to the end of the switch.
 pub const UPGRADEABLE: &str = "Upgradeable";
+/// There are admission policies, webhooks or quotas for the resources of a group that the server
+/// serves or is asked to serve; the kube-apiserver does not apply them to the server. `Unknown`
+/// where the operator cannot read them; absent where there are none.
+pub const ADMISSION_BYPASSED: &str = "AdmissionBypassed";
 /// The operator sees something unusual that does not stop it.
 pub const ANOMALY_DETECTED: &str = "AnomalyDetected";
 

@@ -63,6 +63,9 @@ pub struct Effective {
     #[serde(default, with = "seconds")]
     #[schemars(with = "String", length(max = 32))]
     pub drain_window: Duration,
+    /// `migration.requireAdmission`
+    #[serde(default)]
+    pub require_admission: bool,
     /// `migration.soak`
     #[serde(with = "seconds")]
     #[schemars(with = "String", length(max = 32))]
@@ -156,6 +159,7 @@ impl Effective {
             ),
             verification: migration.verification.unwrap_or_default(),
             drain_window: migration.drain_window.map_or(DRAIN_WINDOW, Into::into),
+            require_admission: migration.require_admission.unwrap_or_default(),
             soak: migration.soak.map_or(SOAK, Into::into),
             on_failure: migration.on_failure.unwrap_or_default(),
             source_policy: policy,
@@ -244,6 +248,7 @@ mod tests {
         assert_eq!(effective.max_connections, None);
         assert_eq!(effective.verification, Verification::Full);
         assert_eq!(effective.drain_window, Duration::ZERO);
+        assert!(!effective.require_admission);
     }
 
     #[test]
@@ -267,12 +272,13 @@ mod tests {
     #[test]
     fn given_values_win() {
         let effective = effective(json!({
-            "migration": {"soak": "1m30s", "drainWindow": "2m", "verification": "Sample", "concurrency": 2, "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
+            "migration": {"soak": "1m30s", "drainWindow": "2m", "requireAdmission": true, "verification": "Sample", "concurrency": 2, "pageSize": 500, "source": {"policy": "Keep", "after": "0s"}},
             "server": {"logging": {"level": "Debug"}},
             "tls": {"operator": {"certValidity": "30h", "renewBefore": "500ms"}},
         }));
         assert_eq!(effective.soak, Duration::from_secs(90));
         assert_eq!(effective.drain_window, Duration::from_mins(2));
+        assert!(effective.require_admission);
         assert_eq!(effective.verification, Verification::Sample);
         assert_eq!((effective.page_size, effective.concurrency), (500, 2));
         assert_eq!(effective.source_policy, SourcePolicy::Keep);

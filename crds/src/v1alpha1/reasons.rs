@@ -41,6 +41,9 @@ pub const TARGET_NAMESPACE_MISSING: &str = "TargetNamespaceMissing";
 
 /// Preflight refuses to go on; the message says why.
 pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
+/// Admission policies, webhooks or quotas for reports have no effect on reports that the server
+/// serves; the message names them and the remedies.
+pub const ADMISSION_BYPASSED: &str = "AdmissionBypassed";
 /// Preflight has passed.
 pub const PREFLIGHT_PASSED: &str = "PreflightPassed";
 /// Reports are copied.

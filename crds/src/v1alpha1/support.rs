@@ -146,7 +146,7 @@ mod tests {
             "suspend": false,
             "apis": [{"group": "wgpolicyk8s.io", "owner": "Server"}],
             "migration": {"approval": "Manual", "approvedPlan": "sha256:0", "pageSize": 100,
-                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": true, "concurrency": 2,
+                "maxRequestsPerSecond": 10, "soak": "1h", "onFailure": "Hold", "dryRun": true, "requireAdmission": true, "concurrency": 2,
                 "verification": "Sample", "drainWindow": "1m",
                 "restart": [{"kind": "Deployment", "namespace": "n", "name": "d"}], "source": {"policy": "Prune", "after": "24h"}},
             "database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi"}}},

@@ -30,6 +30,12 @@ pub struct MigrationSpec {
     /// kept from anything. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
+    /// True when a group is not switched while there are admission policies, webhooks or quotas for
+    /// its resources. The kube-apiserver applies none of them to an API that another server
+    /// answers for; the condition `AdmissionBypassed` names them. A group that the server serves
+    /// already goes on being served. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_admission: Option<bool>,
     /// Most deletions of a prune, and most writes of a way back, at the same time. A prune stays
     /// below it while the kube-apiserver refuses requests or answers slowly. Default: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
