@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crds::v1alpha1::conditions::{
-    DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED, READY, STALLED,
+    ADMISSION_BYPASSED, DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED,
+    READY, STALLED,
 };
 use crds::v1alpha1::reasons;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -23,8 +24,8 @@ const MAX_SERIES: usize = 512;
 /// Action of an event that follows from a reconciliation.
 const RECONCILE: &str = "Reconcile";
 
-/// Returns the events for the difference between two states of the conditions: `Ready` and
-/// `Stalled`, when their status or reason changes.
+/// Returns the events for the difference between two states of the conditions: those that users
+/// should hear of, when their status or reason changes.
 #[must_use]
 pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     let find = |of: &[Condition], type_: &str| of.iter().find(|c| c.type_ == type_).cloned();
@@ -35,9 +36,12 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
             then.is_some_and(|then| (&then.status, &then.reason) == (&now.status, &now.reason));
         (!same).then_some(now)
     };
+    let bypassed = changed(ADMISSION_BYPASSED).filter(|now| now.status == "True");
+    let bypassed = bypassed.map(|now| step(&now, "ReadAdmission", &[reasons::ADMISSION_BYPASSED]));
     // A stall is told once; Ready says the same.
     if let Some(stalled) = changed(STALLED) {
-        return vec![event(EventType::Warning, &stalled.reason, &stalled.message)];
+        let stalled = event(EventType::Warning, &stalled.reason, &stalled.message);
+        return bypassed.into_iter().chain([stalled]).collect();
     }
     let ready = changed(READY).filter(|ready| ready.status != "Unknown");
     let ready = ready.filter(|_| find(after, STALLED).is_none());
@@ -65,7 +69,7 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     let upgraded = changed(DATABASE_UPGRADED).map(|now| upgraded(&now));
     let backup = changed(LAST_BACKUP_SUCCEEDED).and_then(|now| backup(&now));
     let told = database.into_iter().chain(moved).chain(upgraded);
-    told.chain(ready).chain(backup).collect()
+    told.chain(ready).chain(backup).chain(bypassed).collect()
 }
 
 /// Returns the event of a move that has begun, waits, or is done.
@@ -280,6 +284,27 @@ mod tests {
         let events = transitions(&before, &after);
         assert_eq!((events.len(), events[0].type_), (1, EventType::Warning));
         assert!(transitions(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn what_has_no_effect_is_told_when_it_first_appears_also_with_a_stall() {
+        let bypassed = condition(ADMISSION_BYPASSED, "True", "AdmissionBypassed");
+        let serving = condition(READY, "True", "Serving");
+        let before = [serving.clone()];
+        let after = [serving, bypassed.clone()];
+        let events = transitions(&before, &after);
+        assert_eq!((events.len(), events[0].type_), (1, EventType::Warning));
+        assert_eq!(events[0].reason, "AdmissionBypassed");
+        assert!(transitions(&after, &after).is_empty());
+        assert!(transitions(&after, &before).is_empty());
+        let unknown = [condition(ADMISSION_BYPASSED, "Unknown", "Forbidden")];
+        assert!(transitions(&[], &unknown).is_empty());
+        let stalled = [bypassed, condition(STALLED, "True", "InvalidSpec")];
+        let reasons: Vec<String> = transitions(&before, &stalled)
+            .into_iter()
+            .map(|event| event.reason)
+            .collect();
+        assert_eq!(reasons, ["AdmissionBypassed", "InvalidSpec"]);
     }
 
     #[test]

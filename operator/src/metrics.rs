@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crds::v1alpha1::conditions::LAST_BACKUP_SUCCEEDED;
+use crds::v1alpha1::conditions::{ADMISSION_BYPASSED, LAST_BACKUP_SUCCEEDED};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -19,6 +19,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::{database, migration};
 
+/// Conditions that a `ReportsServer` has only where there is something to tell.
+const SOMETIMES: [&str; 2] = [ADMISSION_BYPASSED, LAST_BACKUP_SUCCEEDED];
 /// Prefix of every metric.
 const PREFIX: &str = "reports_server_operator";
 
@@ -150,7 +152,7 @@ impl Metrics {
     pub fn observe(&self, name: &str, conditions: &[Condition], expiry: Option<i64>) {
         let always = crds::v1alpha1::conditions::ALWAYS_PRESENT;
         let others = crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE;
-        for known in always.iter().chain(others).chain([&LAST_BACKUP_SUCCEEDED]) {
+        for known in always.iter().chain(others).chain(&SOMETIMES) {
             let status = conditions
                 .iter()
                 .find(|c| c.type_ == *known)
@@ -187,7 +189,7 @@ impl Metrics {
     pub fn forget(&self, name: &str) {
         let always = crds::v1alpha1::conditions::ALWAYS_PRESENT;
         let others = crds::v1alpha1::conditions::PRESENT_ONLY_WHEN_TRUE;
-        for known in always.iter().chain(others).chain([&LAST_BACKUP_SUCCEEDED]) {
+        for known in always.iter().chain(others).chain(&SOMETIMES) {
             self.conditions.remove(&condition_labels(name, known));
         }
         self.certificate_expiry.remove(&name_labels(name));
@@ -278,6 +280,7 @@ mod tests {
             "reports_server_operator_reconcile_errors_total{category=\"apply\"} 1",
             "reports_server_operator_condition{name=\"a\",condition=\"Ready\"} 1",
             "reports_server_operator_condition{name=\"a\",condition=\"Stalled\"} 0",
+            "reports_server_operator_condition{name=\"a\",condition=\"AdmissionBypassed\"} 0",
             "reports_server_operator_certificate_expiry_timestamp_seconds{name=\"a\"} 1800000000",
             "reports_server_operator_last_backup_timestamp_seconds{name=\"a\"} 1700000000",
         ] {

@@ -148,6 +148,26 @@ fn switch() -> Vec<Reasoned> {
             &["get", "create", "patch", "delete"],
         ),
         rule(
+            "Names policies and webhooks for reports: the kube-apiserver does not apply them to an \
+             API that the server answers for.",
+            "admissionregistration.k8s.io",
+            &[
+                "validatingadmissionpolicies",
+                "validatingadmissionpolicybindings",
+                "mutatingadmissionpolicies",
+                "mutatingadmissionpolicybindings",
+                "validatingwebhookconfigurations",
+                "mutatingwebhookconfigurations",
+            ],
+            &["list"],
+        ),
+        rule(
+            "Names quotas for reports, which likewise have no effect there.",
+            "",
+            &["resourcequotas"],
+            &["list"],
+        ),
+        rule(
             "What the server holds: progress, verification, and whether it may be trusted.",
             "control.reports-server.io",
             &["databases", "storedresources", "storedresources/digest"],

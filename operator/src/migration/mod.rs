@@ -18,6 +18,7 @@ mod task;
 pub(crate) use cluster::rights;
 pub use context::deps::Deps;
 pub use context::hold_lock::HoldLock;
+pub use observe::bypass::Bypass;
 pub use plan::estimate::Plan;
 pub use plan::step::StepName;
 pub use plan::target::{

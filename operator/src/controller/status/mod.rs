@@ -1,6 +1,7 @@
 //! Step 6 of a reconciliation: the status, computed from what was found, and written once if it
 //! differs from the present one.
 
+mod admission;
 mod backup;
 mod components;
 mod conditions;
@@ -103,6 +104,7 @@ pub fn compute(
         status.apis = migration::apis(&before.apis, groups, now);
         status.migration = (!groups.is_empty())
             .then(|| migration::migration(before.migration.as_ref(), groups, now));
+        admission::tell(&mut conditions, groups);
     }
     if let Some((spec, found)) = found(state) {
         observe(&mut status, &mut conditions, spec, found);

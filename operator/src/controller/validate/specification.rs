@@ -191,6 +191,7 @@ fn migration_settings(spec: &ReportsServerSpec, effective: &Effective) -> migrat
         concurrency: effective.concurrency,
         approval: effective.approval,
         dry_run: migration.is_some_and(|m| m.dry_run == Some(true)),
+        require_admission: effective.require_admission,
         approved_plan: migration.and_then(|m| m.approved_plan.clone()),
         soak: effective.soak,
         on_failure: effective.on_failure,

@@ -138,7 +138,7 @@ fn lifetimes_that_leave_no_time_are_refused(#[case] lifetimes: Value, #[case] fi
 #[test]
 fn how_a_copy_is_verified_and_settled_is_taken_over() {
     let spec = validated(
-        json!({"migration": {"verification": "Sample", "drainWindow": "1h",
+        json!({"migration": {"verification": "Sample", "drainWindow": "1h", "requireAdmission": true,
         "restart": [
             {"kind": "Deployment", "namespace": "kyverno", "name": "a", "when": "IfNeeded"},
             {"kind": "DaemonSet", "namespace": "agents", "name": "b"},
@@ -147,11 +147,13 @@ fn how_a_copy_is_verified_and_settled_is_taken_over() {
     let settings = spec.migration;
     assert_eq!(settings.verification, Verification::Sample);
     assert_eq!(settings.drain_window, std::time::Duration::from_hours(1));
+    assert!(settings.require_admission);
     let names: Vec<String> = settings.restart.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["Deployment kyverno/a", "DaemonSet agents/b"]);
     let spec = validated(json!({}));
     assert_eq!(spec.migration.verification, Verification::Full);
     assert!(spec.migration.drain_window.is_zero() && spec.migration.restart.is_empty());
+    assert!(!spec.migration.require_admission);
 }
 
 #[test]

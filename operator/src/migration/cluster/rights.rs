@@ -7,7 +7,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Api;
 use kube::api::PostParams;
 
-use crate::migration::plan::target::Workload;
+use crate::migration::observe::bypass::read::SOURCES;
+use crate::migration::plan::target::{Settings, Workload};
 
 /// Questions asked at the same time.
 const CONCURRENCY: usize = 8;
@@ -141,6 +142,30 @@ pub fn required(group: &str, plurals: &[String], operator_namespace: &str) -> Ve
     all
 }
 
+/// Returns the rights that are needed for what the user asks for.
+#[must_use]
+pub fn of_settings(settings: &Settings) -> Vec<Right> {
+    let mut rights = of_restarts(&settings.restart);
+    if settings.require_admission {
+        rights.extend(of_admission());
+    }
+    rights
+}
+
+/// Returns the rights to look for what has no effect on reports that the server serves. Without
+/// them the operator says so, and goes on unless it is required.
+#[must_use]
+pub fn of_admission() -> Vec<Right> {
+    let rights = SOURCES.iter().map(|source| Right {
+        group: source.group.to_owned(),
+        resource: source.plural.to_owned(),
+        verb: "list",
+        namespace: None,
+        name: None,
+    });
+    rights.collect()
+}
+
 /// Returns the rights to restart workloads. None of the installed roles has them: users grant them
 /// where they ask for restarts.
 #[must_use]
@@ -204,7 +229,7 @@ mod tests {
     use crds::v1alpha1::spec::WorkloadKind;
     use serde_json::{Value, json};
 
-    use super::{Workload, missing, of_restarts, required};
+    use super::{Settings, Workload, missing, of_admission, of_restarts, of_settings, required};
     use crate::manifests::rules;
     use crate::testing::pair;
 
@@ -240,6 +265,24 @@ mod tests {
     }
 
     #[test]
+    fn what_decides_about_writes_has_to_be_listed_where_that_is_required() {
+        let mut settings = Settings::default();
+        assert_eq!(of_settings(&settings), []);
+        settings.require_admission = true;
+        let words: Vec<String> = of_settings(&settings)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        for expected in [
+            "list mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+            "list validatingwebhookconfigurations.admissionregistration.k8s.io",
+            "list resourcequotas",
+        ] {
+            assert!(words.iter().any(|word| word == expected), "{words:?}");
+        }
+    }
+
+    #[test]
     fn the_installed_roles_hold_every_right_that_is_asked_for() {
         let groups = [
             ("wgpolicyk8s.io", ["policyreports", "clusterpolicyreports"]),
@@ -255,7 +298,8 @@ mod tests {
         ];
         let cluster = [rules::cluster(), rules::reports()].concat();
         for (group, plurals) in groups {
-            for right in required(group, &plurals.map(str::to_owned), "own") {
+            let rights = required(group, &plurals.map(str::to_owned), "own");
+            for right in rights.into_iter().chain(of_admission()) {
                 let local = match right.namespace.as_deref() {
                     Some("own") => rules::own_namespace(),
                     Some(_) => rules::default_namespace(),

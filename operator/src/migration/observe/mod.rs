@@ -1,5 +1,6 @@
 //! Reading what is known about a group from the cluster and the server.
 
+pub mod bypass;
 pub mod notes;
 pub mod origin;
 pub mod state;

@@ -8,10 +8,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use sha2::{Digest as _, Sha256};
 
+use super::bypass::Bypass;
+use super::bypass::rules::Requests;
 use crate::apiservice::Holder;
 use crate::migration::cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION};
 use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::target::GroupTarget;
+use crate::migration::report::status::Problem;
 use crate::migration::steps::import::note::Note;
 
 /// The time by which clocks may differ.
@@ -205,6 +208,9 @@ pub struct Observed {
     pub control_available: bool,
     /// Rights that the operator lacks, in words; empty when all are there or were not asked.
     pub missing_rights: Vec<String>,
+    /// What has no effect on reports while the server answers for them, or why that is not known;
+    /// none before the first look.
+    pub bypass: Option<Result<Bypass, Problem>>,
     /// See [`MirrorStage`].
     pub mirrors: MirrorStage,
     /// True when this process has verified everything since its mirrors began.
@@ -267,6 +273,18 @@ impl Observed {
         let copied = self.predecessor.is_none() && self.has_crds();
         let resources = self.resources.iter();
         resources.filter(move |r| copied && r.crd.is_none() && r.is_copy())
+    }
+
+    /// Returns the writes of reports that the server would answer.
+    #[must_use]
+    pub fn writes(&self, group: &str) -> Requests {
+        let mut requests = Requests::new(group);
+        for resource in &self.resources {
+            let status = &resource.stored.status;
+            let versions = status.versions.iter().filter(|v| *v != VERSION);
+            requests.add(&status.resource, status.namespaced, versions);
+        }
+        requests
     }
 
     /// Returns whether every version is ours; false when there is none.

@@ -1,5 +1,6 @@
 //! Step 1: the check whether a group can be taken at all. Pure.
 
+use crds::names::ANNOTATION_ACCEPT_BYPASS;
 use crds::v1alpha1::reasons;
 
 use super::target::GroupTarget;
@@ -17,6 +18,7 @@ pub fn refusal(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         .or_else(|| uncovered(o, target))
         .or_else(|| rights(o))
         .or_else(|| not_ready(o, target))
+        .or_else(|| bypass(o, target))
 }
 
 /// Returns the reason why the versions of a served group that are not ours cannot be led to the
@@ -197,4 +199,35 @@ fn not_ready(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         ));
     }
     None
+}
+
+/// Returns the problem of a group whose switch would end the effect of something, where the user
+/// requires that it has one. A group that the server has served, in part or a moment ago, is not
+/// kept from it: clients would be served by nobody, or from two sides.
+fn bypass(o: &Observed, target: &GroupTarget) -> Option<Problem> {
+    if !target.settings.require_admission || o.any_ours() || o.is_ahead_of_etcd() {
+        return None;
+    }
+    let group = &target.group;
+    let field = "spec.migration.requireAdmission is true";
+    match &o.bypass {
+        Some(Ok(bypass)) if bypass.is_empty() => None,
+        Some(Ok(bypass)) => Some(stalled(
+            reasons::ADMISSION_BYPASSED,
+            format!(
+                "{bypass} would have no effect on reports of {group} once the server answers for \
+                 them, and {field}; exclude {group} from their rules, or delete them, or annotate \
+                 those that reports do not need with {ANNOTATION_ACCEPT_BYPASS}=true; or set \
+                 requireAdmission: false"
+            ),
+        )),
+        Some(Err(problem)) => Some(Problem {
+            message: format!("{}; {field}", problem.message),
+            ..problem.clone()
+        }),
+        None => Some(waiting(
+            reasons::PREFLIGHT_FAILED,
+            format!("the policies, webhooks and quotas for {group} are not known yet; {field}"),
+        )),
+    }
 }

@@ -140,6 +140,9 @@ pub struct Settings {
     pub approval: Approval,
     /// True when nothing is switched and nothing is deleted from etcd.
     pub dry_run: bool,
+    /// True when a group is not switched while something would have no effect on its reports; see
+    /// [`crate::migration::Bypass`].
+    pub require_admission: bool,
     /// The plan hash that the user approved.
     pub approved_plan: Option<String>,
     /// The time for which a switched group is observed before it counts as done.
@@ -170,6 +173,7 @@ impl Default for Settings {
             concurrency: 16,
             approval: Approval::Automatic,
             dry_run: false,
+            require_admission: false,
             approved_plan: None,
             soak: DEFAULT_SOAK,
             on_failure: OnFailure::Revert,

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::migration::observe::bypass::Bypass;
 use crate::migration::plan::action::Action;
 use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::step::StepName;
@@ -196,6 +197,9 @@ pub struct GroupStatus {
     pub door_open: bool,
     /// True when the group's CRDs exist, so that it can be given back.
     pub crds_present: bool,
+    /// What has no effect on reports while the server answers for them, or why that is not known;
+    /// none before the first look.
+    pub bypass: Option<Result<Bypass, Problem>>,
     /// The present obstacle, if there is one.
     pub problem: Option<Problem>,
     /// The step in which that obstacle appeared.

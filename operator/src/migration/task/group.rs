@@ -171,6 +171,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     o.verified = live.is_verified(&o, cx.target.settings.verification);
     o.next_look = live.reported.next(o.notes.switched_at);
     o.plan = plan_of(cx, live, &o);
+    o.bypass = live.bypass.look(cx, &o).await;
     o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
     let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
     let required = if asks { required(cx, &o) } else { Vec::new() };
@@ -195,7 +196,7 @@ fn required(cx: &Cx, o: &Observed) -> Vec<Right> {
     let sources = o.sources().into_iter();
     let plurals: Vec<String> = sources.map(|(r, _)| r.plural().to_owned()).collect();
     let mut required = rights::required(&cx.target.group, &plurals, &cx.deps.namespace);
-    required.extend(rights::of_restarts(&cx.target.settings.restart));
+    required.extend(rights::of_settings(&cx.target.settings));
     required
 }
 
@@ -303,6 +304,7 @@ fn publish(cx: &Cx, o: &Observed) {
     cx.report.update(|status| {
         status.api_services = api_services.collect();
         status.plan.clone_from(&o.plan);
+        status.bypass.clone_from(&o.bypass);
         status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
         status.switched_at = o.notes.switched_at;
         status.pruned_at = o.notes.pruned_at;

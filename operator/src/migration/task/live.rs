@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::select_all;
 use tokio::time::Instant;
 
+use super::looks::Looks;
 use crate::migration::cluster::endpoints::{self, EndpointsError};
 use crate::migration::cluster::rights::Right;
 use crate::migration::cluster::wire::WireError;
@@ -77,6 +78,8 @@ pub struct Live {
     pub reported: Reported,
     /// Rights that the operator is known to have.
     pub held: Vec<Right>,
+    /// See [`Looks`].
+    pub bypass: Looks,
 }
 
 impl Live {

@@ -4,4 +4,5 @@ pub mod attention;
 pub mod changes;
 pub mod group;
 pub mod live;
+pub mod looks;
 pub mod supervisor;

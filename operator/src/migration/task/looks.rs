@@ -1,0 +1,132 @@
+//! The looks for what has no effect on reports while the server answers for them. Such objects may
+//! come at any time and are seldom changed, so they are not followed but listed now and then.
+
+use std::time::Duration;
+
+use crds::control::GateState;
+use crds::v1alpha1::spec::ApiOwner;
+use tokio::time::Instant;
+
+use crate::migration::context::Cx;
+use crate::migration::observe::bypass::Bypass;
+use crate::migration::observe::bypass::read;
+use crate::migration::observe::bypass::rules::Requests;
+use crate::migration::observe::state::Observed;
+use crate::migration::report::status::Problem;
+
+/// The time between two looks.
+const SELDOM: Duration = Duration::from_mins(1);
+/// The time between two looks while a switch depends on them, or when the last one failed.
+const OFTEN: Duration = Duration::from_secs(5);
+
+/// The last look.
+#[derive(Default)]
+pub struct Looks {
+    last: Option<Last>,
+}
+
+struct Last {
+    at: Instant,
+    of: Requests,
+    found: Result<Bypass, Problem>,
+}
+
+impl Last {
+    fn is_due(&self, of: &Requests, depended_on: bool) -> bool {
+        let period = if depended_on || self.found.is_err() {
+            OFTEN
+        } else {
+            SELDOM
+        };
+        self.of != *of || self.at.elapsed() >= period
+    }
+}
+
+impl Looks {
+    /// Returns what was found last, after another look where one is due; none before the first. A
+    /// group that the server neither serves nor is to serve is not affected by anything.
+    pub async fn look(&mut self, cx: &Cx, o: &Observed) -> Option<Result<Bypass, Problem>> {
+        let served = o.any_ours();
+        if cx.target.owner == ApiOwner::Crd && !served {
+            self.last = None;
+            return Some(Ok(Bypass::default()));
+        }
+        let of = o.writes(&cx.target.group);
+        // Clients wait, and nothing depends on it.
+        let in_a_hurry = served && o.any_gate(GateState::Held);
+        let depended_on = cx.target.settings.require_admission && !served;
+        let last = self.last.as_ref();
+        let due = last.is_none_or(|last| last.is_due(&of, depended_on));
+        if due && !in_a_hurry && !of.is_empty() {
+            let found = read::read(&cx.client, &of).await.map_err(|e| e.problem());
+            self.take(of, found);
+        }
+        self.last.as_ref().map(|last| last.found.clone())
+    }
+
+    /// Takes in the result of a look. One that failed for the moment says nothing against the one
+    /// before.
+    fn take(&mut self, of: Requests, found: Result<Bypass, Problem>) {
+        let at = Instant::now();
+        let passing = found.as_ref().is_err_and(|problem| !problem.stalled);
+        match &mut self.last {
+            Some(last) if passing && last.of == of => last.at = at,
+            last => *last = Some(Last { at, of, found }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(resource: &str) -> Requests {
+        let mut requests = Requests::new("a.example");
+        requests.add(resource, true, ["v1".to_owned()].iter());
+        requests
+    }
+
+    fn problem(stalled: bool) -> Problem {
+        Problem {
+            reason: "Progressing",
+            message: "503".to_owned(),
+            stalled,
+        }
+    }
+
+    fn bypass(name: &str) -> Bypass {
+        Bypass {
+            count: 1,
+            named: vec![name.to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_failure_that_passes_keeps_what_was_found_and_a_missing_right_does_not() {
+        let mut looks = Looks::default();
+        let found = |looks: &Looks| looks.last.as_ref().unwrap().found.clone();
+        looks.take(requests("reports"), Err(problem(false)));
+        assert_eq!(found(&looks), Err(problem(false)));
+        looks.take(requests("reports"), Ok(bypass("a")));
+        looks.take(requests("reports"), Err(problem(false)));
+        assert_eq!(found(&looks), Ok(bypass("a")));
+        looks.take(requests("reports"), Err(problem(true)));
+        assert_eq!(found(&looks), Err(problem(true)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_is_due_at_once_for_other_resources_and_soon_where_a_switch_depends_on_it() {
+        let mut looks = Looks::default();
+        looks.take(requests("reports"), Ok(bypass("a")));
+        let due = |looks: &Looks, resource: &str, depended_on: bool| {
+            let last = looks.last.as_ref().unwrap();
+            last.is_due(&requests(resource), depended_on)
+        };
+        assert!(!due(&looks, "reports", true));
+        assert!(due(&looks, "others", false));
+        tokio::time::advance(OFTEN).await;
+        assert!(due(&looks, "reports", true) && !due(&looks, "reports", false));
+        tokio::time::advance(SELDOM).await;
+        assert!(due(&looks, "reports", false));
+    }
+}
