@@ -20,6 +20,9 @@ CREATE TABLE reports_server.clusters (
     cluster    int         GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     -- what tells the cluster from others, such as the uid of its namespace kube-system
     identity   text        NOT NULL UNIQUE,
+    -- what tells this history of the cluster from any that was begun elsewhere, or anew; it goes
+    -- along with backups, copies and upgrades
+    history    uuid        NOT NULL DEFAULT gen_random_uuid(),
     -- what people call it
     name       text        NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -411,7 +414,7 @@ BEGIN
                     FOR VALUES IN (%s)', v_log, v_cluster);
     PERFORM reports_server.extend_log_v1(v_cluster, 4096, 4096);
     INSERT INTO reports_server.commits (cluster, seq, counter, batch, changes, records, bytes)
-    VALUES (v_cluster, 0, 1, 0, 0, false, 0);
+    VALUES (v_cluster, 0, 1, 1 + floor(random() * 9007199254740991)::bigint, 0, false, 0);
     RETURN v_cluster;
 END $$;
 

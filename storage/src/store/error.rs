@@ -110,7 +110,8 @@ pub enum OpenError {
          name that one again"
     )]
     MovedElsewhere(String),
-    /// The database cannot be opened or read.
+    /// The database cannot be opened or read, or is another one than before:
+    /// [`EngineError::OtherDatabase`].
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
     Database(#[from] EngineError),
 }
@@ -121,7 +122,7 @@ impl OpenError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::BeingFilled(_) => true,
+            Self::BeingFilled(_) | Self::Database(EngineError::OtherDatabase(_)) => true,
             Self::Database(EngineError::Postgres(error)) => error.diagnosis().may_pass(),
             _ => false,
         }

@@ -6,21 +6,33 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Connector, PgConnection};
 use super::instance::{Greeting, Postgres};
-use super::{PostgresError, migrate, moving, probe, rejoin};
+use super::place::Place;
+use super::{PostgresError, migrate, moving, place, probe, rejoin};
 use crate::store::engine::EngineError;
 use crate::store::{OpenError, PostgresOptions};
 
 impl Postgres {
-    /// Connects, brings the schema up to date and finds the cluster's place in the database.
+    /// Connects, brings the schema up to date and finds the cluster's place in the database. A
+    /// database in which the cluster is expected, and is not, stays as it is.
     pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
         let (connector, connection, greeting) = Self::connect(options).await?;
+        let identity = &options.cluster_identity;
+        if let Some(history) = place::expected(&options.directory) {
+            place::expect(&connection, identity, &history)
+                .await
+                .map_err(EngineError::from)?;
+        }
         migrate::migrate(&connection).await?;
         let cluster = register(&connection, options).await?;
         if moving::is_filled(&connection, cluster).await? {
             return Err(OpenError::BeingFilled(options.cluster_identity.clone()));
         }
+        let place = Place::find(&connection, identity)
+            .await
+            .map_err(EngineError::from)?;
         connection.close().await;
-        let engine = Self::assemble(connector, greeting, cluster, options);
+        let place = place.ok_or(EngineError::Parted)?;
+        let engine = Self::assemble(connector, greeting, place, options);
         rejoin::check_origin(&engine).await?;
         engine.look_around().await?;
         Ok(engine)
