@@ -45,6 +45,10 @@ pub const ANNOTATION_CONFIRM_DATA_DELETION: &str = "reports-server.io/confirm-da
 /// Annotation on a `ReportsServer` that is being deleted, its value the object's name: leave the
 /// `APIServices` as they are, because the CRDs to give them back to are gone for good.
 pub const ANNOTATION_ABANDON_APIS: &str = "reports-server.io/abandon-apis";
+/// Annotation on a `ReportsServer`, its value `status.database.history`: those reports are given up,
+/// and the database that the connection leads to is begun anew. It counts once, and only while no
+/// API group is served.
+pub const ANNOTATION_BEGIN_ANEW: &str = "reports-server.io/begin-anew";
 /// Annotation on an `APIService`: name of the `ReportsServer` that switched it.
 pub const ANNOTATION_CLAIMED_BY: &str = "reports-server.io/claimed-by";
 /// Annotation on an admission policy, a webhook configuration or a quota, with the value `true`: it
@@ -123,6 +127,7 @@ mod tests {
             ANNOTATION_REQUEST,
             ANNOTATION_CONFIRM_DATA_DELETION,
             ANNOTATION_ABANDON_APIS,
+            ANNOTATION_BEGIN_ANEW,
             ANNOTATION_CLAIMED_BY,
             ANNOTATION_ACCEPT_BYPASS,
         ] {

@@ -54,6 +54,8 @@ pub const PORT_NAME: &str = "https";
 pub const GROUPS_KEY: &str = "groups";
 /// Key of the same `ConfigMap` that lists the users whose writes the server refuses.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
+/// Key of the same `ConfigMap`: the history that the database has to have.
+pub const HISTORY_KEY: &str = "databaseHistory";
 
 /// `ClusterRole` that lets a server ask who a user is and what the user may do.
 pub const AUTH_DELEGATOR: &str = "system:auth-delegator";

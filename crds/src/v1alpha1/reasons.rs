@@ -138,6 +138,9 @@ pub const DISK_FULL: &str = "DiskFull";
 pub const DATABASE_UNSUITABLE: &str = "DatabaseUnsuitable";
 /// PostgreSQL does not answer.
 pub const DATABASE_UNREACHABLE: &str = "DatabaseUnreachable";
+/// The connection leads to another database than the one that holds the reports: an empty one, or
+/// one of other clusters. Servers take nothing from it; the message says what it holds.
+pub const OTHER_DATABASE: &str = "OtherDatabase";
 /// `CloudNativePG` is not installed.
 pub const CLOUD_NATIVE_PG_MISSING: &str = "CloudNativePGMissing";
 /// The `Cluster` of `CloudNativePG` is missing.

@@ -105,6 +105,9 @@ pub struct Inside {
     pub connection: Objects,
     /// The outcome of the last examination of PostgreSQL.
     pub verdict: Option<Verdict>,
+    /// The history that the server tells of the database that it has opened, read while the status
+    /// names none.
+    pub history: Option<String>,
     /// The move of an embedded database.
     pub moving: moving::Seen,
 }

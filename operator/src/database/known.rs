@@ -91,6 +91,15 @@ impl Known {
         }
     }
 
+    /// Returns the problem that it is another database than the one in use.
+    #[must_use]
+    pub fn other_database(&self) -> Option<&Problem> {
+        match &self.state {
+            State::Unusable(problem) if problem.reason == reasons::OTHER_DATABASE => Some(problem),
+            _ => None,
+        }
+    }
+
     /// Returns the reason of the condition.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -139,6 +148,7 @@ mod tests {
                 bytes: 7,
                 schema_version: Some(3),
             },
+            held: Vec::new(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crds::names::ANNOTATION_BEGIN_ANEW;
 use crds::v1alpha1::spec::LogFormat;
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
@@ -59,6 +60,11 @@ fn template(spec: &Validated) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(spec.names.labels()),
+            // Pods that hold on to a history that is given up are replaced.
+            annotations: spec
+                .begun_anew
+                .clone()
+                .map(|history| [(ANNOTATION_BEGIN_ANEW.to_owned(), history)].into()),
             ..ObjectMeta::default()
         }),
         spec: Some(pod(spec)),

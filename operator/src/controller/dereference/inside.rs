@@ -56,6 +56,7 @@ pub async fn read(
     let name = spec.names.instance();
     let verdict = target.and_then(|target| ctx.checks.verdict(name, &target));
     let moving = move_of(object, spec, deployment.as_ref(), client).await?;
+    let history = history(spec, deployment.as_ref(), client).await;
     Ok(Inside {
         material,
         deployment,
@@ -64,6 +65,7 @@ pub async fn read(
         cloud_native_pg,
         connection,
         verdict,
+        history,
         moving,
     })
 }
@@ -222,6 +224,19 @@ async fn move_of(
         secret,
         server: if asked { database(client).await } else { None },
     })
+}
+
+/// Returns the history that a server on PostgreSQL tells, while it is not known which one is in use.
+async fn history(
+    spec: &Validated,
+    deployment: Option<&Deployment>,
+    client: &Client,
+) -> Option<String> {
+    let deployment = deployment.filter(|_| spec.history.is_none())?;
+    if workload::is_embedded(deployment) || !workload::is_serving(deployment) {
+        return None;
+    }
+    database(client).await?.history
 }
 
 /// Asks the server for its database; returns nothing where it does not answer.

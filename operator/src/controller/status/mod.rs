@@ -322,6 +322,13 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             message,
             forbidden: true,
         } => Some((reasons::FORBIDDEN, message.clone())),
+        State::Applied {
+            database: Some(known),
+            ..
+        } if known.other_database().is_some() => {
+            let problem = known.other_database()?;
+            Some((problem.reason, problem.message.clone()))
+        }
         _ => migration::leading(groups).and_then(|group| {
             let problem = group.problem.as_ref().filter(|problem| problem.stalled)?;
             Some((

@@ -131,6 +131,10 @@ pub struct Validated {
     pub move_progress: MoveProgress,
     /// The time of the reading that this was decided on.
     pub now: Timestamp,
+    /// The history of the PostgreSQL in use; none before the first use.
+    pub history: Option<String>,
+    /// The history after which the database was begun anew on purpose, the last time.
+    pub begun_anew: Option<String>,
     /// How the PostgreSQL of [`Self::database`] is reached, and what is known about it.
     pub postgres: Option<Reached>,
     /// How many pods there are, and where.

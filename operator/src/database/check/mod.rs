@@ -37,6 +37,8 @@ pub struct Target {
     pub parameters: Arc<Parameters>,
     /// The instance that should take writes, where its name is known.
     pub primary: Option<String>,
+    /// The identity of the cluster whose reports are looked for.
+    pub identity: String,
 }
 
 struct Running {
@@ -176,11 +178,14 @@ impl Examiner {
         if !known_fit && let Err(unfit) = inspect::fitness(&client).await {
             return Verdict::unfit(&self.target.parameters, &unfit);
         }
-        match inspect::contents(&client).await {
-            Ok(contents) => Verdict::Usable(Usable {
+        let contents = inspect::contents(&client).await;
+        let held = inspect::held(&client, &self.target.identity).await;
+        match contents.and_then(|contents| Ok((contents, held?))) {
+            Ok((contents, held)) => Verdict::Usable(Usable {
                 endpoint: endpoint.to_string(),
                 version: version.text,
                 contents,
+                held,
             }),
             Err(error) => Verdict::unfit(&self.target.parameters, &inspect::Unfit::Failed(error)),
         }

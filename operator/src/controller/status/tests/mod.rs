@@ -2,6 +2,7 @@
 
 mod managed;
 mod moving;
+mod other_database;
 mod upgrade;
 
 use crds::v1alpha1::status::{MigrationPhase, ServedBy};
