@@ -179,10 +179,12 @@ fn resync(
 ) -> Duration {
     let database = applied.managed.as_ref();
     let database = database.is_none_or(|m| workload::is_database_ready(&m.stateful_set));
+    // The server has not told yet which database it has opened.
+    let known = spec.moving.is_some() || spec.postgres.is_none() || spec.history.is_some();
     let upgrading = spec.managed().is_some_and(Managed::is_upgrading);
     let resync = if spec.move_progress == MoveProgress::UnderWay {
         MOVING_RESYNC
-    } else if database && !upgrading && workload::is_ready(&applied.deployment) {
+    } else if database && !upgrading && known && workload::is_ready(&applied.deployment) {
         RESYNC
     } else {
         STARTING_RESYNC
