@@ -213,25 +213,34 @@ pub struct Held {
     pub identity: String,
     /// The history that was begun with it, which no other database has.
     pub history: String,
+    /// What stays the same of the cluster under every identity: the uid of its namespace
+    /// `kube-system`. Empty where no server has told.
+    pub cluster_uid: String,
 }
 
-/// Returns clusters that the database holds, at most ten: `identity` first, where it is among them.
+/// Returns clusters that the database holds, at most ten: `identity` first, then others of the
+/// cluster with `cluster_uid`, where they are among them.
 ///
 /// # Errors
 /// If the database cannot be asked.
-pub async fn held(client: &Client, identity: &str) -> Result<Vec<Held>, Error> {
+pub async fn held(client: &Client, identity: &str, cluster_uid: &str) -> Result<Vec<Held>, Error> {
     const KNOWN: &str = "SELECT pg_catalog.to_regclass('reports_server.clusters') IS NOT NULL";
-    const CLUSTERS: &str = "SELECT identity, history::text FROM reports_server.clusters
-        ORDER BY identity <> $1, cluster LIMIT 10";
+    const CLUSTERS: &str =
+        "SELECT identity, history::text, cluster_uid FROM reports_server.clusters
+        ORDER BY identity <> $1, $2 NOT IN (identity, cluster_uid), cluster LIMIT 10";
     let rows = client.query_typed(KNOWN, &[]).await?;
     let known = rows.first().map(|row| row.try_get::<_, bool>(0));
     if known.transpose()? != Some(true) {
         return Ok(Vec::new());
     }
-    let parameters = [(
-        &identity as &(dyn tokio_postgres::types::ToSql + Sync),
-        tokio_postgres::types::Type::TEXT,
-    )];
+    let text = tokio_postgres::types::Type::TEXT;
+    let parameters = [
+        (
+            &identity as &(dyn tokio_postgres::types::ToSql + Sync),
+            text.clone(),
+        ),
+        (&cluster_uid, text),
+    ];
     let rows = client.query_typed(CLUSTERS, &parameters).await?;
     rows.iter().map(Held::of).collect()
 }
@@ -241,6 +250,7 @@ impl Held {
         Ok(Self {
             identity: row.try_get(0)?,
             history: row.try_get(1)?,
+            cluster_uid: row.try_get(2)?,
         })
     }
 }

@@ -141,6 +141,8 @@ pub const DATABASE_UNREACHABLE: &str = "DatabaseUnreachable";
 /// The connection leads to another database than the one that holds the reports: an empty one, or
 /// one of other clusters. Servers take nothing from it; the message says what it holds.
 pub const OTHER_DATABASE: &str = "OtherDatabase";
+/// The database holds this cluster's reports under another identity; the message names it.
+pub const OTHER_IDENTITY: &str = "OtherIdentity";
 /// `CloudNativePG` is not installed.
 pub const CLOUD_NATIVE_PG_MISSING: &str = "CloudNativePGMissing";
 /// The `Cluster` of `CloudNativePG` is missing.

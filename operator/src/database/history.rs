@@ -3,7 +3,7 @@
 use crds::v1alpha1::reasons;
 use database::inspect::Held;
 
-use super::check::Verdict;
+use super::check::{Usable, Verdict};
 use super::files::Problem;
 use super::place::{Connection, Source};
 
@@ -21,6 +21,8 @@ pub fn in_use(noted: Option<&str>, told: Option<&str>, abandoned: Option<&str>) 
 pub struct Wanted<'a> {
     /// The identity of the cluster.
     pub identity: &'a str,
+    /// uid of its namespace `kube-system`.
+    pub cluster_uid: &'a str,
     /// The history of the database in use; none before the first use.
     pub history: Option<&'a str>,
     /// The namespace of the Secrets.
@@ -39,17 +41,30 @@ pub fn is_other(identity: &str, history: &str, verdict: Option<&Verdict>) -> boo
     !usable.held.iter().any(own)
 }
 
-/// Returns the problem that `verdict` is about another database than the one in use.
+/// Returns the problem that `verdict` is about a database in which the cluster must not be begun:
+/// another one than the one in use, or, before the first use, one that holds the cluster under
+/// another identity.
 #[must_use]
-pub fn other(wanted: Wanted<'_>, verdict: Option<&Verdict>) -> Option<Problem> {
-    let history = wanted.history?;
+pub fn mistaken(wanted: Wanted<'_>, verdict: Option<&Verdict>) -> Option<Problem> {
     let Some(Verdict::Usable(usable)) = verdict else {
         return None;
     };
-    if !is_other(wanted.identity, history, verdict) {
-        return None;
-    }
     let own = usable.held.iter().find(|h| h.identity == wanted.identity);
+    match wanted.history {
+        Some(history) if is_other(wanted.identity, history, verdict) => {
+            Some(other_database(wanted, history, own, usable))
+        }
+        None if own.is_none() => other_identity(wanted, usable),
+        Some(_) | None => None,
+    }
+}
+
+fn other_database(
+    wanted: Wanted<'_>,
+    history: &str,
+    own: Option<&Held>,
+    usable: &Usable,
+) -> Problem {
     let message = format!(
         "the database at {} is not the one that holds the reports: it has {}, not history {history} \
          of cluster {}; lead {} back to the right database, or restore a backup of it there",
@@ -58,7 +73,25 @@ pub fn other(wanted: Wanted<'_>, verdict: Option<&Verdict>) -> Option<Problem> {
         wanted.identity,
         place(wanted.namespace, wanted.connection),
     );
-    Some(Problem::new(reasons::OTHER_DATABASE, message))
+    Problem::new(reasons::OTHER_DATABASE, message)
+}
+
+fn other_identity(wanted: Wanted<'_>, usable: &Usable) -> Option<Problem> {
+    let uid = wanted.cluster_uid;
+    let same = |held: &&Held| {
+        held.cluster_uid == uid || (held.cluster_uid.is_empty() && held.identity == uid)
+    };
+    let found = usable.held.iter().find(same)?;
+    let message = format!(
+        "spec.clusterIdentity.id: the database at {} holds the reports of this cluster under {}, not \
+         under {}; set it to {}, or lead {} to another database",
+        usable.endpoint,
+        found.identity,
+        wanted.identity,
+        found.identity,
+        place(wanted.namespace, wanted.connection),
+    );
+    Some(Problem::new(reasons::OTHER_IDENTITY, message))
 }
 
 /// Returns the words for the clusters that a database holds, with the `own` one among them.
@@ -91,7 +124,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::database::check::Usable;
 
     #[rstest]
     #[case(None, None, None, None)]
@@ -113,6 +145,7 @@ mod tests {
         let held = held.iter().map(|(identity, history)| Held {
             identity: (*identity).to_owned(),
             history: (*history).to_owned(),
+            cluster_uid: format!("uid of {identity}"),
         });
         Verdict::Usable(Usable {
             endpoint: "db:5432".into(),
@@ -134,17 +167,27 @@ mod tests {
         };
         let wanted = Wanted {
             identity: "ours",
+            cluster_uid: "uid of renamed",
             history,
             namespace: "reports",
             connection: &connection,
         };
-        other(wanted, Some(&holding(held)))
+        mistaken(wanted, Some(&holding(held)))
     }
 
     #[test]
     fn before_the_first_use_every_database_will_do() {
         assert_eq!(judged(None, &[]), None);
         assert_eq!(judged(None, &[("theirs", "t")]), None);
+        assert_eq!(judged(None, &[("ours", "h"), ("renamed", "r")]), None);
+    }
+
+    #[test]
+    fn a_cluster_is_not_begun_anew_under_another_identity() {
+        let problem = judged(None, &[("theirs", "t"), ("renamed", "r")]).unwrap();
+        assert_eq!(problem.reason, reasons::OTHER_IDENTITY);
+        let words = "under renamed, not under ours; set it to renamed, or";
+        assert!(problem.message.contains(words), "{}", problem.message);
     }
 
     #[test]

@@ -91,11 +91,13 @@ impl Known {
         }
     }
 
-    /// Returns the problem that it is another database than the one in use.
+    /// Returns the problem that it is another database than the one in use, or holds the cluster
+    /// under another identity. Trying again does not help.
     #[must_use]
-    pub fn other_database(&self) -> Option<&Problem> {
+    pub fn mistaken(&self) -> Option<&Problem> {
+        const MISTAKEN: [&str; 2] = [reasons::OTHER_DATABASE, reasons::OTHER_IDENTITY];
         match &self.state {
-            State::Unusable(problem) if problem.reason == reasons::OTHER_DATABASE => Some(problem),
+            State::Unusable(problem) if MISTAKEN.contains(&problem.reason) => Some(problem),
             _ => None,
         }
     }

@@ -110,6 +110,18 @@ pub enum OpenError {
          name that one again"
     )]
     MovedElsewhere(String),
+    /// The database holds the cluster under another identity.
+    #[error(
+        "the database holds the reports of this Kubernetes cluster under the identity {found}, and \
+         none under {wanted}; start the server with --cluster-identity={found}, or name another \
+         database"
+    )]
+    OtherIdentity {
+        /// The identity in the database.
+        found: String,
+        /// The identity that was looked for.
+        wanted: String,
+    },
     /// The database cannot be opened or read, or is another one than before:
     /// [`EngineError::OtherDatabase`].
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]

@@ -208,6 +208,7 @@ fn database_args(spec: &Validated) -> Vec<String> {
     };
     let mut args = vec![
         format!("--cluster-identity={}", postgres.cluster_identity),
+        format!("--cluster-uid={}", spec.cluster_uid),
         format!("--database-dir={}", place::DIRECTORY),
         format!("--database-max-connections={}", postgres.max_connections),
     ];

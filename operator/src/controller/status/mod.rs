@@ -325,8 +325,8 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
         State::Applied {
             database: Some(known),
             ..
-        } if known.other_database().is_some() => {
-            let problem = known.other_database()?;
+        } if known.mistaken().is_some() => {
+            let problem = known.mistaken()?;
             Some((problem.reason, problem.message.clone()))
         }
         _ => migration::leading(groups).and_then(|group| {

@@ -25,6 +25,8 @@ pub struct Route {
     primary: Option<String>,
     /// The identity of the cluster.
     identity: String,
+    /// uid of the cluster's namespace `kube-system`.
+    cluster_uid: String,
     /// A problem that whoever runs the database tells of.
     problem: Option<Problem>,
     /// The `Cluster` of `CloudNativePG`, in its mode.
@@ -66,6 +68,7 @@ impl Route {
                 connection: postgres.connection.clone(),
                 primary: None,
                 identity: postgres.cluster_identity.clone(),
+                cluster_uid: spec.cluster_uid.clone(),
                 problem: None,
                 cluster: None,
             });
@@ -75,6 +78,7 @@ impl Route {
             connection: reached.connection,
             primary: reached.primary,
             identity: postgres.cluster_identity.clone(),
+            cluster_uid: spec.cluster_uid.clone(),
             problem: reached.problem,
             cluster: Some(plan),
         })
@@ -89,6 +93,7 @@ impl Route {
             parameters: files::parameters(namespace, &self.connection, objects)?,
             primary: self.primary.clone(),
             identity: self.identity.clone(),
+            cluster_uid: self.cluster_uid.clone(),
         })
     }
 
@@ -111,12 +116,13 @@ impl Route {
                 let verdict = inside.verdict.clone().filter(|_| !stopped);
                 let wanted = Wanted {
                     identity: &self.identity,
+                    cluster_uid: &self.cluster_uid,
                     history: spec.history.as_deref(),
                     namespace: &spec.namespace,
                     connection: &self.connection,
                 };
                 // What is known of another database tells nothing about the one in use.
-                let other = history::other(wanted, verdict.as_ref()).map(Verdict::Unusable);
+                let other = history::mistaken(wanted, verdict.as_ref()).map(Verdict::Unusable);
                 let verdict = other.or(verdict);
                 let known = Known::found(&target.parameters, verdict, self.primary, self.problem);
                 (known, Some(target).filter(|_| !stopped))

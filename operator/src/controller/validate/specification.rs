@@ -296,6 +296,7 @@ mod tests {
         let held = Held {
             identity: "uid-of-kube-system".to_owned(),
             history: history.to_owned(),
+            cluster_uid: "uid-of-kube-system".to_owned(),
         };
         let usable = Usable {
             endpoint: "db:5432".to_owned(),

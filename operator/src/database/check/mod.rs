@@ -39,6 +39,8 @@ pub struct Target {
     pub primary: Option<String>,
     /// The identity of the cluster whose reports are looked for.
     pub identity: String,
+    /// uid of the cluster's namespace `kube-system`.
+    pub cluster_uid: String,
 }
 
 struct Running {
@@ -179,7 +181,8 @@ impl Examiner {
             return Verdict::unfit(&self.target.parameters, &unfit);
         }
         let contents = inspect::contents(&client).await;
-        let held = inspect::held(&client, &self.target.identity).await;
+        let (identity, uid) = (&self.target.identity, &self.target.cluster_uid);
+        let held = inspect::held(&client, identity, uid).await;
         match contents.and_then(|contents| Ok((contents, held?))) {
             Ok((contents, held)) => Verdict::Usable(Usable {
                 endpoint: endpoint.to_string(),

@@ -148,6 +148,7 @@ mod tests {
             usable.held.push(Held {
                 identity: "a".into(),
                 history: "h".into(),
+                cluster_uid: "u".into(),
             });
         }
         assert!(usable(1, "17.1").differs(&emptied));

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::super::{Bed, Fixture as _, key};
 use super::Cluster;
+use crate::store::engine::Engine as _;
 use crate::store::postgres::Postgres;
 use crate::store::{
     EngineError, FoundHistories, OpenError, PostgresOptions, StoreError, WriteError,
@@ -214,6 +215,28 @@ async fn a_copy_of_the_database_is_the_same_one() {
     assert_eq!(bed.reports.horizon(), horizon);
     assert_eq!(bed.events(rv, last).await.len(), 1);
     bed.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_not_begun_anew_under_another_identity() {
+    let house = House::new().await;
+    let open = async |identity: &str, uid: &str| {
+        let mut options = PostgresOptions::new(house.directory.path(), identity);
+        uid.clone_into(&mut options.cluster_uid);
+        Postgres::open(&options).await
+    };
+    open("ours", "uid").await.unwrap().close().await;
+    for _ in 0..2 {
+        let error = open("renamed", "uid").await.err().unwrap();
+        let OpenError::OtherIdentity { found, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(found, "ours");
+    }
+    // Another cluster is one of its own, and may take over what was backed up of this one.
+    open("theirs", "another uid").await.unwrap().close().await;
+    open("ours", "a third uid").await.unwrap().close().await;
+    open("renamed", "uid").await.unwrap().close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
