@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use crds::control::DatabaseEngine;
-use storage::store::{Store, StoreOptions};
+use storage::store::{OpenError, Store, StoreOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,6 +34,8 @@ const CLUSTER_WAIT: Duration = Duration::from_secs(15);
 
 /// Pause between attempts to open a database that cannot be reached.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between looks at a database that is not the right one: somebody has to do something.
+const OTHER_DATABASE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The delay where the reports have moved. See [`shutdown_delay`].
 const MOVED_SHUTDOWN_DELAY: Duration = Duration::from_secs(10);
@@ -101,8 +103,8 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 }
 
 /// Opens the store, and waits for a database that cannot be reached yet: a database that starts
-/// beside the server must not have to wait for a restart's back-off. Returns `None` where the
-/// server is told to end before.
+/// beside the server must not have to wait for a restart's back-off. Nothing is made in a database
+/// that is not the one in use. Returns `None` where the server is told to end before.
 async fn open_store(
     config: &Config,
     metrics: &Metrics,
@@ -119,7 +121,11 @@ async fn open_store(
             Err(error) => return Err(error).with_context(|| format!("database {database}")),
         };
         tracing::warn!(%error, database, "waiting for the database");
-        let pause = tokio::time::sleep(DATABASE_PAUSE);
+        let pause = match error {
+            OpenError::OtherDatabase(_) => OTHER_DATABASE_PAUSE,
+            _ => DATABASE_PAUSE,
+        };
+        let pause = tokio::time::sleep(pause);
         if shutdown
             .requested
             .run_until_cancelled(pause)

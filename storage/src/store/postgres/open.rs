@@ -79,7 +79,7 @@ async fn register(connection: &PgConnection, options: &PostgresOptions) -> Resul
             found,
             wanted: options.cluster_identity.clone(),
         },
-        None => OpenError::Database(EngineError::from(error)),
+        None => EngineError::from(error).into(),
     })
 }
 

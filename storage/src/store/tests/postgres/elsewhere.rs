@@ -10,9 +10,7 @@ use super::super::{Bed, Fixture as _, key};
 use super::Cluster;
 use crate::store::engine::Engine as _;
 use crate::store::postgres::Postgres;
-use crate::store::{
-    EngineError, FoundHistories, OpenError, PostgresOptions, StoreError, WriteError,
-};
+use crate::store::{FoundHistories, OpenError, PostgresOptions, StoreError, WriteError};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -253,7 +251,7 @@ async fn a_start_makes_nothing_where_the_history_is_expected_and_missing() {
         empty.write(house.directory.path()).unwrap();
         let error = Postgres::open(&cluster.options).await.err().unwrap();
         assert!(error.may_pass(), "{error}");
-        let OpenError::Database(EngineError::OtherDatabase(other)) = error else {
+        let OpenError::OtherDatabase(other) = error else {
             panic!("{error}");
         };
         // The second time, too: the first has left nothing.
