@@ -202,6 +202,22 @@ async fn rows_of_another_cluster_under_the_same_number_are_not_taken() {
     }
 }
 
+/// A pooler may come to lead elsewhere under connections that stay as they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_looks_where_it_is() {
+    let house = House::new().await;
+    let bed = Bed::serving(&house.cluster()).await;
+    let history = bed.store.database().history.unwrap();
+    let other = "UPDATE reports_server.clusters SET history = gen_random_uuid()";
+    house.postgres.sql(other).await.unwrap();
+    let refused = bed.store.raise_floor(1).await.unwrap_err().to_string();
+    assert!(refused.contains("lead to another database"), "{refused}");
+    let back = format!("UPDATE reports_server.clusters SET history = '{history}'");
+    house.postgres.sql(&back).await.unwrap();
+    until_accepted(&bed, "after").await;
+    bed.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_of_the_database_is_the_same_one() {
     let house = House::new().await;
