@@ -21,7 +21,7 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::holds;
-use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Server};
+use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Probes, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Metrics, StoreCollector};
@@ -83,7 +83,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let certificates = Certificates::load(config.certificate_files())
         .await
         .context("no serving certificate; check the Secret that is mounted for it")?;
-    let Some(store) = open_store(&config, &metrics, &shutdown).await? else {
+    let Some(store) = open_store(&config, &metrics, &certificates, &shutdown).await? else {
         return Ok(());
     };
     let background = Background::default();
@@ -104,16 +104,19 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 
 /// Opens the store, and waits for a database that cannot be reached yet: a database that starts
 /// beside the server must not have to wait for a restart's back-off. Nothing is made in a database
-/// that is not the one in use. Returns `None` where the server is told to end before.
+/// that is not the one in use: the server is alive then, and not ready. Returns `None` where the
+/// server is told to end before.
 async fn open_store(
     config: &Config,
     metrics: &Metrics,
+    certificates: &Arc<Certificates>,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Option<Store>> {
     let mut options = StoreOptions::on(config.store_database());
     let database = options.database.to_string();
     options.history = config.history;
     options.observer = Arc::new(metrics.commits.clone());
+    let mut probes = None;
     let store = loop {
         let error = match Store::open(options.clone()).await {
             Ok(store) => break store,
@@ -121,9 +124,15 @@ async fn open_store(
             Err(error) => return Err(error).with_context(|| format!("database {database}")),
         };
         tracing::warn!(%error, database, "waiting for the database");
-        let pause = match error {
-            OpenError::OtherDatabase(_) => OTHER_DATABASE_PAUSE,
-            _ => DATABASE_PAUSE,
+        let other = matches!(error, OpenError::OtherDatabase(_));
+        if other && probes.is_none() {
+            let tls = tls::server_config(certificates.clone()).context("cannot set up TLS")?;
+            probes = Some(Probes::start(config.bind_address, tls).await?);
+        }
+        let pause = if other {
+            OTHER_DATABASE_PAUSE
+        } else {
+            DATABASE_PAUSE
         };
         let pause = tokio::time::sleep(pause);
         if shutdown
@@ -135,6 +144,9 @@ async fn open_store(
             return Ok(None);
         }
     };
+    if let Some(probes) = probes {
+        probes.stop().await;
+    }
     metrics.register_collector(Box::new(StoreCollector::new(store.clone())));
     Ok(Some(store))
 }
