@@ -12,6 +12,7 @@ mod common;
 use std::time::Duration;
 
 use common::{faults, full, options, say};
+use crds::names::LABEL_TARGET;
 use e2e::patroni::Patroni;
 use e2e::takeover::{Database, TARGET_NAMESPACE, Takeover};
 use serde_json::json;
@@ -33,7 +34,8 @@ fn database() -> Database {
 /// The Secret that leads to the pair.
 async fn secret(line: &Takeover, pair: &Patroni<'_>) {
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": TARGET_NAMESPACE, "labels": {LABEL_TARGET: "true"}}},
         {"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": SECRET, "namespace": TARGET_NAMESPACE},
             "stringData": {"uri": pair.uri(), "ca.crt": pair.authority()}},

@@ -43,8 +43,6 @@ use self::status::State;
 use self::validate::Refused;
 use crate::events;
 
-#[cfg(test)]
-pub(crate) use build::schema_reader_rules;
 pub use build::{ServiceAccountRef, control_api_name, data_metadata};
 pub use context::Context;
 pub use error::Error;

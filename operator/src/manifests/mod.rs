@@ -11,6 +11,7 @@ use serde::Serialize;
 use self::render::Document;
 use crate::names::{
     AGGREGATE_LABEL, OPERAND_CLUSTER_ROLE, OPERATOR, OPERATOR_NAMESPACE, REPORTS_CLUSTER_ROLE,
+    SERVER_CLUSTER_ROLE,
 };
 
 /// The reason why a manifest could not be made.
@@ -77,6 +78,13 @@ fn documents() -> Result<Vec<Document>, Error> {
             None,
             &[],
             &rules::operand(),
+        ),
+        objects::role(
+            "ClusterRole",
+            SERVER_CLUSTER_ROLE,
+            None,
+            &[],
+            &rules::server(),
         ),
         objects::role("Role", OPERATOR, own, &[], &rules::own_namespace()),
         objects::binding("Role", OPERATOR, own, OPERATOR, &operator),

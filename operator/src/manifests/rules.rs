@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::names::{AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR};
+use crate::names::{
+    AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR, SERVER_CLUSTER_ROLE,
+};
 
 /// A rule and the reason for it, which is printed beside it.
 #[derive(Clone, Debug)]
@@ -73,8 +75,8 @@ fn own_resources() -> Vec<Reasoned> {
             APPLY,
         ),
         rule(
-            "State of the target namespace. The server reads namespaces too, and only a right that \
-             is held can be handed out.",
+            "State and labels of the target namespace, and etcd's revision, which is read from a \
+             list.",
             "",
             &["namespaces"],
             READ,
@@ -82,13 +84,13 @@ fn own_resources() -> Vec<Reasoned> {
     ]
 }
 
-/// Returns the rights that a server needs in the cluster, and those to grant them.
+/// Returns the rights to give a server its own.
 fn handed_out() -> Vec<Reasoned> {
     vec![
         rule(
-            "The server's right to read namespaces and CRDs, made for each ReportsServer.",
+            "Binds the account of each server to the first two roles below.",
             "rbac.authorization.k8s.io",
-            &["clusterroles", "clusterrolebindings"],
+            &["clusterrolebindings"],
             APPLY,
         ),
         rule(
@@ -100,14 +102,15 @@ fn handed_out() -> Vec<Reasoned> {
         ),
         named(
             rule(
-                "The only roles that the operator can bind without having their rights: those of \
-                 every aggregated API server, and its own for target namespaces. Leave the second \
-                 out and bind it yourself where you do not want the operator to.",
+                "The only roles that the operator can bind without having their rights: that of \
+                 every aggregated API server, what our server reads, and its own for target \
+                 namespaces. Leave the last out and bind it yourself where you do not want the \
+                 operator to.",
                 "rbac.authorization.k8s.io",
                 &["clusterroles"],
                 &["bind"],
             ),
-            &[AUTH_DELEGATOR, OPERAND_CLUSTER_ROLE],
+            &[AUTH_DELEGATOR, SERVER_CLUSTER_ROLE, OPERAND_CLUSTER_ROLE],
         ),
         named(
             rule(
@@ -349,6 +352,32 @@ pub fn reports() -> Vec<Reasoned> {
                 "clusterbackgroundscanreports",
             ],
             all,
+        ),
+    ]
+}
+
+/// Returns what every server reads of the cluster.
+#[must_use]
+pub fn server() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "A missing or terminating namespace refuses reports, as it does with the \
+             kube-apiserver.",
+            "",
+            &["namespaces"],
+            READ,
+        ),
+        rule(
+            "Schemas, names and columns of the served groups.",
+            "apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            READ,
+        ),
+        rule(
+            "Whether requests are still sent to the server: while they are not, they wait.",
+            "apiregistration.k8s.io",
+            &["apiservices"],
+            READ,
         ),
     ]
 }
