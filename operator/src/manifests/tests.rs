@@ -169,6 +169,29 @@ fn the_operator_has_every_right_that_a_migration_asks_for() {
     }
 }
 
+/// `e2e/tests/policies.rs` applies them.
+#[test]
+fn every_policy_is_in_force_and_fails_closed() {
+    let text = super::policies().unwrap();
+    let documents = serde_yaml::Deserializer::from_str(&text);
+    let documents: Vec<Value> = documents
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect();
+    let (policies, bindings): (Vec<_>, Vec<_>) = documents
+        .iter()
+        .partition(|object| object["kind"] == "ValidatingAdmissionPolicy");
+    assert_eq!(policies.len(), 2);
+    for policy in policies {
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+        let name = &policy["metadata"]["name"];
+        let bound = bindings.iter().any(|binding| {
+            binding["spec"]["policyName"] == *name
+                && binding["spec"]["validationActions"][0] == "Deny"
+        });
+        assert!(bound, "{name}");
+    }
+}
+
 #[test]
 fn bindings_refer_to_roles_that_are_installed() {
     let objects = objects();
