@@ -195,7 +195,8 @@ fn bound() -> Vec<(Vec<String>, Option<&'static str>)> {
     let delegator = format!("--clusterrole={AUTH_DELEGATOR}");
     let itself = format!("--serviceaccount={OPERATOR_NAMESPACE}:{OPERATOR}");
     let theirs = format!("--serviceaccount={TEAM}:default");
-    let of = |arguments: &[&str]| arguments.iter().map(|a| (*a).to_owned()).collect();
+    let of =
+        |arguments: &[&str]| -> Vec<String> { arguments.iter().map(|a| (*a).to_owned()).collect() };
     let wide = |role: &str, account: &str| of(&["clusterrolebinding", "a", role, account]);
     let inside = |namespace: &str, role: &str, account: &str| {
         of(&["rolebinding", "a", "-n", namespace, role, account])

@@ -148,7 +148,7 @@ fn switch() -> Vec<Reasoned> {
                 "validatingadmissionpolicies",
                 "validatingadmissionpolicybindings",
             ],
-            &["get", "create", "patch", "delete"],
+            &["create", "patch", "delete"],
         ),
         rule(
             "Names policies and webhooks for reports: the kube-apiserver does not apply them to an \
@@ -171,10 +171,16 @@ fn switch() -> Vec<Reasoned> {
             &["list"],
         ),
         rule(
-            "What the server holds: progress, verification, and whether it may be trusted.",
+            "What the server holds: progress and verification.",
             "control.reports-server.io",
-            &["databases", "storedresources", "storedresources/digest"],
-            READ,
+            &["databases", "storedresources/digest"],
+            &["get"],
+        ),
+        rule(
+            "What the server holds, and whether it may be trusted.",
+            "control.reports-server.io",
+            &["storedresources"],
+            &["list"],
         ),
         rule(
             "Hands reports over to the server.",
@@ -192,7 +198,7 @@ fn switch() -> Vec<Reasoned> {
             "Holds requests during the switch, and raises the resource versions.",
             "control.reports-server.io",
             &["storedresources/gate", "storedresources/floor"],
-            &["get", "update"],
+            &["update"],
         ),
     ]
 }
@@ -296,10 +302,11 @@ pub fn own_namespace() -> Vec<Reasoned> {
             &[OPERATOR],
         ),
         rule(
-            "Notes on migrations that must survive a restart of the operator.",
+            "Notes on migrations that must survive a restart of the operator, and revisions of etcd \
+             that the way back makes.",
             "",
             &["configmaps"],
-            OWN,
+            &["get", "create", "patch", "delete"],
         ),
     ]
 }
@@ -311,7 +318,7 @@ pub fn default_namespace() -> Vec<Reasoned> {
         "Addresses of all kube-apiservers: the switch is confirmed at each of them.",
         "discovery.k8s.io",
         &["endpointslices"],
-        &["get", "list"],
+        &["list"],
     )]
 }
 
