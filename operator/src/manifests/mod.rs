@@ -3,6 +3,8 @@
 mod guard;
 mod objects;
 mod render;
+#[cfg(test)]
+mod rights;
 pub(crate) mod rules;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The rendered text, read back as a cluster would get it.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::Deserialize as _;
@@ -111,7 +113,7 @@ fn secrets_are_reached_only_where_the_operand_role_is_bound() {
 /// The operator writes no roles of the cluster, so none can be widened; what it binds is named.
 #[test]
 fn the_operator_binds_the_roles_of_its_servers_and_of_its_own() {
-    let mut bound = std::collections::BTreeSet::new();
+    let mut bound = BTreeSet::new();
     for rule in super::rules::cluster().into_iter().map(|r| r.rule) {
         let resources = rule.resources.unwrap_or_default();
         if rule.verbs.iter().any(|verb| verb == "bind") {
@@ -127,7 +129,7 @@ fn the_operator_binds_the_roles_of_its_servers_and_of_its_own() {
         OPERAND_CLUSTER_ROLE,
         SERVER_CLUSTER_ROLE,
     ];
-    let expected = std::collections::BTreeSet::from(expected.map(str::to_owned));
+    let expected = BTreeSet::from(expected.map(str::to_owned));
     assert_eq!(bound, expected);
 }
 
@@ -210,7 +212,7 @@ fn bindings_refer_to_roles_that_are_installed() {
 }
 
 /// Returns the paths of all fields.
-fn fields(value: &Value) -> std::collections::BTreeSet<String> {
+fn fields(value: &Value) -> BTreeSet<String> {
     let below = |name: String, value: &Value| {
         let inner = fields(value)
             .into_iter()
@@ -227,7 +229,7 @@ fn fields(value: &Value) -> std::collections::BTreeSet<String> {
             .enumerate()
             .flat_map(|(i, v)| below(i.to_string(), v))
             .collect(),
-        _ => std::collections::BTreeSet::new(),
+        _ => BTreeSet::new(),
     }
 }
 

@@ -34,6 +34,8 @@ pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};
 pub use metadata::data_metadata;
 pub use notes::{Note, commit, retired};
+#[cfg(test)]
+pub(crate) use rbac::config_reader_rules;
 pub use rbac::{ServiceAccountRef, operand_binding};
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights

@@ -80,14 +80,19 @@ pub(super) fn cluster_reader(spec: &Validated) -> ClusterRoleBinding {
 pub(super) fn config_reader(spec: &Validated) -> Role {
     Role {
         metadata: namespaced(spec, spec.names.server()),
-        rules: Some(vec![PolicyRule {
-            api_groups: Some(vec![String::new()]),
-            resources: Some(vec!["configmaps".to_owned()]),
-            resource_names: Some(vec![spec.names.config()]),
-            verbs: read_verbs(),
-            ..PolicyRule::default()
-        }]),
+        rules: Some(config_reader_rules(spec.names.config())),
     }
+}
+
+/// Returns what a server reads of its namespace: the `ConfigMap` called `config`.
+pub(crate) fn config_reader_rules(config: String) -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["configmaps".to_owned()]),
+        resource_names: Some(vec![config]),
+        verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
+        ..PolicyRule::default()
+    }]
 }
 
 pub(super) fn config_reader_binding(spec: &Validated) -> RoleBinding {
@@ -96,10 +101,6 @@ pub(super) fn config_reader_binding(spec: &Validated) -> RoleBinding {
         role_ref: role_ref("Role", spec.names.server()),
         subjects: Some(server(spec)),
     }
-}
-
-fn read_verbs() -> Vec<String> {
-    ["get", "list", "watch"].map(str::to_owned).to_vec()
 }
 
 fn role_ref(kind: &str, name: String) -> RoleRef {
