@@ -2,6 +2,7 @@
 
 mod guard;
 mod objects;
+mod readers;
 mod render;
 #[cfg(test)]
 mod rights;
@@ -105,7 +106,7 @@ fn documents() -> Result<Vec<Document>, Error> {
             SERVER_CLUSTER_ROLE,
             None,
             &[],
-            &rules::server(),
+            &readers::server(),
         ),
         objects::role("Role", OPERATOR, own, &[], &rules::own_namespace()),
         objects::binding("Role", OPERATOR, own, OPERATOR, &operator),
@@ -122,7 +123,7 @@ fn documents() -> Result<Vec<Document>, Error> {
             "reports-server:view",
             None,
             &[("rbac.authorization.k8s.io/aggregate-to-view", "true")],
-            &rules::view(),
+            &readers::view(),
         ),
         plain(&objects::deployment())?,
     ])

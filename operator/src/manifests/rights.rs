@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
+use super::readers;
 use super::rules::{self, Reasoned};
 use crate::controller::config_reader_rules;
 
@@ -55,7 +56,7 @@ type Right = (String, String, String);
 
 /// Returns every right that operator and server have by our roles.
 fn granted() -> BTreeSet<Right> {
-    let server = rules::server().into_iter().map(|r| r.rule);
+    let server = readers::server().into_iter().map(|r| r.rule);
     let server = server.chain(config_reader_rules("config".to_owned()));
     let of = |rules: Vec<Reasoned>| rules.into_iter().map(|r| r.rule).collect();
     let all: [(&str, Vec<PolicyRule>); 6] = [

@@ -15,13 +15,20 @@ pub struct Reasoned {
     pub rule: PolicyRule,
 }
 
-const READ: &[&str] = &["get", "list", "watch"];
+/// Verbs of a reader.
+pub(super) const READ: &[&str] = &["get", "list", "watch"];
 /// Verbs of a server-side apply of an object that may not exist yet.
 const APPLY: &[&str] = &["create", "patch"];
 /// Verbs on own objects: apply, watch, and remove what is no longer needed.
 const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
-fn rule(reason: &'static str, group: &str, resources: &[&str], verbs: &[&str]) -> Reasoned {
+/// Returns a rule about `resources` of one API group.
+pub(super) fn rule(
+    reason: &'static str,
+    group: &str,
+    resources: &[&str],
+    verbs: &[&str],
+) -> Reasoned {
     let owned = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
     Reasoned {
         reason,
@@ -359,51 +366,6 @@ pub fn reports() -> Vec<Reasoned> {
                 "clusterbackgroundscanreports",
             ],
             all,
-        ),
-    ]
-}
-
-/// Returns what every server reads of the cluster.
-#[must_use]
-pub fn server() -> Vec<Reasoned> {
-    vec![
-        rule(
-            "A missing or terminating namespace refuses reports, as it does with the \
-             kube-apiserver.",
-            "",
-            &["namespaces"],
-            READ,
-        ),
-        rule(
-            "Schemas, names and columns of the served groups.",
-            "apiextensions.k8s.io",
-            &["customresourcedefinitions"],
-            READ,
-        ),
-        rule(
-            "Whether requests are still sent to the server: while they are not, they wait.",
-            "apiregistration.k8s.io",
-            &["apiservices"],
-            READ,
-        ),
-    ]
-}
-
-/// Returns the rights of people who may look.
-#[must_use]
-pub fn view() -> Vec<Reasoned> {
-    vec![
-        rule(
-            "See whether the migration is done and well.",
-            "reports-server.io",
-            &["reportsservers"],
-            READ,
-        ),
-        rule(
-            "See what the server holds.",
-            "control.reports-server.io",
-            &["databases", "storedresources"],
-            READ,
         ),
     ]
 }
