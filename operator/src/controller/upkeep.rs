@@ -191,3 +191,29 @@ fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::fixtures;
+
+    #[test]
+    fn the_same_specification_stays_in_force_when_its_namespace_is_closed() {
+        let object = fixtures::object(json!({}));
+        let read = Dereferenced {
+            accepted: Some(object.spec.clone()),
+            ..fixtures::read()
+        };
+        let last = |reason| {
+            let message = String::new();
+            last_accepted(&object, &read, &Refusal { reason, message }).map(|last| last.spec)
+        };
+        assert_eq!(
+            last(reasons::TARGET_NAMESPACE_CLOSED),
+            Some(object.spec.clone())
+        );
+        assert_eq!(last(reasons::INVALID_SPEC), None);
+    }
+}
