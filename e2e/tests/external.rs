@@ -12,6 +12,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{faults, full, options, say};
+use crds::names::LABEL_TARGET;
 use e2e::patroni::{DATABASE, OTHER_DATABASE, Patroni};
 use e2e::takeover::{Database, NAME, TARGET_NAMESPACE, Takeover};
 use serde_json::json;
@@ -42,7 +43,8 @@ fn database() -> Database {
 /// The Secret that leads to a database of the pair.
 async fn secret(line: &Takeover, pair: &Patroni<'_>, database: &str) {
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": TARGET_NAMESPACE, "labels": {LABEL_TARGET: "true"}}},
         {"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": SECRET, "namespace": TARGET_NAMESPACE},
             "stringData": {"uri": pair.uri_of(database), "ca.crt": pair.authority()}},

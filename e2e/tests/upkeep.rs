@@ -132,6 +132,8 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     the_identity_in_force_stays(&ground, reports).await;
     a_damaged_registration_is_put_right(&ground, reports).await;
     a_refused_field_stops_nothing(&ground, reports).await;
+    Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
+    Box::pin(a_namespace_that_is_closed_stops_nothing(&ground, reports)).await;
     Box::pin(what_the_kube_apiserver_refuses_changes_nothing(
         &ground, reports,
     ))
@@ -250,6 +252,72 @@ async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
     tokio::time::timeout(LIMIT, back).await.unwrap();
     ground.patch(json!({"networkPolicy": null})).await;
     ground.follow("an end of the refusal", is_ready).await;
+}
+
+/// Pods that are to reach the node, and to run as an account that belongs to somebody else.
+async fn what_nobody_has_allowed_is_not_done(ground: &Ground, reports: usize) {
+    let name = names::server(NAME);
+    let before = ground.deployments().get(&name).await.unwrap();
+    for (asked, words) in [
+        (
+            json!({"podTemplate": {"spec": {"hostPID": true}}}),
+            "spec.server.podTemplate.spec.hostPID",
+        ),
+        (
+            json!({"serviceAccount": {"name": "default"}}),
+            "annotate serviceaccount default",
+        ),
+    ] {
+        ground.patch(json!({"server": asked})).await;
+        ground
+            .follow("the refusal", |server| is_refused(server, words))
+            .await;
+        let server = ground.servers().get(NAME).await.unwrap();
+        let (_, reason, _) = condition(&server, conditions::STALLED).unwrap();
+        assert_eq!(reason, reasons::NOT_ALLOWED);
+        assert_eq!(ground.shown().await, Some(reports));
+        let nothing = json!({"podTemplate": null, "serviceAccount": null});
+        ground.patch(json!({"server": nothing})).await;
+        ground.follow("an end of the refusal", is_ready).await;
+    }
+    let after = ground.deployments().get(&name).await.unwrap();
+    assert_eq!(after.metadata.generation, before.metadata.generation);
+}
+
+/// The label that opens the target namespace is taken away.
+async fn a_namespace_that_is_closed_stops_nothing(ground: &Ground, reports: usize) {
+    open(ground, None).await;
+    ground
+        .follow("the refusal", |server| {
+            is_refused(server, "kubectl label namespace")
+        })
+        .await;
+    let server = ground.servers().get(NAME).await.unwrap();
+    let (_, reason, _) = condition(&server, conditions::STALLED).unwrap();
+    assert_eq!(reason, reasons::TARGET_NAMESPACE_CLOSED);
+    ground.renews(reports).await;
+    // What is in force is put right as before.
+    let params = DeleteParams::default();
+    let name = names::server(NAME);
+    ground.deployments().delete(&name, &params).await.unwrap();
+    let back = async {
+        while ground.shown().await != Some(reports) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, back).await.unwrap();
+    open(ground, Some("true")).await;
+    ground.follow("an end of the refusal", is_ready).await;
+}
+
+/// Sets the label that opens the target namespace, or takes it away.
+async fn open(ground: &Ground, value: Option<&str>) {
+    let namespaces: Api<Namespace> = Api::all(ground.line.client.clone());
+    let label = names::LABEL_TARGET;
+    let patch = Patch::Merge(json!({"metadata": {"labels": {label: value}}}));
+    let params = PatchParams::default();
+    let patched = namespaces.patch(TARGET_NAMESPACE, &params, &patch).await;
+    patched.unwrap();
 }
 
 async fn what_the_kube_apiserver_refuses_changes_nothing(ground: &Ground, reports: usize) {

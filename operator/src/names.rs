@@ -15,6 +15,8 @@ pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
 pub const OPERATOR: &str = names::CONTROLLER;
 /// `ClusterRole` with the operator's rights in a target namespace; bound there and nowhere else.
 pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
+/// `ClusterRole` with what a server reads of the cluster; bound to the account of each server.
+pub const SERVER_CLUSTER_ROLE: &str = "reports-server:server";
 /// `ClusterRole` into which the operator's rights on report groups are aggregated.
 pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].

@@ -38,6 +38,11 @@ pub const WEBHOOK_CONVERSION: &str = "WebhookConversion";
 pub const UNSUPPORTED_VERSION: &str = "UnsupportedVersion";
 /// `spec.targetNamespace` does not exist or is being deleted.
 pub const TARGET_NAMESPACE_MISSING: &str = "TargetNamespaceMissing";
+/// `spec.targetNamespace` is not labelled as a target, or must never be one.
+pub const TARGET_NAMESPACE_CLOSED: &str = "TargetNamespaceClosed";
+/// The pods ask for what the target namespace, or the `ServiceAccount` that they name, does not
+/// allow; the message names the field and what would allow it.
+pub const NOT_ALLOWED: &str = "NotAllowed";
 
 /// Preflight refuses to go on; the message says why.
 pub const PREFLIGHT_FAILED: &str = "PreflightFailed";

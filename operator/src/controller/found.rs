@@ -1,6 +1,6 @@
 //! Everything that a reconciliation decides on, as it was read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use jiff::Timestamp;
@@ -24,6 +24,50 @@ pub enum NamespaceState {
     /// There is none.
     #[default]
     Missing,
+}
+
+/// The most that a namespace lets pods do, as its label for the Pod Security Standards says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// `restricted`. A namespace without the label counts as this: that Kubernetes enforces nothing
+    /// there does not say that it is wanted.
+    #[default]
+    Restricted,
+    /// `baseline`.
+    Baseline,
+    /// `privileged`: everything.
+    Privileged,
+}
+
+impl Level {
+    /// Returns the level that a value of the label stands for.
+    #[must_use]
+    pub fn of(label: Option<&str>) -> Self {
+        match label {
+            Some("privileged") => Self::Privileged,
+            Some("baseline") => Self::Baseline,
+            _ => Self::Restricted,
+        }
+    }
+
+    /// Returns the value of the label.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        match self {
+            Self::Restricted => "restricted",
+            Self::Baseline => "baseline",
+            Self::Privileged => "privileged",
+        }
+    }
+}
+
+/// What the labels of the target namespace allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespacePolicy {
+    /// Whether it may be a target.
+    pub is_target: bool,
+    /// What pods may do there.
+    pub level: Level,
 }
 
 /// The groups that a `ReportsServer` asks for.
@@ -70,6 +114,12 @@ pub struct Dereferenced {
     pub now: Timestamp,
     /// The target namespace.
     pub namespace: NamespaceState,
+    /// What the target namespace allows.
+    pub policy: NamespacePolicy,
+    /// The operator's own namespace.
+    pub operator_namespace: String,
+    /// Whether the specification was carried out before and is kept in place of one that is refused.
+    pub kept: bool,
     /// Every `ReportsServer` of the cluster; the object itself may be among them.
     pub claims: Vec<Claim>,
     /// The server's image where the specification names none.
@@ -93,6 +143,9 @@ pub struct Dereferenced {
 pub struct Inside {
     /// The certificates.
     pub material: Material,
+    /// The annotations of the `ServiceAccount` that the specification names; nothing where it is
+    /// missing, or where none is named.
+    pub account: Option<BTreeMap<String, String>>,
     /// The server.
     pub deployment: Option<Deployment>,
     /// A PostgreSQL that the operator runs.

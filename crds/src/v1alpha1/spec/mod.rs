@@ -86,8 +86,8 @@ use super::status::ReportsServerStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ReportsServerSpec {
-    /// Namespace in which server and database run. It must exist, and every referenced Secret must
-    /// be in it. Immutable.
+    /// Namespace in which server and database run. It must exist with the label
+    /// `reports-server.io/target: "true"`, and every referenced Secret must be in it. Immutable.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")

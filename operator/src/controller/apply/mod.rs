@@ -78,8 +78,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         service_account,
         auth_delegator,
         auth_reader,
-        schema_reader,
-        schema_reader_binding,
+        cluster_reader,
         config_reader,
         config_reader_binding,
         ca,
@@ -102,8 +101,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     maybe(client, service_account.as_ref()).await?;
     named(&Api::all(client.clone()), &auth_delegator).await?;
     named(&inside(client, &auth_reader), &auth_reader).await?;
-    named(&Api::all(client.clone()), &schema_reader).await?;
-    named(&Api::all(client.clone()), &schema_reader_binding).await?;
+    named(&Api::all(client.clone()), &cluster_reader).await?;
     one(&inside(client, &config_reader), &config_reader).await?;
     one(
         &inside(client, &config_reader_binding),

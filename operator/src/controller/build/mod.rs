@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use kube::ResourceExt;
@@ -35,7 +35,7 @@ pub use deployment::{CONTAINER, DATA_VOLUME};
 pub use metadata::data_metadata;
 pub use notes::{Note, commit, retired};
 #[cfg(test)]
-pub(crate) use rbac::schema_reader_rules;
+pub(crate) use rbac::config_reader_rules;
 pub use rbac::{ServiceAccountRef, operand_binding};
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights
@@ -50,10 +50,8 @@ pub struct Children {
     pub auth_delegator: ClusterRoleBinding,
     /// Lets the server read the aggregator's client CA.
     pub auth_reader: RoleBinding,
-    /// Rights to read namespaces and CRDs.
-    pub schema_reader: ClusterRole,
-    /// Gives [`Self::schema_reader`] to the server.
-    pub schema_reader_binding: ClusterRoleBinding,
+    /// Gives the server its rights to read namespaces, CRDs and APIServices.
+    pub cluster_reader: ClusterRoleBinding,
     /// Right to read the one `ConfigMap`.
     pub config_reader: Role,
     /// Gives [`Self::config_reader`] to the server.
@@ -98,8 +96,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         service_account: rbac::service_account(spec),
         auth_delegator: rbac::auth_delegator(spec),
         auth_reader: rbac::auth_reader(spec),
-        schema_reader: rbac::schema_reader(spec),
-        schema_reader_binding: rbac::schema_reader_binding(spec),
+        cluster_reader: rbac::cluster_reader(spec),
         config_reader: rbac::config_reader(spec),
         config_reader_binding: rbac::config_reader_binding(spec),
         ca: secrets::ca(spec, material),

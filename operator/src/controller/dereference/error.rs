@@ -45,6 +45,16 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// The account that the specification names.
+    #[error("cannot read serviceaccount {namespace}/{name}: {}", said(.source))]
+    Account {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
     /// What was carried out last.
     #[error("cannot read configmap {namespace}/{name}: {}", said(.source))]
     ConfigMap {
@@ -104,6 +114,7 @@ impl Error {
             | Self::Secret { source, .. }
             | Self::Claim { source, .. }
             | Self::Job { source, .. }
+            | Self::Account { source, .. }
             | Self::ConfigMap { source, .. }
             | Self::StatefulSet { source, .. }
             | Self::Deployment { source, .. }

@@ -1,12 +1,13 @@
 //! The content of the target namespace.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crds::control::{self, DATABASE_NAME, DATABASES};
 use crds::v1alpha1::ReportsServer;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
 use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::debug;
@@ -35,6 +36,7 @@ pub async fn read(
 ) -> Result<Inside, Error> {
     let client = &ctx.client;
     let material = material(client, spec).await?;
+    let account = account(client, spec).await?;
     let deployment = deployment(client, spec).await?;
     let (stateful_set, managed) = if spec.is_managed() {
         let set = stateful_set(client, spec).await?;
@@ -59,6 +61,7 @@ pub async fn read(
     let history = history(spec, deployment.as_ref(), client).await;
     Ok(Inside {
         material,
+        account,
         deployment,
         stateful_set,
         managed,
@@ -94,6 +97,27 @@ async fn material(client: &Client, spec: &Validated) -> Result<Material, Error> 
         read(spec.names.database_client())
     )?;
     Ok(material.with_database(server.as_ref(), client.as_ref()))
+}
+
+/// Returns the annotations of the account that the specification names.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+async fn account(
+    client: &Client,
+    spec: &Validated,
+) -> Result<Option<BTreeMap<String, String>>, Error> {
+    let Some(name) = spec.pod.service_account.clone() else {
+        return Ok(None);
+    };
+    let api = Api::<ServiceAccount>::namespaced(client.clone(), &spec.namespace);
+    let found = api.get_metadata_opt(&name).await;
+    let found = found.map_err(|source| Error::Account {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.map(|found| found.metadata.annotations.unwrap_or_default()))
 }
 
 /// Returns the server as it is; one of somebody else by that name is none.

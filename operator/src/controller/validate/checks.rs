@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crds::names::LABEL_TARGET;
 use crds::v1alpha1::defaults::Effective;
 use crds::v1alpha1::spec::DatabaseMode;
 use crds::v1alpha1::support::unsupported_fields;
@@ -256,8 +257,8 @@ pub(super) fn namespace(name: &str, state: NamespaceState) -> Result<(), Refusal
     let message = match state {
         NamespaceState::Active => return Ok(()),
         NamespaceState::Missing => format!(
-            "spec.targetNamespace: namespace {name} does not exist; create it \
-             (kubectl create namespace {name})"
+            "spec.targetNamespace: namespace {name} does not exist; create and label it \
+             (kubectl create namespace {name}; kubectl label namespace {name} {LABEL_TARGET}=true)"
         ),
         NamespaceState::Terminating => format!(
             "spec.targetNamespace: namespace {name} is being deleted, and the server with it; \

@@ -3,10 +3,10 @@
 use crds::v1alpha1::ReportsServer;
 use kube::Resource;
 
-use super::moving;
 use super::postgres::Route;
 use super::specification::specification;
 use super::validated::{Refusal, Validated};
+use super::{allowed, moving};
 use crate::controller::found::Dereferenced;
 
 /// A specification that is not carried out.
@@ -31,7 +31,9 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
     let spec = specification(object, found).map_err(refused)?;
     let leaves = object.meta().deletion_timestamp.is_some();
     let spec = if leaves { spec.staying() } else { spec };
-    decide(object, spec.clone(), found).map_err(|refusal| Refused {
+    let allowed = allowed::check(&spec, found, leaves);
+    let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
+    decided.map_err(|refusal| Refused {
         refusal,
         spec: Some(Box::new(spec)),
     })

@@ -3,12 +3,14 @@
 //! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
 //! every default resolved.
 
+mod allowed;
 mod checks;
 mod decide;
 mod moving;
 mod postgres;
 mod scale;
 mod specification;
+mod standard;
 mod template;
 #[cfg(test)]
 mod tests;

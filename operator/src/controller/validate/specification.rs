@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt};
 
 use super::scale::Scale;
 use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
-use super::{checks, scale};
+use super::{allowed, checks, scale};
 use crate::controller::found::Dereferenced;
 use crate::database::place::{Connection, Database, Postgres, Storage};
 use crate::database::{external, history, managed};
@@ -40,6 +40,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     checks::drain_window(&effective)?;
     checks::claims(&name, object, &found.claims)?;
     checks::namespace(&spec.target_namespace, found.namespace)?;
+    allowed::begun(object, found)?;
 
     let names = Names::new(&name);
     checks::sources(spec, &names)?;
