@@ -1,5 +1,6 @@
 //! `manifests/install.yaml`, made from the same constants and builders that the operator uses.
 
+mod guard;
 mod objects;
 mod render;
 pub(crate) mod rules;
@@ -95,6 +96,8 @@ fn documents() -> Result<Vec<Document>, Error> {
             &[("rbac.authorization.k8s.io/aggregate-to-view", "true")],
             &rules::view(),
         ),
+        guard::policy(),
+        guard::binding(),
         plain(&objects::deployment())?,
     ])
 }

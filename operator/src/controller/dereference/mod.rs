@@ -77,11 +77,11 @@ async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, 
     })
 }
 
-/// State of the target namespace.
+/// Returns the state of the target namespace.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
-async fn namespace(client: &Client, name: &str) -> Result<NamespaceState, Error> {
+pub async fn namespace(client: &Client, name: &str) -> Result<NamespaceState, Error> {
     let api = Api::<Namespace>::all(client.clone());
     let found = api
         .get_metadata_opt(name)

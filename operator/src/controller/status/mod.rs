@@ -109,6 +109,10 @@ pub fn compute(
     if let Some((spec, found)) = found(state) {
         observe(&mut status, &mut conditions, spec, found);
     }
+    if let Some(refusal) = homeless(state) {
+        let away = Finding::no(refusal.reason, refusal.message.clone());
+        conditions.set(types::SERVER_AVAILABLE, away);
+    }
     if let State::Applied {
         spec,
         refusal: _,
@@ -159,6 +163,16 @@ fn found<'a>(state: &'a State<'a>) -> Option<(&'a Validated, &'a Found)> {
         State::Refused { found, .. } => *found,
         State::Suspended { spec, found, .. } => found.map(|found| (*spec, found)),
         State::Applied { .. } | State::Failed { .. } | State::Deleting => None,
+    }
+}
+
+/// Returns the refusal of a specification whose namespace is gone: no server can be there.
+fn homeless<'a>(state: &'a State<'_>) -> Option<&'a Refusal> {
+    match state {
+        State::Refused { refusal, .. } if refusal.reason == reasons::TARGET_NAMESPACE_MISSING => {
+            Some(refusal)
+        }
+        _ => None,
     }
 }
 

@@ -375,6 +375,25 @@ fn a_refused_specification_stalls_and_leaves_the_rest_as_it_was() {
     assert_eq!(status.served.as_deref(), Some("1/1"));
 }
 
+#[test]
+fn a_server_whose_namespace_is_gone_is_not_available() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let refusal = Refusal {
+        reason: reasons::TARGET_NAMESPACE_MISSING,
+        message: "namespace target is being deleted".into(),
+    };
+    let state = State::Refused {
+        refusal: &refusal,
+        found: None,
+    };
+    let status = compute(&object, &state, &groups, at(9));
+    let away = Some(("False", reasons::TARGET_NAMESPACE_MISSING));
+    assert_eq!(condition(&status, types::SERVER_AVAILABLE), away);
+    assert_eq!(condition(&status, types::READY), away);
+}
+
 /// Suspended, with the server as it is found.
 fn suspended(
     object: &ReportsServer,
