@@ -246,7 +246,8 @@ fn summarize(
         }
         (None, State::Deleting) => {
             let message = "the API groups are given back to their CRDs".to_owned();
-            Finding::no(reasons::DELETING, problem(groups).unwrap_or(message))
+            let told = problem(groups).or_else(|| counted(groups));
+            Finding::no(reasons::DELETING, told.unwrap_or(message))
         }
         (None, State::Failed { message, .. }) => failed(conditions, message),
         (None, State::Applied { .. } | State::Refused { .. }) => ready(conditions, object, groups),
@@ -351,6 +352,13 @@ fn problem(groups: &[GroupStatus]) -> Option<String> {
     let group = migration::leading(groups)?;
     let problem = group.problem.as_ref()?;
     Some(format!("{}: {}", group.group, problem.message))
+}
+
+/// Returns how far the group to look at first is, where its reports are counted.
+fn counted(groups: &[GroupStatus]) -> Option<String> {
+    let group = migration::leading(groups)?;
+    let words = || format!("{}: {}", group.group, migration::words(group));
+    group.progress.map(|_| words())
 }
 
 /// A step that is tried again says nothing about what is served, so a `Ready` that is true stays.
