@@ -4,7 +4,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 
-use super::Error;
+use super::error::Error;
 use crate::apiservice::{Holder, ServiceRef, holder};
 
 /// Deletes every `APIService` that leads to `service`, each only in the state that was read; the

@@ -206,7 +206,97 @@ impl LedBack {
 
 #[cfg(test)]
 mod tests {
+    use kube::runtime::events::Reporter;
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::migration::plan::tests::target;
+    use crate::testing::{Server, pair};
+
+    /// Returns an APIService of a group that `manager` has given another CA bundle and `service`.
+    fn changed(group: &str, service: &str, manager: &str) -> Value {
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": format!("v1.{group}"), "resourceVersion": "7",
+                "annotations": {"reports-server.io/claimed-by": "prod"},
+                "managedFields": [{"manager": manager, "operation": "Update",
+                    "fieldsType": "FieldsV1", "time": "2026-01-01T00:00:00Z",
+                    "fieldsV1": {"f:spec": {"f:caBundle": {}, "f:service": {}}}}]},
+            "spec": {"group": group, "version": "v1", "groupPriorityMinimum": 1,
+                "versionPriority": 1, "caBundle": "b3RoZXI=",
+                "service": {"namespace": "reports", "name": service, "port": 443}}})
+    }
+
+    fn list(items: &[Value]) -> Value {
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIServiceList",
+            "metadata": {}, "items": items})
+    }
+
+    /// Returns a keeper and the kube-apiserver that it talks to.
+    fn keeper() -> (Keeper, Server) {
+        let (client, server) = pair();
+        let keeper = Keeper {
+            wire: Wire::new(client.clone()),
+            services: Api::all(client.clone()),
+            publisher: Publisher::new(client, Reporter::from("operator")),
+            owner: Owner {
+                name: "prod".to_owned(),
+                uid: "u".to_owned(),
+                api_version: "reports-server.io/v1alpha1".to_owned(),
+                kind: "ReportsServer".to_owned(),
+            },
+            led_back: LedBack::default(),
+        };
+        (keeper, server)
+    }
+
+    #[tokio::test]
+    async fn what_somebody_has_changed_is_put_back_and_told() {
+        let target = target();
+        for service in ["s", "another"] {
+            let (mut keeper, mut server) = keeper();
+            let wanted = target.clone();
+            let look = tokio::spawn(async move { keeper.look(&wanted).await });
+            let ours = changed(&target.group, service, "kubectl-edit");
+            let others = changed("other.example", service, "kubectl-edit");
+            server
+                .next()
+                .await
+                .answer(200, &list(&[others, ours.clone()]));
+            server.next().await.answer(200, &ours);
+            let patch = server.next().await;
+            assert_eq!(patch.method, "PATCH");
+            assert!(
+                patch
+                    .path
+                    .contains(&format!("/apiservices/v1.{}", target.group))
+            );
+            let mut mended = ours.clone();
+            let operations: json_patch::Patch = serde_json::from_value(patch.body.clone()).unwrap();
+            json_patch::patch(&mut mended, &operations).unwrap();
+            assert_eq!(mended["spec"]["caBundle"], "UEVN");
+            assert_eq!(mended["spec"]["service"]["name"], "s");
+            patch.answer(200, &mended);
+            let event = server.next().await;
+            let note = event.body["note"].as_str().unwrap().to_owned();
+            assert_eq!(event.body["reason"], reasons::API_SERVICE_RESTORED);
+            assert!(note.contains("\"kubectl-edit\""), "{note}");
+            let body = event.body.clone();
+            event.answer(201, &body);
+            look.await.unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_ready_is_not_led_back_to() {
+        let (mut keeper, mut server) = keeper();
+        let mut target = target();
+        target.server_ready = false;
+        let away = changed(&target.group, "another", "helm");
+        let look = tokio::spawn(async move { keeper.look(&target).await });
+        server.next().await.answer(200, &list(&[away]));
+        // The mock answers nothing more: a PATCH would not end.
+        look.await.unwrap().unwrap();
+    }
 
     #[test]
     fn whoever_leads_it_away_again_and_again_is_left_to_a_person() {
