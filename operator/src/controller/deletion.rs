@@ -62,7 +62,9 @@ async fn give_up(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     ctx.supervisor.forget(&name);
     let namespace = &object.spec.target_namespace;
     let service = dereference::service_ref(namespace, Names::new(&name).server());
-    let released = apply::release(&ctx.client, &service).await?;
+    let mut released = apply::release(&ctx.client, &service).await?;
+    // Nobody but the operator asks the control API.
+    released.retain(|name| *name != build::control_api_name());
     if released.is_empty() {
         return Ok(());
     }

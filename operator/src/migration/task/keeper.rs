@@ -54,13 +54,13 @@ pub async fn run(
     wake: Arc<Notify>,
 ) {
     // The group's own task tells that there is no client.
-    let Ok(client) = endpoints::client(deps.config.clone()) else {
+    let Ok(client) = endpoints::client(deps.config) else {
         return;
     };
     let mut keeper = Keeper {
         wire: Wire::new(client.clone()),
         services: Api::all(client),
-        publisher: Publisher::new(deps.client.clone(), deps.reporter.clone()),
+        publisher: Publisher::new(deps.client, deps.reporter),
         owner,
         led_back: LedBack::default(),
     };
