@@ -39,6 +39,7 @@ struct Task {
     wake: Arc<Notify>,
     /// The signal that makes the keeper look.
     changed: Arc<Notify>,
+    /// The task that puts APIServices back which others have changed.
     _keeper: AbortOnDropHandle<()>,
 }
 
