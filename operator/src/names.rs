@@ -22,6 +22,10 @@ pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
+/// Name of the admission policy that refuses to delete a target namespace on which API groups depend,
+/// and of its binding.
+pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
+
 /// Environment variable with the server's image.
 pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
 /// Environment variable with the image of PostgreSQL.

@@ -32,6 +32,9 @@ pub const FOREIGN_OBJECT: &str = "ForeignObject";
 pub const API_GROUP_CLAIMED: &str = "APIGroupClaimed";
 /// Somebody else's `APIService` serves the API group.
 pub const FOREIGN_API_SERVICE: &str = "ForeignAPIService";
+/// An `APIService` that leads to the server was changed by somebody else, and was put back; the
+/// message names the field manager.
+pub const API_SERVICE_RESTORED: &str = "APIServiceRestored";
 /// A CRD of the group converts between versions by a webhook.
 pub const WEBHOOK_CONVERSION: &str = "WebhookConversion";
 /// A version cannot be served.

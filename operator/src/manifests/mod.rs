@@ -2,6 +2,7 @@
 
 mod guard;
 mod objects;
+mod policies;
 mod readers;
 mod render;
 #[cfg(test)]
@@ -51,7 +52,7 @@ pub fn install() -> Result<String, Error> {
 /// If an object cannot be rendered.
 pub fn policies() -> Result<String, Error> {
     let mut text = String::from(POLICIES_HEADER);
-    for object in guard::objects() {
+    for object in policies::objects() {
         text.push_str("---\n");
         text.push_str(&Document::plain(object).to_yaml()?);
     }
@@ -125,6 +126,8 @@ fn documents() -> Result<Vec<Document>, Error> {
             &[("rbac.authorization.k8s.io/aggregate-to-view", "true")],
             &readers::view(),
         ),
+        guard::policy(),
+        guard::binding(),
         plain(&objects::deployment())?,
     ])
 }

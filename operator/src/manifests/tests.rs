@@ -211,6 +211,53 @@ fn bindings_refer_to_roles_that_are_installed() {
     }
 }
 
+#[test]
+fn the_namespace_of_a_server_that_groups_depend_on_is_guarded() {
+    let only = |kind: &str| {
+        let found = of_kind(kind);
+        assert_eq!(found.len(), 1, "{kind}");
+        found[0].clone()
+    };
+    let policy = only("ValidatingAdmissionPolicy");
+    let spec = &policy["spec"];
+    let rule = &spec["matchConstraints"]["resourceRules"][0];
+    assert_eq!(rule["operations"], serde_json::json!(["DELETE"]));
+    assert_eq!(rule["resources"], serde_json::json!(["namespaces"]));
+    assert_eq!(spec["failurePolicy"], "Ignore");
+    let crd = only("CustomResourceDefinition");
+    let served = &crd["spec"];
+    let version = format!(
+        "{}/{}",
+        served["group"].as_str().unwrap(),
+        served["versions"][0]["name"].as_str().unwrap()
+    );
+    assert_eq!(spec["paramKind"]["apiVersion"], version);
+    assert_eq!(spec["paramKind"]["kind"], served["names"]["kind"]);
+    let expression = spec["validations"][0]["expression"].as_str().unwrap();
+    assert!(expression.contains(crds::names::FINALIZER), "{expression}");
+    let binding = only("ValidatingAdmissionPolicyBinding");
+    assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
+    assert_eq!(
+        binding["spec"]["paramRef"],
+        serde_json::json!({"selector": {}, "parameterNotFoundAction": "Allow"})
+    );
+}
+
+/// Nothing in the installation lets the operator change a namespace: labels there decide what its
+/// pods may do.
+#[test]
+fn the_operator_only_reads_namespaces() {
+    for kind in ["Role", "ClusterRole"] {
+        for object in of_kind(kind) {
+            for rule in rules(&object) {
+                let namespaces = rule.resources.iter().flatten().any(|r| r == "namespaces");
+                let writes = |verb: &String| !["get", "list", "watch"].contains(&verb.as_str());
+                assert!(!namespaces || !rule.verbs.iter().any(writes), "{object}");
+            }
+        }
+    }
+}
+
 /// Returns the paths of all fields.
 fn fields(value: &Value) -> BTreeSet<String> {
     let below = |name: String, value: &Value| {

@@ -66,6 +66,7 @@ use super::status::ReportsServerStatus;
     validation = keeps_class(Volume::CloudNativePg),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
     printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
+    printcolumn(name = "Progress", type_ = "string", json_path = ".status.migration.progress", description = "Reports that are done in the present step of that group, of all"),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),
     printcolumn(name = "Served", type_ = "string", json_path = ".status.served", description = "API groups served by the server, of those asked for"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),

@@ -38,6 +38,12 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// `APIService`s of a server that is gone could not be deleted.
+    #[error("cannot give the APIs of a server that is gone back to their CRDs: {}", said(.source))]
+    Release {
+        /// Why.
+        source: kube::Error,
+    },
     /// Backups could not be listed.
     #[error("cannot list the jobs of the backups: {}", said(.source))]
     Backups {
@@ -84,6 +90,7 @@ impl Error {
         match self {
             Self::Apply { source, .. }
             | Self::Orphans { source, .. }
+            | Self::Release { source }
             | Self::Backups { source }
             | Self::InTheWay { source, .. }
             | Self::Pods { source }

@@ -5,6 +5,7 @@ mod error;
 mod managed;
 mod probe;
 mod refused;
+mod release;
 mod upgrade;
 mod volume;
 
@@ -42,6 +43,7 @@ pub use error::Error;
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
 pub use probe::probe;
+pub use release::release;
 pub use upgrade::note;
 pub use volume::Volume;
 #[cfg(test)]

@@ -84,10 +84,10 @@ async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, 
     })
 }
 
-/// The target namespace.
+/// Returns the target namespace; nothing where it is missing.
 ///
 /// # Errors
-/// If it cannot be read; that it is missing is an answer.
+/// If it cannot be read.
 async fn namespace(
     client: &Client,
     name: &str,
@@ -98,6 +98,14 @@ async fn namespace(
         name: name.to_owned(),
         source,
     })
+}
+
+/// Returns the state of a namespace.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+pub async fn state_of_namespace(client: &Client, name: &str) -> Result<NamespaceState, Error> {
+    Ok(namespace_state(namespace(client, name).await?.as_ref()))
 }
 
 fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceState {

@@ -253,7 +253,8 @@ pub(super) fn claims(name: &str, object: &ReportsServer, claims: &[Claim]) -> Re
     refuse(reasons::API_GROUP_CLAIMED, message)
 }
 
-pub(super) fn namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
+/// A namespace that is being deleted takes the server of `owner` along, whatever is tried.
+pub(super) fn namespace(owner: &str, name: &str, state: NamespaceState) -> Result<(), Refusal> {
     let message = match state {
         NamespaceState::Active => return Ok(()),
         NamespaceState::Missing => format!(
@@ -262,7 +263,9 @@ pub(super) fn namespace(name: &str, state: NamespaceState) -> Result<(), Refusal
         ),
         NamespaceState::Terminating => format!(
             "spec.targetNamespace: namespace {name} is being deleted, and the server with it; \
-             see docs/install.md, \"When the namespace went first\""
+             kubectl delete reportsserver {owner} gives the API groups back to their CRDs with the \
+             reports that etcd has, and lets the deletion of the namespace end \
+             (docs/install.md, \"When the namespace went first\")"
         ),
     };
     refuse(reasons::TARGET_NAMESPACE_MISSING, message)

@@ -39,7 +39,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     checks::lifetimes(&effective)?;
     checks::drain_window(&effective)?;
     checks::claims(&name, object, &found.claims)?;
-    checks::namespace(&spec.target_namespace, found.namespace)?;
+    checks::namespace(&name, &spec.target_namespace, found.namespace)?;
     allowed::begun(object, found)?;
 
     let names = Names::new(&name);

@@ -199,6 +199,7 @@ fn the_oldest_wins(
 #[rstest]
 #[case(NamespaceState::Missing, "kubectl create namespace target")]
 #[case(NamespaceState::Terminating, "is being deleted")]
+#[case(NamespaceState::Terminating, "kubectl delete reportsserver simple")]
 fn a_namespace_that_cannot_be_used_is_named(
     #[case] namespace: NamespaceState,
     #[case] words: &str,

@@ -25,7 +25,7 @@ use crate::migration::cluster::wire::{Wire, WireError, collection, object};
 use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Observed, Resource};
-use crate::migration::report::status::Pruned;
+use crate::migration::report::status::{Counted, Pruned};
 use crate::migration::report::{Left, journal};
 
 /// The time for which one request is tried.
@@ -129,10 +129,10 @@ impl Progress<'_> {
             if gone > 0 {
                 status.goes_on();
             }
-            status.message = format!(
-                "deleting the verified copies in etcd: {} deleted, {remaining} remaining",
-                pruned.objects
-            );
+            status.progress = Some(Counted {
+                done: pruned.objects,
+                total: pruned.objects + remaining,
+            });
             status.pruned = Some(pruned);
         });
     }

@@ -10,7 +10,9 @@
     reason = "as in unit tests; helpers too"
 )]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod registration;
 
 use std::time::Duration;
 
@@ -32,8 +34,6 @@ const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
 /// How soon a condition has to tell that the server is away.
 const TOLD: Duration = Duration::from_secs(15);
-/// How soon an APIService that was changed by hand is as it was.
-const MENDED: Duration = Duration::from_secs(2);
 /// How soon a certificate that was deleted is made anew.
 const AGAIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -130,7 +130,7 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     let reports = ground.shown().await.unwrap();
     assert!(reports > 0);
     the_identity_in_force_stays(&ground, reports).await;
-    a_damaged_registration_is_put_right(&ground, reports).await;
+    Box::pin(registration::is_put_right(&ground, reports)).await;
     a_refused_field_stops_nothing(&ground, reports).await;
     Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
     Box::pin(a_namespace_that_is_closed_stops_nothing(&ground, reports)).await;
@@ -195,40 +195,6 @@ async fn the_identity_in_force_stays(ground: &Ground, reports: usize) {
     );
     ground.patch(id(&in_force.unwrap())).await;
     assert_eq!(ground.shown().await, Some(reports));
-}
-
-/// Somebody has changed how the server is verified.
-async fn a_damaged_registration_is_put_right(ground: &Ground, reports: usize) {
-    let services: Api<APIService> = Api::all(ground.line.client.clone());
-    let found = services.list(&ListParams::default()).await.unwrap();
-    let ours = found.items.iter().find(|service| {
-        let group = service.spec.as_ref().and_then(|spec| spec.group.as_deref());
-        group == Some(GROUPS[0])
-    });
-    let ours = ours.unwrap();
-    let (name, bundle) = (
-        ours.metadata.name.clone().unwrap(),
-        ours.spec.clone().unwrap().ca_bundle,
-    );
-    let patch = Patch::Merge(json!({"spec": {"caBundle": null}}));
-    let params = PatchParams::default();
-    services.patch(&name, &params, &patch).await.unwrap();
-    let mended = async {
-        loop {
-            let found = services.get(&name).await.unwrap();
-            if found.spec.unwrap().ca_bundle == bundle {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    tokio::time::timeout(MENDED, mended).await.unwrap();
-    let shown = async {
-        while ground.shown().await != Some(reports) {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    tokio::time::timeout(TOLD, shown).await.unwrap();
 }
 
 async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
