@@ -22,6 +22,7 @@ use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -132,6 +133,7 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     the_identity_in_force_stays(&ground, reports).await;
     a_damaged_registration_is_put_right(&ground, reports).await;
     a_refused_field_stops_nothing(&ground, reports).await;
+    network_policies_come_and_go(&ground, reports).await;
     Box::pin(what_the_kube_apiserver_refuses_changes_nothing(
         &ground, reports,
     ))
@@ -231,10 +233,10 @@ async fn a_damaged_registration_is_put_right(ground: &Ground, reports: usize) {
 
 async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
     ground
-        .patch(json!({"networkPolicy": {"enabled": true}}))
+        .patch(json!({"server": {"podTemplate": {"spec": {"noSuchField": true}}}}))
         .await;
     ground
-        .follow("the refusal", |server| is_refused(server, "networkPolicy"))
+        .follow("the refusal", |server| is_refused(server, "noSuchField"))
         .await;
     ground.renews(reports).await;
     // What clients depend on is put right.
@@ -248,8 +250,40 @@ async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
         }
     };
     tokio::time::timeout(LIMIT, back).await.unwrap();
-    ground.patch(json!({"networkPolicy": null})).await;
+    ground.patch(json!({"server": {"podTemplate": null}})).await;
     ground.follow("an end of the refusal", is_ready).await;
+}
+
+async fn network_policies_come_and_go(ground: &Ground, reports: usize) {
+    let policies: Api<NetworkPolicy> =
+        Api::namespaced(ground.line.client.clone(), TARGET_NAMESPACE);
+    let count = async |wanted: usize| {
+        let counted = async {
+            while policies
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items
+                .len()
+                != wanted
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, counted).await.unwrap();
+    };
+    ground
+        .patch(json!({"networkPolicy": {"enabled": true, "clientNamespaces": ["monitoring"]}}))
+        .await;
+    count(3).await;
+    // One that is deleted by hand is made again.
+    let server = names::server(NAME);
+    let params = DeleteParams::default();
+    policies.delete(&server, &params).await.unwrap();
+    count(3).await;
+    ground.patch(json!({"networkPolicy": null})).await;
+    count(0).await;
+    assert_eq!(ground.shown().await, Some(reports));
 }
 
 async fn what_the_kube_apiserver_refuses_changes_nothing(ground: &Ground, reports: usize) {

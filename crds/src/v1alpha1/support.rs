@@ -15,7 +15,6 @@ pub const UNSUPPORTED_PATHS: &[&str] = &[
     "spec.tls.mode",
     "spec.tls.certManager",
     "spec.tls.provided",
-    "spec.networkPolicy.enabled",
     "spec.monitoring.serviceMonitor",
     "spec.monitoring.prometheusRule",
     "spec.monitoring.grafanaDashboard",
@@ -51,7 +50,7 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         server: _,
         images: _,
         tls,
-        network_policy,
+        network_policy: _,
         monitoring,
         deletion_policy: _,
     } = spec;
@@ -59,8 +58,6 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
     if let Some(tls) = tls {
         found.tls(tls);
     }
-    let network_policy = network_policy.as_ref().and_then(|policy| policy.enabled);
-    found.when("spec.networkPolicy.enabled", asked(network_policy));
     if let Some(monitoring) = monitoring {
         found.monitoring(monitoring);
     }
@@ -157,7 +154,7 @@ mod tests {
                 "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info", "format": "Text"}},
             "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
             "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
-            "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
+            "networkPolicy": {"enabled": true}, "monitoring": {"serviceMonitor": false},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
         }));
         assert_eq!(found, Vec::<String>::new());
@@ -166,7 +163,6 @@ mod tests {
     #[rstest]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
-    #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
     #[case(json!({"monitoring": {"prometheusRule": true}}), "spec.monitoring.prometheusRule: ")]
     fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
         assert_eq!(refused(spec), [format!("{start}{NOT_SUPPORTED}")]);
@@ -178,7 +174,6 @@ mod tests {
             "targetNamespace": "reports-server",
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},
-            "networkPolicy": {"enabled": true},
             "monitoring": {"serviceMonitor": true, "prometheusRule": true,
                 "grafanaDashboard": true},
         });

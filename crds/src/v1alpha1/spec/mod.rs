@@ -6,6 +6,7 @@
 mod database;
 mod images;
 mod migration;
+mod network;
 mod reference;
 mod server;
 mod tls;
@@ -21,6 +22,7 @@ pub use migration::{
     Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
     Verification, WorkloadKind,
 };
+pub use network::NetworkPolicySpec;
 pub use reference::LocalReference;
 pub use server::{
     AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
@@ -133,7 +135,7 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
 
-    /// Network policies around server and database.
+    /// Network policies around server, managed database and its Jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicySpec>,
 
@@ -271,15 +273,6 @@ pub struct ClusterIdentitySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub display_name: Option<String>,
-}
-
-/// Network policies around server and database.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkPolicySpec {
-    /// True when the operator makes network policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
 }
 
 /// Objects for a monitoring stack.

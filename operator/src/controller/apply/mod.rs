@@ -20,6 +20,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -84,6 +85,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         config_reader_binding,
         ca,
         serving_cert,
+        network_policies,
         config,
         managed,
         cluster,
@@ -112,6 +114,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     .await?;
     one(&inside(client, &ca), &ca).await?;
     one(&inside(client, &serving_cert), &serving_cert).await?;
+    for policy in &network_policies {
+        one(&inside(client, policy), policy).await?;
+    }
     one(&inside(client, &config), &config).await?;
     let managed = match managed {
         Some(managed) => Some(Box::pin(managed::apply(client, managed)).await?),
@@ -409,6 +414,7 @@ pub async fn remove_orphans(
         service_accounts,
         disruption_budgets,
         autoscalers,
+        network_policies,
         stateful_sets,
         cron_jobs,
         jobs,
@@ -416,6 +422,7 @@ pub async fn remove_orphans(
     let mut gone = Vec::new();
     gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
     gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
+    gone.extend(orphans::<NetworkPolicy>(client, spec, network_policies).await?);
     gone.extend(orphans::<CronJob>(client, spec, cron_jobs).await?);
     gone.extend(orphans::<Job>(client, spec, jobs).await?);
     gone.extend(orphans::<StatefulSet>(client, spec, stateful_sets).await?);

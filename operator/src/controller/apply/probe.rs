@@ -35,6 +35,9 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     if let Some(data) = &children.data {
         claim(client, data).await?;
     }
+    for policy in &children.network_policies {
+        one(client, policy).await?;
+    }
     one(client, &children.deployment).await?;
     if let Some(budget) = &children.disruption_budget {
         one(client, budget).await?;

@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
 use kube::core::Status;
@@ -60,6 +61,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         "spec.server.autoscaling".to_owned()
     } else if is(PodDisruptionBudget::kind(&())) {
         "spec.server.podDisruptionBudget".to_owned()
+    } else if is(NetworkPolicy::kind(&())) {
+        "spec.networkPolicy".to_owned()
     } else if is(ServiceAccount::kind(&())) {
         "spec.server.serviceAccount".to_owned()
     } else if is(CronJob::kind(&())) || is(Job::kind(&())) {
@@ -146,6 +149,12 @@ mod tests {
         "a-server",
         "spec.minAvailable",
         "spec.server.podDisruptionBudget"
+    )]
+    #[case(
+        "NetworkPolicy",
+        "a-server",
+        "spec.ingress[0].from[0].ipBlock.cidr",
+        "spec.networkPolicy"
     )]
     #[case(
         "PersistentVolumeClaim",

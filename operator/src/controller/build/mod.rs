@@ -5,6 +5,7 @@ mod config;
 mod control_api;
 mod deployment;
 mod metadata;
+mod network;
 mod notes;
 mod rbac;
 mod scale;
@@ -19,6 +20,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -62,6 +64,8 @@ pub struct Children {
     pub ca: Secret,
     /// The server's certificate.
     pub serving_cert: Secret,
+    /// Who may connect to server, database and Jobs, and what they may connect to.
+    pub network_policies: Vec<NetworkPolicy>,
     /// Groups to serve.
     pub config: ConfigMap,
     /// A PostgreSQL that the operator runs.
@@ -104,6 +108,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         config_reader_binding: rbac::config_reader_binding(spec),
         ca: secrets::ca(spec, material),
         serving_cert: secrets::serving_cert(spec, material),
+        network_policies: network::policies(spec, operator),
         config: config::config(spec),
         managed: managed_children(spec, material),
         cluster: cluster(spec),
@@ -159,6 +164,8 @@ pub struct Kept {
     pub disruption_budgets: Vec<String>,
     /// `HorizontalPodAutoscaler`s.
     pub autoscalers: Vec<String>,
+    /// `NetworkPolicy`s.
+    pub network_policies: Vec<String>,
     /// `StatefulSet`s.
     pub stateful_sets: Vec<String>,
     /// `CronJob`s.
@@ -184,6 +191,11 @@ impl Children {
             service_accounts: name(self.service_account.as_ref()),
             disruption_budgets: name(self.disruption_budget.as_ref()),
             autoscalers: name(self.autoscaler.as_ref()),
+            network_policies: self
+                .network_policies
+                .iter()
+                .map(ResourceExt::name_any)
+                .collect(),
             stateful_sets: Vec::new(),
             cron_jobs: Vec::new(),
             jobs: Vec::new(),

@@ -68,12 +68,12 @@ fn fields_without_effect_are_refused(#[case] spec: Value, #[case] message: &str)
 #[test]
 fn every_unsupported_field_is_named_at_once() {
     let refusal = try_validate(json!({
-        "server": {"replicas": 2}, "networkPolicy": {"enabled": true}, "clusterIdentity": {},
+        "server": {"replicas": 2}, "database": {"pool": {}}, "clusterIdentity": {},
     }));
     let message = refusal.unwrap_err().message;
     for field in [
         "spec.server.replicas",
-        "spec.networkPolicy.enabled",
+        "spec.database.pool",
         "spec.clusterIdentity",
     ] {
         assert!(message.contains(field), "{message}");

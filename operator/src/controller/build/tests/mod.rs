@@ -2,6 +2,7 @@
 
 mod examples;
 mod managed;
+mod network;
 mod pods;
 mod upgrade;
 
@@ -48,6 +49,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         config_reader_binding,
         ca,
         serving_cert,
+        network_policies,
         config,
         managed,
         cluster,
@@ -63,6 +65,8 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
+    let policies = network_policies.iter();
+    let policies = policies.map(|policy| ("network_policy", value(policy)));
     let all = vec![
         ("operand_binding", value(&operand_binding)),
         ("service_account", value(&service_account)),
@@ -88,6 +92,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
     ];
     all.into_iter()
         .chain(managed)
+        .chain(policies.collect::<Vec<_>>())
         .filter(|(_, object)| !object.is_null())
         .collect()
 }
@@ -269,7 +274,7 @@ fn the_pods_pass_the_restricted_standard() {
 
 #[test]
 fn everything_goes_with_its_owner_but_the_data() {
-    for (name, object) in all(children(json!({}))) {
+    for (name, object) in all(children(json!({"networkPolicy": {"enabled": true}}))) {
         let owners = &object["metadata"]["ownerReferences"];
         if name == "data" {
             assert!(owners.is_null(), "the volume outlives the ReportsServer");
