@@ -133,7 +133,7 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     the_identity_in_force_stays(&ground, reports).await;
     a_damaged_registration_is_put_right(&ground, reports).await;
     a_refused_field_stops_nothing(&ground, reports).await;
-    network_policies_come_and_go(&ground, reports).await;
+    what_is_optional_comes_and_goes(&ground, reports).await;
     Box::pin(what_the_kube_apiserver_refuses_changes_nothing(
         &ground, reports,
     ))
@@ -254,7 +254,7 @@ async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
     ground.follow("an end of the refusal", is_ready).await;
 }
 
-async fn network_policies_come_and_go(ground: &Ground, reports: usize) {
+async fn what_is_optional_comes_and_goes(ground: &Ground, reports: usize) {
     let policies: Api<NetworkPolicy> =
         Api::namespaced(ground.line.client.clone(), TARGET_NAMESPACE);
     let count = async |wanted: usize| {
@@ -283,6 +283,19 @@ async fn network_policies_come_and_go(ground: &Ground, reports: usize) {
     count(3).await;
     ground.patch(json!({"networkPolicy": null})).await;
     count(0).await;
+    // A CRD that is missing is named, and takes nothing else away.
+    ground
+        .patch(json!({"monitoring": {"serviceMonitor": true, "grafanaDashboard": true}}))
+        .await;
+    let named = |server: &ReportsServer| {
+        let told = condition(server, conditions::MONITORING_READY);
+        told.is_some_and(|(is, _, message)| is == "False" && message.contains("servicemonitors"))
+    };
+    ground.follow("a missing CRD", named).await;
+    ground.follow("a server that serves", is_ready).await;
+    ground.patch(json!({"monitoring": null})).await;
+    let untold = |server: &ReportsServer| condition(server, conditions::MONITORING_READY).is_none();
+    ground.follow("an end of it", untold).await;
     assert_eq!(ground.shown().await, Some(reports));
 }
 

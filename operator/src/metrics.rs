@@ -266,6 +266,30 @@ mod tests {
         }
     }
 
+    /// Every metric, by the line that explains it, is a row of the docs.
+    #[test]
+    fn every_metric_is_in_the_docs() {
+        let docs = include_str!("../../docs/monitoring.md");
+        let table = docs.split("\n## Metrics of the operator\n").nth(1).unwrap();
+        let table = table.split("\n## ").next().unwrap();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut documented: Vec<&str> = rows
+            .filter_map(|row| row.split(['`', '{']).next())
+            .map(|name| name.strip_suffix("_total").unwrap_or(name))
+            .map(|name| name.strip_suffix("_info").unwrap_or(name))
+            .collect();
+        let text = Metrics::new().encode().unwrap();
+        let mut registered: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# HELP "))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        assert!(registered.len() > 10, "{text}");
+        documented.sort_unstable();
+        registered.sort_unstable();
+        assert_eq!(documented, registered);
+    }
+
     #[test]
     fn text_has_conditions_until_they_are_forgotten() {
         let metrics = Metrics::new();

@@ -257,6 +257,12 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
+            "Has Prometheus find the server and alert, where that is asked for.",
+            "monitoring.coreos.com",
+            &["servicemonitors", "prometheusrules"],
+            &["get", "create", "patch", "delete"],
+        ),
+        rule(
             "Limits the connections of server, database and backups, where that is asked for.",
             "networking.k8s.io",
             &["networkpolicies"],
@@ -358,6 +364,19 @@ pub fn reports() -> Vec<Reasoned> {
             all,
         ),
     ]
+}
+
+/// Returns the rights of a Prometheus.
+#[must_use]
+pub fn metrics() -> Vec<Reasoned> {
+    vec![Reasoned {
+        reason: "Read the metrics of a server. Bind it to the account of your Prometheus.",
+        rule: PolicyRule {
+            non_resource_urls: Some(vec!["/metrics".to_owned()]),
+            verbs: vec!["get".to_owned()],
+            ..PolicyRule::default()
+        },
+    }]
 }
 
 /// Returns the rights of people who may look.

@@ -6,6 +6,7 @@
 mod database;
 mod images;
 mod migration;
+mod monitoring;
 mod network;
 mod reference;
 mod server;
@@ -22,6 +23,7 @@ pub use migration::{
     Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
     Verification, WorkloadKind,
 };
+pub use monitoring::MonitoringSpec;
 pub use network::NetworkPolicySpec;
 pub use reference::LocalReference;
 pub use server::{
@@ -273,21 +275,6 @@ pub struct ClusterIdentitySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub display_name: Option<String>,
-}
-
-/// Objects for a monitoring stack.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MonitoringSpec {
-    /// True when the operator makes a `ServiceMonitor`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_monitor: Option<bool>,
-    /// True when the operator makes a `PrometheusRule` with alerts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prometheus_rule: Option<bool>,
-    /// True when the operator makes a `ConfigMap` with a Grafana dashboard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grafana_dashboard: Option<bool>,
 }
 
 /// The policy for the deletion of the `ReportsServer`.

@@ -3,6 +3,7 @@
 
 mod error;
 mod managed;
+mod monitoring;
 mod probe;
 mod refused;
 mod upgrade;
@@ -26,14 +27,17 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{
-    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    Preconditions,
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
-use super::build::{self, Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
+use super::build::{
+    self, Children, Kept, MonitoringKind, ServiceAccountRef, control_api_name, operand_binding,
+};
 use super::validate::{MoveProgress, Validated};
 use super::{ownership, workload};
 use crate::database::cloudnativepg;
@@ -64,6 +68,8 @@ pub struct Applied {
     pub managed: Option<Managed>,
     /// The control API.
     pub control_api: APIService,
+    /// Kinds of the Prometheus operator that are asked for and have no CRD.
+    pub unmonitored: Vec<MonitoringKind>,
     /// The server's pods, read only while the server is not ready.
     pub pods: Vec<Pod>,
 }
@@ -96,6 +102,8 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         deployment,
         disruption_budget,
         autoscaler,
+        dashboard,
+        monitored,
         control_api,
         accepted,
         move_name: _,
@@ -135,7 +143,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     maybe(client, disruption_budget.as_ref()).await?;
     maybe(client, autoscaler.as_ref()).await?;
+    maybe(client, dashboard.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
+    let unmonitored = monitoring::apply(client, &monitored, &forced()).await?;
     one(&inside(client, &accepted), &accepted).await?;
     let pods = pods_in_trouble(client, &deployment).await?;
     Ok(Applied {
@@ -143,6 +153,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         data,
         managed,
         control_api,
+        unmonitored,
         pods,
     })
 }
@@ -254,18 +265,27 @@ async fn cloud_native_pg(
     cluster: &DynamicObject,
     params: &PatchParams,
 ) -> Result<(), Error> {
-    let resource = cloudnativepg::resource();
-    let namespace = cluster.namespace().unwrap_or_default();
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
-    let name = cluster.name_any();
+    untyped(client, &cloudnativepg::resource(), cluster, params).await
+}
+
+/// Applies an object of a kind that not every cluster has, unless it is somebody else's.
+async fn untyped(
+    client: &Client,
+    resource: &ApiResource,
+    object: &DynamicObject,
+    params: &PatchParams,
+) -> Result<(), Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, resource);
+    let name = object.name_any();
     let failed = |source| Error::Apply {
         kind: resource.kind.clone(),
-        name: full_name(cluster),
+        name: full_name(object),
         source,
     };
     let found = api.get_metadata_opt(&name).await.map_err(failed)?;
-    check_own(&resource.kind, cluster, found.as_ref())?;
-    let patched = api.patch(&name, params, &Patch::Apply(cluster)).await;
+    check_own(&resource.kind, object, found.as_ref())?;
+    let patched = api.patch(&name, params, &Patch::Apply(object)).await;
     patched.map(drop).map_err(failed)
 }
 
@@ -418,8 +438,9 @@ pub async fn remove_orphans(
         stateful_sets,
         cron_jobs,
         jobs,
+        monitored,
     } = kept;
-    let mut gone = Vec::new();
+    let mut gone = monitoring::remove_others(client, spec, monitored).await?;
     gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
     gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
     gone.extend(orphans::<NetworkPolicy>(client, spec, network_policies).await?);

@@ -11,6 +11,7 @@ use kube::Resource;
 use kube::core::Status;
 
 use super::error::Error;
+use crate::controller::build::MonitoringKind;
 use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
 
@@ -71,6 +72,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         volume_field(name).to_owned()
     } else if is(StatefulSet::kind(&())) {
         "spec.database.managed".to_owned()
+    } else if MonitoringKind::ALL.iter().any(|known| known.name() == kind) {
+        "spec.monitoring".to_owned()
     } else if kind == cloudnativepg::resource().kind {
         "spec.database.cloudNativePG.create".to_owned()
     } else if is(Deployment::kind(&())) {
@@ -150,6 +153,7 @@ mod tests {
         "spec.minAvailable",
         "spec.server.podDisruptionBudget"
     )]
+    #[case("ServiceMonitor", "a-server", "metadata.labels", "spec.monitoring")]
     #[case(
         "NetworkPolicy",
         "a-server",

@@ -5,6 +5,7 @@ mod config;
 mod control_api;
 mod deployment;
 mod metadata;
+mod monitoring;
 mod network;
 mod notes;
 mod rbac;
@@ -35,6 +36,7 @@ use crate::database::{cloudnativepg, managed};
 pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};
 pub use metadata::data_metadata;
+pub use monitoring::{Kind as MonitoringKind, Monitored};
 pub use notes::{Note, commit, retired};
 #[cfg(test)]
 pub(crate) use rbac::schema_reader_rules;
@@ -86,6 +88,10 @@ pub struct Children {
     pub disruption_budget: Option<PodDisruptionBudget>,
     /// Number of the server's pods by load.
     pub autoscaler: Option<HorizontalPodAutoscaler>,
+    /// A dashboard for Grafana.
+    pub dashboard: Option<ConfigMap>,
+    /// Objects of the Prometheus operator.
+    pub monitored: Vec<Monitored>,
     /// Registers the control API.
     pub control_api: APIService,
     /// The specification that all this is made from. Applied last.
@@ -119,6 +125,8 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         deployment: deployment::deployment(spec),
         disruption_budget: scale::disruption_budget(spec),
         autoscaler: scale::autoscaler(spec),
+        dashboard: monitoring::dashboard(spec),
+        monitored: monitoring::objects(spec),
         control_api: control_api::api_service(spec, material),
         accepted: config::accepted(spec),
         move_name: spec.names.database_move(),
@@ -172,6 +180,8 @@ pub struct Kept {
     pub cron_jobs: Vec<String>,
     /// Jobs that no `CronJob` has made.
     pub jobs: Vec<String>,
+    /// Kinds of the Prometheus operator, of which there is one object each.
+    pub monitored: Vec<MonitoringKind>,
 }
 
 impl Children {
@@ -199,8 +209,10 @@ impl Children {
             stateful_sets: Vec::new(),
             cron_jobs: Vec::new(),
             jobs: Vec::new(),
+            monitored: self.monitored.iter().map(|object| object.kind).collect(),
         };
         kept.config_maps.extend(name(self.connection.as_ref()));
+        kept.config_maps.extend(name(self.dashboard.as_ref()));
         // It goes when no pod needs it any more, and that is not known here.
         kept.secrets.push(self.move_name.clone());
         if let Some(managed) = &self.managed {

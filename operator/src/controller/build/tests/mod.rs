@@ -2,6 +2,7 @@
 
 mod examples;
 mod managed;
+mod monitoring;
 mod network;
 mod pods;
 mod upgrade;
@@ -60,6 +61,8 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         deployment,
         disruption_budget,
         autoscaler,
+        dashboard,
+        monitored,
         control_api,
         accepted,
         move_name: _,
@@ -87,12 +90,18 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("deployment", value(&deployment)),
         ("disruption_budget", value(&disruption_budget)),
         ("autoscaler", value(&autoscaler)),
+        ("dashboard", value(&dashboard)),
         ("control_api", value(&control_api)),
         ("accepted", value(&accepted)),
     ];
     all.into_iter()
         .chain(managed)
         .chain(policies.collect::<Vec<_>>())
+        .chain(
+            monitored
+                .iter()
+                .map(|own| (own.kind.name(), value(&own.object))),
+        )
         .filter(|(_, object)| !object.is_null())
         .collect()
 }
@@ -274,7 +283,9 @@ fn the_pods_pass_the_restricted_standard() {
 
 #[test]
 fn everything_goes_with_its_owner_but_the_data() {
-    for (name, object) in all(children(json!({"networkPolicy": {"enabled": true}}))) {
+    for (name, object) in all(children(json!({"networkPolicy": {"enabled": true},
+        "monitoring": {"serviceMonitor": true, "prometheusRule": true, "grafanaDashboard": true}})))
+    {
         let owners = &object["metadata"]["ownerReferences"];
         if name == "data" {
             assert!(owners.is_null(), "the volume outlives the ReportsServer");
