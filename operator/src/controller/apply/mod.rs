@@ -6,6 +6,7 @@ mod managed;
 mod monitoring;
 mod probe;
 mod refused;
+mod untyped;
 mod upgrade;
 mod volume;
 
@@ -27,19 +28,19 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-    Preconditions,
+    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
+use self::untyped::{check_own, full_name};
 use super::build::{
     self, Children, Kept, MonitoringKind, ServiceAccountRef, control_api_name, operand_binding,
 };
 use super::validate::{MoveProgress, Validated};
-use super::{ownership, workload};
+use super::workload;
 use crate::database::cloudnativepg;
 
 pub use error::Error;
@@ -265,28 +266,7 @@ async fn cloud_native_pg(
     cluster: &DynamicObject,
     params: &PatchParams,
 ) -> Result<(), Error> {
-    untyped(client, &cloudnativepg::resource(), cluster, params).await
-}
-
-/// Applies an object of a kind that not every cluster has, unless it is somebody else's.
-async fn untyped(
-    client: &Client,
-    resource: &ApiResource,
-    object: &DynamicObject,
-    params: &PatchParams,
-) -> Result<(), Error> {
-    let namespace = object.namespace().unwrap_or_default();
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, resource);
-    let name = object.name_any();
-    let failed = |source| Error::Apply {
-        kind: resource.kind.clone(),
-        name: full_name(object),
-        source,
-    };
-    let found = api.get_metadata_opt(&name).await.map_err(failed)?;
-    check_own(&resource.kind, object, found.as_ref())?;
-    let patched = api.patch(&name, params, &Patch::Apply(object)).await;
-    patched.map(drop).map_err(failed)
+    untyped::apply(client, &cloudnativepg::resource(), cluster, params).await
 }
 
 /// Makes sure that there is none of this name, or ours.
@@ -294,33 +274,6 @@ async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error>
     let found = api.get_metadata_opt(&object.name_any()).await;
     let found = found.map_err(|source| refused_to(object, source))?;
     check_own(&K::kind(&()), object, found.as_ref())
-}
-
-/// Makes sure that what was found by the name of a child is none of somebody else.
-fn check_own(
-    kind: &str,
-    object: &impl ResourceExt,
-    found: Option<&impl ResourceExt>,
-) -> Result<(), Error> {
-    let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
-    else {
-        return Ok(());
-    };
-    Err(Error::Foreign {
-        kind: kind.to_owned(),
-        name: full_name(object),
-        manager: found
-            .managed_fields()
-            .iter()
-            .find_map(|entry| entry.manager.clone()),
-    })
-}
-
-fn full_name<K: ResourceExt>(object: &K) -> String {
-    let name = object.name_any();
-    object
-        .namespace()
-        .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"))
 }
 
 fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) -> Error {

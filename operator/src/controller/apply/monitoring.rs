@@ -19,7 +19,7 @@ pub(super) async fn apply(
 ) -> Result<Vec<MonitoringKind>, Error> {
     let mut missing = Vec::new();
     for Monitored { kind, object } in objects {
-        match untyped(client, &kind.resource(), object, params).await {
+        match untyped::apply(client, &kind.resource(), object, params).await {
             Err(Error::Apply {
                 source: kube::Error::Api(status),
                 ..
