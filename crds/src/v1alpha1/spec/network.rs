@@ -37,7 +37,8 @@ pub struct NetworkPolicySpec {
         )
     )]
     pub client_namespaces: Option<Vec<String>>,
-    /// Networks of an external database, such as `192.0.2.0/24`. Default: any address.
+    /// Networks of an external database, such as `192.0.2.0/24`; only with mode `External`.
+    /// Default: any address.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -52,7 +53,8 @@ pub struct NetworkPolicySpec {
     )]
     pub database_cidrs: Option<Vec<String>>,
     /// Further ports of an external database and of the bucket for backups. A policy sees the port
-    /// of a pod, which may be another one than that of the Service in front of it.
+    /// of a pod, which may be another one than that of the Service in front of it. Only with mode
+    /// `External` or `Managed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(range(min = 1, max = 65535)))]
     pub additional_ports: Option<Vec<i32>>,

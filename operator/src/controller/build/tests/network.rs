@@ -201,12 +201,12 @@ fn connections(spec: &Validated) -> BTreeSet<[String; 3]> {
 
 fn policy() -> Value {
     json!({"enabled": true, "apiServerCIDRs": ["10.0.0.0/24"],
-        "clientNamespaces": ["monitoring"], "databaseCIDRs": ["192.0.2.0/24"],
-        "additionalPorts": [6432]})
+        "clientNamespaces": ["monitoring"]})
 }
 
 fn managed(mut spec: Value) -> Validated {
     spec["networkPolicy"] = policy();
+    spec["networkPolicy"]["additionalPorts"] = json!([6432]);
     let known = Known {
         password: "secret".into(),
         ..Known::default()
@@ -221,7 +221,11 @@ fn in_a_bucket() -> Validated {
 }
 
 fn external() -> Validated {
-    on_postgres(json!({"networkPolicy": policy()}), 2)
+    let mut spec = on_postgres(json!({"networkPolicy": policy()}), 2);
+    let network = spec.network.as_mut().unwrap();
+    network.database_cidrs = vec!["192.0.2.0/24".to_owned()];
+    network.additional_ports = vec![6432];
+    spec
 }
 
 fn cloud_native_pg() -> Validated {
