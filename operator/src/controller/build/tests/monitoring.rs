@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::super::monitoring::{ALERTS, DASHBOARD};
-use super::{build, children, material, operator, validated, value};
+use super::{build, children, material, operator, validated, value, yaml};
 use crate::controller::build::{Children, MonitoringKind};
 use crate::names::Names;
 
@@ -65,6 +65,12 @@ fn prometheus_finds_the_server_and_trusts_it() {
         endpoint["tlsConfig"]["serverName"],
         "simple-server.target.svc"
     );
+}
+
+#[test]
+fn a_monitor_of_the_server() {
+    let monitor = object(&everything(), MonitoringKind::ServiceMonitor);
+    insta::assert_snapshot!(yaml(&[("service_monitor", monitor)]));
 }
 
 #[test]
