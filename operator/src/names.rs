@@ -19,6 +19,8 @@ pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
 pub const SERVER_CLUSTER_ROLE: &str = "reports-server:server";
 /// `ClusterRole` into which the operator's rights on report groups are aggregated.
 pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
+/// `ClusterRole` with the right to read the metrics of a server.
+pub const METRICS_CLUSTER_ROLE: &str = "reports-server:metrics";
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
@@ -192,6 +194,12 @@ impl Names {
         names::config(&self.instance)
     }
 
+    /// Returns the name of the `ConfigMap` with a Grafana dashboard.
+    #[must_use]
+    pub fn dashboard(&self) -> String {
+        format!("{}-dashboard", self.server())
+    }
+
     /// Returns the name of the Secret with the certificate authority.
     #[must_use]
     pub fn ca(&self) -> String {
@@ -346,6 +354,7 @@ mod tests {
             names.postgres_upgrade(),
             format!("{}-check-01234567", names.upgrade()),
             names.config(),
+            names.dashboard(),
             names.ca(),
             names.serving_cert(),
             names.operand_binding(),

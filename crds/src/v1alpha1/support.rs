@@ -5,21 +5,14 @@
 
 use std::fmt;
 
-use super::spec::{MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec};
+use super::spec::{ReportsServerSpec, TlsMode, TlsSpec};
 
 /// The message for a refused field.
 pub const NOT_SUPPORTED: &str = "not supported in this version";
 
 /// Every path that [`unsupported_fields`] can name; the field reference marks them.
-pub const UNSUPPORTED_PATHS: &[&str] = &[
-    "spec.tls.mode",
-    "spec.tls.certManager",
-    "spec.tls.provided",
-    "spec.networkPolicy.enabled",
-    "spec.monitoring.serviceMonitor",
-    "spec.monitoring.prometheusRule",
-    "spec.monitoring.grafanaDashboard",
-];
+pub const UNSUPPORTED_PATHS: &[&str] =
+    &["spec.tls.mode", "spec.tls.certManager", "spec.tls.provided"];
 
 /// One field and its error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,24 +44,15 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         server: _,
         images: _,
         tls,
-        network_policy,
-        monitoring,
+        network_policy: _,
+        monitoring: _,
         deletion_policy: _,
     } = spec;
     let mut found = Found::default();
     if let Some(tls) = tls {
         found.tls(tls);
     }
-    let network_policy = network_policy.as_ref().and_then(|policy| policy.enabled);
-    found.when("spec.networkPolicy.enabled", asked(network_policy));
-    if let Some(monitoring) = monitoring {
-        found.monitoring(monitoring);
-    }
     found.0
-}
-
-fn asked(switch: Option<bool>) -> bool {
-    switch == Some(true)
 }
 
 #[derive(Default)]
@@ -108,20 +92,6 @@ impl Found {
         self.when("spec.tls.certManager", cert_manager.is_some());
         self.when("spec.tls.provided", provided.is_some());
     }
-
-    fn monitoring(&mut self, spec: &MonitoringSpec) {
-        let MonitoringSpec {
-            service_monitor,
-            prometheus_rule,
-            grafana_dashboard,
-        } = spec;
-        self.when("spec.monitoring.serviceMonitor", asked(*service_monitor));
-        self.when("spec.monitoring.prometheusRule", asked(*prometheus_rule));
-        self.when(
-            "spec.monitoring.grafanaDashboard",
-            asked(*grafana_dashboard),
-        );
-    }
 }
 
 #[cfg(test)]
@@ -157,7 +127,7 @@ mod tests {
                 "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info", "format": "Text"}},
             "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
             "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
-            "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
+            "networkPolicy": {"enabled": true}, "monitoring": {"serviceMonitor": true},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
         }));
         assert_eq!(found, Vec::<String>::new());
@@ -166,8 +136,6 @@ mod tests {
     #[rstest]
     #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
     #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
-    #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
-    #[case(json!({"monitoring": {"prometheusRule": true}}), "spec.monitoring.prometheusRule: ")]
     fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
         assert_eq!(refused(spec), [format!("{start}{NOT_SUPPORTED}")]);
     }
@@ -178,9 +146,6 @@ mod tests {
             "targetNamespace": "reports-server",
             "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
                 "provided": {"secretRef": {"name": "x"}}},
-            "networkPolicy": {"enabled": true},
-            "monitoring": {"serviceMonitor": true, "prometheusRule": true,
-                "grafanaDashboard": true},
         });
         let spec = serde_json::from_value(spec).unwrap();
         let found: Vec<String> = unsupported_fields(&spec)

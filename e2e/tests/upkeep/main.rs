@@ -24,6 +24,7 @@ use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -134,6 +135,7 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     a_refused_field_stops_nothing(&ground, reports).await;
     Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
     Box::pin(a_namespace_that_is_closed_stops_nothing(&ground, reports)).await;
+    what_is_optional_comes_and_goes(&ground, reports).await;
     Box::pin(what_the_kube_apiserver_refuses_changes_nothing(
         &ground, reports,
     ))
@@ -199,10 +201,10 @@ async fn the_identity_in_force_stays(ground: &Ground, reports: usize) {
 
 async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
     ground
-        .patch(json!({"networkPolicy": {"enabled": true}}))
+        .patch(json!({"server": {"podTemplate": {"spec": {"noSuchField": true}}}}))
         .await;
     ground
-        .follow("the refusal", |server| is_refused(server, "networkPolicy"))
+        .follow("the refusal", |server| is_refused(server, "noSuchField"))
         .await;
     ground.renews(reports).await;
     // What clients depend on is put right.
@@ -216,7 +218,7 @@ async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
         }
     };
     tokio::time::timeout(LIMIT, back).await.unwrap();
-    ground.patch(json!({"networkPolicy": null})).await;
+    ground.patch(json!({"server": {"podTemplate": null}})).await;
     ground.follow("an end of the refusal", is_ready).await;
 }
 
@@ -284,6 +286,52 @@ async fn open(ground: &Ground, value: Option<&str>) {
     let params = PatchParams::default();
     let patched = namespaces.patch(TARGET_NAMESPACE, &params, &patch).await;
     patched.unwrap();
+}
+
+/// Objects that are made on request.
+async fn what_is_optional_comes_and_goes(ground: &Ground, reports: usize) {
+    let policies: Api<NetworkPolicy> =
+        Api::namespaced(ground.line.client.clone(), TARGET_NAMESPACE);
+    let count = async |wanted: usize| {
+        let counted = async {
+            while policies
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items
+                .len()
+                != wanted
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, counted).await.unwrap();
+    };
+    ground
+        .patch(json!({"networkPolicy": {"enabled": true, "clientNamespaces": ["monitoring"]}}))
+        .await;
+    count(3).await;
+    // One that is deleted by hand is made again.
+    let server = names::server(NAME);
+    let params = DeleteParams::default();
+    policies.delete(&server, &params).await.unwrap();
+    count(3).await;
+    ground.patch(json!({"networkPolicy": null})).await;
+    count(0).await;
+    // A CRD that is missing is named, and takes nothing else away.
+    ground
+        .patch(json!({"monitoring": {"serviceMonitor": true, "grafanaDashboard": true}}))
+        .await;
+    let named = |server: &ReportsServer| {
+        let told = condition(server, conditions::MONITORING_READY);
+        told.is_some_and(|(is, _, message)| is == "False" && message.contains("servicemonitors"))
+    };
+    ground.follow("a missing CRD", named).await;
+    ground.follow("a server that serves", is_ready).await;
+    ground.patch(json!({"monitoring": null})).await;
+    let untold = |server: &ReportsServer| condition(server, conditions::MONITORING_READY).is_none();
+    ground.follow("an end of it", untold).await;
+    assert_eq!(ground.shown().await, Some(reports));
 }
 
 async fn what_the_kube_apiserver_refuses_changes_nothing(ground: &Ground, reports: usize) {

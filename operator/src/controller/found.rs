@@ -128,6 +128,8 @@ pub struct Dereferenced {
     pub default_postgres_image: String,
     /// uid of the namespace `kube-system`: what tells one cluster from another.
     pub cluster_uid: String,
+    /// Ports on which the kube-apiservers listen; read only where network policies are asked for.
+    pub api_server_ports: BTreeSet<i32>,
     /// The APIServices that point to the server.
     pub registered: Vec<Registered>,
     /// Groups that are named no more and not back at their CRDs.

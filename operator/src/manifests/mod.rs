@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use self::render::Document;
 use crate::names::{
-    AGGREGATE_LABEL, OPERAND_CLUSTER_ROLE, OPERATOR, OPERATOR_NAMESPACE, REPORTS_CLUSTER_ROLE,
-    SERVER_CLUSTER_ROLE,
+    AGGREGATE_LABEL, METRICS_CLUSTER_ROLE, OPERAND_CLUSTER_ROLE, OPERATOR, OPERATOR_NAMESPACE,
+    REPORTS_CLUSTER_ROLE, SERVER_CLUSTER_ROLE,
 };
 
 /// The reason why a manifest could not be made.
@@ -125,6 +125,13 @@ fn documents() -> Result<Vec<Document>, Error> {
             None,
             &[("rbac.authorization.k8s.io/aggregate-to-view", "true")],
             &readers::view(),
+        ),
+        objects::role(
+            "ClusterRole",
+            METRICS_CLUSTER_ROLE,
+            None,
+            &[],
+            &readers::metrics(),
         ),
         guard::policy(),
         guard::binding(),

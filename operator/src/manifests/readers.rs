@@ -1,5 +1,7 @@
 //! The rights of those who only read: the servers, and people who may look.
 
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
 use super::rules::{READ, Reasoned, rule};
 
 /// Returns what every server reads of the cluster.
@@ -45,4 +47,17 @@ pub fn view() -> Vec<Reasoned> {
             READ,
         ),
     ]
+}
+
+/// Returns the rights of a Prometheus.
+#[must_use]
+pub fn metrics() -> Vec<Reasoned> {
+    vec![Reasoned {
+        reason: "Read the metrics of a server. Bind it to the account of your Prometheus.",
+        rule: PolicyRule {
+            non_resource_urls: Some(vec!["/metrics".to_owned()]),
+            verbs: vec!["get".to_owned()],
+            ..PolicyRule::default()
+        },
+    }]
 }

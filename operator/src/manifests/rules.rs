@@ -273,6 +273,18 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
+            "Has Prometheus find the server and alert, where that is asked for.",
+            "monitoring.coreos.com",
+            &["servicemonitors", "prometheusrules"],
+            &["get", "create", "patch", "delete"],
+        ),
+        rule(
+            "Limits the connections of server, database and backups, where that is asked for.",
+            "networking.k8s.io",
+            &["networkpolicies"],
+            OWN,
+        ),
+        rule(
             "Says why server, database or a restore do not go on; delete lets a database's pod that \
              cannot start give way to a corrected one.",
             "",
@@ -322,7 +334,8 @@ pub fn own_namespace() -> Vec<Reasoned> {
 #[must_use]
 pub fn default_namespace() -> Vec<Reasoned> {
     vec![rule(
-        "Addresses of all kube-apiservers: the switch is confirmed at each of them.",
+        "Addresses of all kube-apiservers: the switch is confirmed at each of them, and network \
+         policies let the server reach them.",
         "discovery.k8s.io",
         &["endpointslices"],
         &["list"],

@@ -6,6 +6,8 @@
 mod database;
 mod images;
 mod migration;
+mod monitoring;
+mod network;
 mod reference;
 mod server;
 mod tls;
@@ -21,6 +23,8 @@ pub use migration::{
     Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
     Verification, WorkloadKind,
 };
+pub use monitoring::MonitoringSpec;
+pub use network::NetworkPolicySpec;
 pub use reference::LocalReference;
 pub use server::{
     AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
@@ -134,7 +138,7 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
 
-    /// Network policies around server and database.
+    /// Network policies around server, managed database and its Jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicySpec>,
 
@@ -272,30 +276,6 @@ pub struct ClusterIdentitySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub display_name: Option<String>,
-}
-
-/// Network policies around server and database.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkPolicySpec {
-    /// True when the operator makes network policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-}
-
-/// Objects for a monitoring stack.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MonitoringSpec {
-    /// True when the operator makes a `ServiceMonitor`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_monitor: Option<bool>,
-    /// True when the operator makes a `PrometheusRule` with alerts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prometheus_rule: Option<bool>,
-    /// True when the operator makes a `ConfigMap` with a Grafana dashboard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grafana_dashboard: Option<bool>,
 }
 
 /// The policy for the deletion of the `ReportsServer`.

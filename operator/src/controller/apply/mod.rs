@@ -3,9 +3,11 @@
 
 mod error;
 mod managed;
+mod monitoring;
 mod probe;
 mod refused;
 mod release;
+mod untyped;
 mod upgrade;
 mod volume;
 
@@ -21,6 +23,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -33,9 +36,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
-use super::build::{self, Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
+use self::untyped::{check_own, full_name};
+use super::build::{
+    self, Children, Kept, MonitoringKind, ServiceAccountRef, control_api_name, operand_binding,
+};
 use super::validate::{MoveProgress, Validated};
-use super::{ownership, workload};
+use super::workload;
 use crate::database::cloudnativepg;
 
 pub use error::Error;
@@ -65,6 +71,8 @@ pub struct Applied {
     pub managed: Option<Managed>,
     /// The control API.
     pub control_api: APIService,
+    /// Kinds of the Prometheus operator that are asked for and have no CRD.
+    pub unmonitored: Vec<MonitoringKind>,
     /// The server's pods, read only while the server is not ready.
     pub pods: Vec<Pod>,
 }
@@ -85,6 +93,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         config_reader_binding,
         ca,
         serving_cert,
+        network_policies,
         config,
         managed,
         cluster,
@@ -95,6 +104,8 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         deployment,
         disruption_budget,
         autoscaler,
+        dashboard,
+        monitored,
         control_api,
         accepted,
         move_name: _,
@@ -112,6 +123,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     .await?;
     one(&inside(client, &ca), &ca).await?;
     one(&inside(client, &serving_cert), &serving_cert).await?;
+    for policy in &network_policies {
+        one(&inside(client, policy), policy).await?;
+    }
     one(&inside(client, &config), &config).await?;
     let managed = match managed {
         Some(managed) => Some(Box::pin(managed::apply(client, managed)).await?),
@@ -130,7 +144,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     maybe(client, disruption_budget.as_ref()).await?;
     maybe(client, autoscaler.as_ref()).await?;
+    maybe(client, dashboard.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
+    let unmonitored = monitoring::apply(client, &monitored, &forced()).await?;
     one(&inside(client, &accepted), &accepted).await?;
     let pods = pods_in_trouble(client, &deployment).await?;
     Ok(Applied {
@@ -138,6 +154,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         data,
         managed,
         control_api,
+        unmonitored,
         pods,
     })
 }
@@ -249,19 +266,7 @@ async fn cloud_native_pg(
     cluster: &DynamicObject,
     params: &PatchParams,
 ) -> Result<(), Error> {
-    let resource = cloudnativepg::resource();
-    let namespace = cluster.namespace().unwrap_or_default();
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
-    let name = cluster.name_any();
-    let failed = |source| Error::Apply {
-        kind: resource.kind.clone(),
-        name: full_name(cluster),
-        source,
-    };
-    let found = api.get_metadata_opt(&name).await.map_err(failed)?;
-    check_own(&resource.kind, cluster, found.as_ref())?;
-    let patched = api.patch(&name, params, &Patch::Apply(cluster)).await;
-    patched.map(drop).map_err(failed)
+    untyped::apply(client, &cloudnativepg::resource(), cluster, params).await
 }
 
 /// Makes sure that there is none of this name, or ours.
@@ -269,33 +274,6 @@ async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error>
     let found = api.get_metadata_opt(&object.name_any()).await;
     let found = found.map_err(|source| refused_to(object, source))?;
     check_own(&K::kind(&()), object, found.as_ref())
-}
-
-/// Makes sure that what was found by the name of a child is none of somebody else.
-fn check_own(
-    kind: &str,
-    object: &impl ResourceExt,
-    found: Option<&impl ResourceExt>,
-) -> Result<(), Error> {
-    let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
-    else {
-        return Ok(());
-    };
-    Err(Error::Foreign {
-        kind: kind.to_owned(),
-        name: full_name(object),
-        manager: found
-            .managed_fields()
-            .iter()
-            .find_map(|entry| entry.manager.clone()),
-    })
-}
-
-fn full_name<K: ResourceExt>(object: &K) -> String {
-    let name = object.name_any();
-    object
-        .namespace()
-        .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"))
 }
 
 fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) -> Error {
@@ -409,13 +387,16 @@ pub async fn remove_orphans(
         service_accounts,
         disruption_budgets,
         autoscalers,
+        network_policies,
         stateful_sets,
         cron_jobs,
         jobs,
+        monitored,
     } = kept;
-    let mut gone = Vec::new();
+    let mut gone = monitoring::remove_others(client, spec, monitored).await?;
     gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
     gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
+    gone.extend(orphans::<NetworkPolicy>(client, spec, network_policies).await?);
     gone.extend(orphans::<CronJob>(client, spec, cron_jobs).await?);
     gone.extend(orphans::<Job>(client, spec, jobs).await?);
     gone.extend(orphans::<StatefulSet>(client, spec, stateful_sets).await?);

@@ -25,6 +25,12 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// The addresses of the kube-apiservers.
+    #[error("cannot list the EndpointSlices of the Service default/kubernetes: {}", said(.source))]
+    ApiServers {
+        /// Why.
+        source: kube::Error,
+    },
     /// A volume.
     #[error("cannot read persistentvolumeclaim {namespace}/{name}: {}", said(.source))]
     Claim {
@@ -112,6 +118,7 @@ impl Error {
         let source = match self {
             Self::Namespace { source, .. }
             | Self::Secret { source, .. }
+            | Self::ApiServers { source }
             | Self::Claim { source, .. }
             | Self::Job { source, .. }
             | Self::Account { source, .. }

@@ -1,5 +1,6 @@
 //! Step 1 of a reconciliation: reads everything that the other steps decide on.
 
+mod api_servers;
 mod error;
 mod inside;
 mod registered;
@@ -58,6 +59,13 @@ async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, 
     let groups = ctx.supervisor.status(&object.name_any());
     let leaves = object.meta().deletion_timestamp.is_some();
     let namespace = namespace(client, &object.spec.target_namespace).await?;
+    let accepted = match accepted(client, object).await {
+        // Nothing was ever carried out in that namespace.
+        Err(error) if error.is_forbidden() => None,
+        read => read?,
+    };
+    let specifications: Vec<_> = accepted.iter().chain([&object.spec]).collect();
+    let api_server_ports = api_servers::ports(client, &specifications).await?;
     Ok(Dereferenced {
         now: Timestamp::now(),
         namespace: namespace_state(namespace.as_ref()),
@@ -75,11 +83,8 @@ async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, 
         cluster_uid: cluster_uid.await?.clone(),
         dropped: targets::dropped(object, &registered, &groups),
         registered,
-        accepted: match accepted(client, object).await {
-            // Nothing was ever carried out in that namespace.
-            Err(error) if error.is_forbidden() => None,
-            read => read?,
-        },
+        accepted,
+        api_server_ports,
         inside: Inside::default(),
     })
 }

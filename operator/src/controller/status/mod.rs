@@ -7,6 +7,7 @@ mod components;
 mod conditions;
 mod database;
 mod migration;
+mod monitoring;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -151,6 +152,7 @@ pub fn compute(
         );
         conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
         conditions.set(types::UPGRADEABLE, components::upgradeable(spec, groups));
+        monitoring::tell(&mut conditions, spec, &applied.unmonitored);
     }
     summarize(&mut conditions, object, state, groups);
     status.conditions = conditions.into_list();

@@ -76,7 +76,27 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
          database where it runs, and a CloudNativePG one with its own settings"
             .to_owned()
     });
-    shared.chain(image).chain(backup).collect()
+    let network = network_out_of_place(spec, mode);
+    shared.chain(image).chain(backup).chain(network).collect()
+}
+
+/// Fields of network policies that have no effect in the mode at hand.
+fn network_out_of_place(spec: &ReportsServerSpec, mode: DatabaseMode) -> Vec<String> {
+    let policy = spec.network_policy.clone().unwrap_or_default();
+    let external = mode == DatabaseMode::External;
+    let fields = [
+        (
+            policy.database_cidrs.is_some() && !external,
+            "spec.networkPolicy.databaseCIDRs can only be set with spec.database.mode External",
+        ),
+        (
+            policy.additional_ports.is_some() && !external && mode != DatabaseMode::Managed,
+            "spec.networkPolicy.additionalPorts can only be set with spec.database.mode External, \
+             or Managed for a bucket",
+        ),
+    ];
+    let given = fields.into_iter().filter(|(given, _)| *given);
+    given.map(|(_, why)| why.to_owned()).collect()
 }
 
 pub(super) fn pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {

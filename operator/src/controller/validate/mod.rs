@@ -7,6 +7,7 @@ mod allowed;
 mod checks;
 mod decide;
 mod moving;
+mod network;
 mod postgres;
 mod scale;
 mod specification;
@@ -17,6 +18,7 @@ mod tests;
 mod validated;
 
 pub use decide::{Refused, validate};
+pub use network::Network;
 pub use postgres::{Reached, Route, cluster};
 pub use scale::Replicas;
 #[cfg(test)]

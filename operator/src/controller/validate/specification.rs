@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt};
 
 use super::scale::Scale;
 use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
-use super::{allowed, checks, scale};
+use super::{allowed, checks, network, scale};
 use crate::controller::found::Dereferenced;
 use crate::database::place::{Connection, Database, Postgres, Storage};
 use crate::database::{external, history, managed};
@@ -74,6 +74,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         now: found.now,
         scale,
         retain_data: !(delete_data && confirmed == Some(&name)),
+        network: network::of(spec, &found.api_server_ports),
         pod: pod_settings(spec, &effective, &found.default_image),
         certs: certs::Policy {
             ca_validity: effective.ca_validity,

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
+use super::network::Network;
 use super::postgres::{Reached, Route};
 use super::scale::Scale;
 use crate::controller::found::Inside;
@@ -141,6 +142,8 @@ pub struct Validated {
     pub scale: Scale,
     /// Whether the database's volume outlives the `ReportsServer`.
     pub retain_data: bool,
+    /// What network policies are made of; absent where there are none.
+    pub network: Option<Network>,
     /// How the pods run.
     pub pod: PodSettings,
     /// Lifetimes of certificates.

@@ -2,6 +2,8 @@
 
 mod examples;
 mod managed;
+mod monitoring;
+mod network;
 mod pods;
 mod upgrade;
 
@@ -47,6 +49,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         config_reader_binding,
         ca,
         serving_cert,
+        network_policies,
         config,
         managed,
         cluster,
@@ -57,11 +60,15 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         deployment,
         disruption_budget,
         autoscaler,
+        dashboard,
+        monitored,
         control_api,
         accepted,
         move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
+    let policies = network_policies.iter();
+    let policies = policies.map(|policy| ("network_policy", value(policy)));
     let all = vec![
         ("operand_binding", value(&operand_binding)),
         ("service_account", value(&service_account)),
@@ -81,11 +88,18 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("deployment", value(&deployment)),
         ("disruption_budget", value(&disruption_budget)),
         ("autoscaler", value(&autoscaler)),
+        ("dashboard", value(&dashboard)),
         ("control_api", value(&control_api)),
         ("accepted", value(&accepted)),
     ];
     all.into_iter()
         .chain(managed)
+        .chain(policies.collect::<Vec<_>>())
+        .chain(
+            monitored
+                .iter()
+                .map(|own| (own.kind.name(), value(&own.object))),
+        )
         .filter(|(_, object)| !object.is_null())
         .collect()
 }
@@ -267,7 +281,9 @@ fn the_pods_pass_the_restricted_standard() {
 
 #[test]
 fn everything_goes_with_its_owner_but_the_data() {
-    for (name, object) in all(children(json!({}))) {
+    for (name, object) in all(children(json!({"networkPolicy": {"enabled": true},
+        "monitoring": {"serviceMonitor": true, "prometheusRule": true, "grafanaDashboard": true}})))
+    {
         let owners = &object["metadata"]["ownerReferences"];
         if name == "data" {
             assert!(owners.is_null(), "the volume outlives the ReportsServer");

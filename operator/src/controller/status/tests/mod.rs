@@ -41,6 +41,7 @@ fn applied(ready: bool, available: bool, bound: bool) -> Applied {
         })))
         .unwrap(),
         pods: Vec::new(),
+        unmonitored: Vec::new(),
         managed: None,
         data: Some(Volume {
             claim: serde_json::from_value(object(json!({
