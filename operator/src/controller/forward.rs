@@ -148,11 +148,8 @@ async fn hand_over(
 ) -> Result<(), Error> {
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
-    let server = Serving {
-        ready: workload::is_serving(&applied.deployment),
-        control_available: crate::apiservice::is_available(&applied.control_api),
-        ca_bundle: certs.material.bundle().into_bytes(),
-    };
+    let (deployment, control_api) = (Some(&applied.deployment), &applied.control_api);
+    let server = Serving::of(deployment, control_api, &certs.material);
     let groups = ctx.supervisor.status(spec.names.instance());
     let targets = targets::targets(spec, &server, false);
     let wanted = targets

@@ -17,7 +17,7 @@ use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refusal, Refused, Validated};
-use super::{Context, Error, apply, build, dereference, workload};
+use super::{Context, Error, apply, build, dereference};
 use crate::events;
 use crate::migration::GroupStatus;
 
@@ -160,11 +160,8 @@ async fn renew(
 }
 
 fn serving(found: &Found) -> Serving {
-    Serving {
-        ready: found.deployment.as_ref().is_some_and(workload::is_serving),
-        control_available: crate::apiservice::is_available(&found.control_api),
-        ca_bundle: found.certs.material.bundle().into_bytes(),
-    }
+    let (deployment, control_api) = (found.deployment.as_ref(), &found.control_api);
+    Serving::of(deployment, control_api, &found.certs.material)
 }
 
 /// Returns when to look again at the latest.

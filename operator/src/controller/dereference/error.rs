@@ -1,8 +1,8 @@
-//! What could not be read.
+//! The errors of reading.
 
 use crate::controller::{apply, upgrade};
 use crate::database::{cloudnativepg, files};
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
 /// The error of a read.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum Error {
     /// The target namespace.
     #[error("cannot read namespace {name}: {}", said(.source))]
     Namespace {
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -18,9 +18,9 @@ pub enum Error {
     /// A Secret with certificates.
     #[error("cannot read secret {namespace}/{name}: {}", said(.source))]
     Secret {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -34,9 +34,9 @@ pub enum Error {
     /// A volume.
     #[error("cannot read persistentvolumeclaim {namespace}/{name}: {}", said(.source))]
     Claim {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -44,9 +44,9 @@ pub enum Error {
     /// The Job that restores a backup.
     #[error("cannot read job {namespace}/{name}: {}", said(.source))]
     Job {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -64,9 +64,9 @@ pub enum Error {
     /// What was carried out last.
     #[error("cannot read configmap {namespace}/{name}: {}", said(.source))]
     ConfigMap {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -74,9 +74,9 @@ pub enum Error {
     /// The database.
     #[error("cannot read statefulset {namespace}/{name}: {}", said(.source))]
     StatefulSet {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -84,9 +84,9 @@ pub enum Error {
     /// The server.
     #[error("cannot read deployment {namespace}/{name}: {}", said(.source))]
     Deployment {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -131,7 +131,7 @@ impl Error {
             Self::Access(error) => return error.is_forbidden(),
             Self::NoIdentity => return false,
         };
-        matches!(source, kube::Error::Api(status) if status.code == 403)
+        is_forbidden(source)
     }
 
     /// Returns whether it is about the database.

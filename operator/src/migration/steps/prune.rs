@@ -40,7 +40,7 @@ pub enum PruneError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// The group does badly; its copies in etcd are worth keeping.
+    /// The API is unhealthy; its copies in etcd are worth keeping.
     #[error("nothing is deleted from etcd while the API is unhealthy: {0}")]
     Unhealthy(String),
 }
