@@ -1,0 +1,97 @@
+//! Edits of the specification that are accepted, and that have an effect.
+
+use crds::v1alpha1::conditions;
+use serde_json::{Value, json};
+
+use super::expect::Expect;
+use crate::takeover::GROUPS;
+
+/// An edit that is valid. It is taken back when it was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValidEdit {
+    /// Another number of servers.
+    Replicas,
+    /// A log of more lines.
+    LogLevel,
+    /// No network policies.
+    PoliciesOff,
+    /// No dashboard.
+    DashboardOff,
+    /// An object of a kind that is not installed.
+    MissingMonitor,
+    /// Pods that may be away.
+    Budget,
+    /// Another soak.
+    Soak,
+    /// Another pace of migrations.
+    Pace,
+    /// Certificates that are renewed every half minute.
+    RenewSoon,
+    /// Other resources of the servers.
+    Resources,
+    /// A node that does not exist.
+    NoNode,
+    /// An image that does not exist.
+    NoImage,
+    /// Nothing is to be changed any more.
+    Suspended,
+    /// A group goes back to its CRDs.
+    GivenBack,
+}
+
+impl ValidEdit {
+    /// Every edit.
+    pub const ALL: [Self; 14] = [
+        Self::Replicas,
+        Self::LogLevel,
+        Self::PoliciesOff,
+        Self::DashboardOff,
+        Self::MissingMonitor,
+        Self::Budget,
+        Self::Soak,
+        Self::Pace,
+        Self::RenewSoon,
+        Self::Resources,
+        Self::NoNode,
+        Self::NoImage,
+        Self::Suspended,
+        Self::GivenBack,
+    ];
+
+    /// Returns the members of the specification that it sets (RFC 7386).
+    #[must_use]
+    pub fn patch(self) -> Value {
+        match self {
+            Self::Replicas => json!({"server": {"replicas": 3}}),
+            Self::LogLevel => json!({"server": {"logging": {"level": "Debug"}}}),
+            Self::PoliciesOff => json!({"networkPolicy": {"enabled": false}}),
+            Self::DashboardOff => json!({"monitoring": {"grafanaDashboard": false}}),
+            Self::MissingMonitor => json!({"monitoring": {"serviceMonitor": true}}),
+            Self::Budget => json!({"server": {"podDisruptionBudget": {"maxUnavailable": 1}}}),
+            Self::Soak => json!({"migration": {"soak": "7s"}}),
+            Self::Pace => json!({"migration": {"maxRequestsPerSecond": 150}}),
+            Self::RenewSoon => json!({"tls": {"operator":
+                {"caValidity": "24h", "certValidity": "9m", "renewBefore": "510s"}}}),
+            Self::Resources => json!({"server": {"resources": {"requests": {"cpu": "60m"}}}}),
+            Self::NoNode => json!({"server": {"nodeSelector": {"abuse": "nowhere"}}}),
+            Self::NoImage => json!({"images": {"server": {"tag": "abused"}}}),
+            Self::Suspended => json!({"suspend": true}),
+            Self::GivenBack => json!({"apis": [
+                {"group": GROUPS[0], "owner": "CRD"}, {"group": GROUPS[1], "owner": "Server"}]}),
+        }
+    }
+
+    /// Returns what has to be so after it.
+    #[must_use]
+    pub fn expect(self) -> Expect {
+        match self {
+            Self::MissingMonitor => {
+                Expect::Told(conditions::MONITORING_READY, "False", &["servicemonitors"])
+            }
+            // Those that run go on, and something says that others cannot be made.
+            Self::NoNode | Self::NoImage => Expect::Told(conditions::RECONCILING, "True", &[]),
+            Self::Suspended => Expect::Told(conditions::READY, "True", &["spec.suspend"]),
+            _ => Expect::Served,
+        }
+    }
+}
