@@ -1,6 +1,7 @@
 //! The server and its operator on a real Kubernetes, for tests and demo: how they are run there,
 //! clients that notice everything, and other parts beside them.
 
+pub mod abuse;
 pub mod chaos;
 pub mod cnpg;
 pub mod incumbent;

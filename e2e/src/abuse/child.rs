@@ -1,6 +1,7 @@
 //! The children of a `ReportsServer`, and what wrong hands do to them.
 
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::ResourceExt as _;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
 /// A value that means nothing, as text and in Base64.
@@ -144,6 +145,23 @@ impl Child {
         }
     }
 
+    /// Returns an object of this kind as a person would write it again, without what the
+    /// kube-apiserver sets.
+    #[must_use]
+    pub fn bare(self, original: DynamicObject) -> DynamicObject {
+        let name = original.name_any();
+        let mut object = DynamicObject::new(&name, &self.resource()).data(original.data);
+        if let Some(data) = object.data.as_object_mut() {
+            data.remove("status");
+        }
+        object.metadata.namespace = original.metadata.namespace;
+        object.metadata.labels = original.metadata.labels;
+        object.metadata.annotations = original.metadata.annotations;
+        object.metadata.owner_references = original.metadata.owner_references;
+        object.metadata.finalizers = original.metadata.finalizers;
+        object
+    }
+
     fn emptied(self) -> Value {
         match self {
             Self::Deployment | Self::StatefulSet => json!({"spec": {"replicas": 0}}),
@@ -235,5 +253,22 @@ mod tests {
         let port = json!({"spec": {"ports": [{"port": 5432}]}});
         let patch = Child::Service.harmed(Harm::Changed, &port);
         assert_eq!(patch["spec"]["ports"][0]["port"], 5432);
+    }
+
+    #[test]
+    fn an_object_is_made_again_from_what_people_write() {
+        let original: DynamicObject = serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7",
+                "labels": {"c": "d"}},
+            "spec": {"replicas": 2}, "status": {"replicas": 1},
+        }))
+        .unwrap();
+        let made = serde_json::to_value(Child::Deployment.bare(original)).unwrap();
+        assert_eq!(
+            made,
+            json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "a", "namespace": "b", "labels": {"c": "d"}},
+                "spec": {"replicas": 2}})
+        );
     }
 }
