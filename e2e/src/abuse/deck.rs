@@ -38,8 +38,8 @@ impl Deck {
         cards.extend(InvalidEdit::ALL.map(Action::Invalid));
         for pick in picks() {
             cards.push(Action::Delete(vec![pick]));
-            let harm = Harm::ALL.choose(&mut self.rng);
-            cards.extend(harm.map(|harm| Action::Harm(pick, *harm)));
+            let harm = Harm::ALL.choose(&mut self.rng).copied();
+            cards.extend(harm.map(|harm| Action::Harm(pick, harm)));
         }
         for child in Child::ALL {
             cards.extend(Harm::ALL.map(|harm| Action::Harm((child, 0), harm)));

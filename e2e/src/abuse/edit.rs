@@ -95,3 +95,25 @@ impl ValidEdit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crds::v1alpha1::ReportsServerSpec;
+    use crds::v1alpha1::support::unsupported_fields;
+
+    use super::*;
+
+    #[test]
+    fn every_edit_is_one_of_the_specification_and_changes_it() {
+        let before = json!({"targetNamespace": "a", "apis": [
+            {"group": GROUPS[0], "owner": "Server"}, {"group": GROUPS[1], "owner": "Server"}]});
+        let read = |spec: &Value| serde_json::from_value::<ReportsServerSpec>(spec.clone());
+        for edit in ValidEdit::ALL {
+            let mut after = before.clone();
+            json_patch::merge(&mut after, &edit.patch());
+            let (before, after) = (read(&before).unwrap(), read(&after).unwrap());
+            assert_ne!(before, after, "{edit:?}");
+            assert!(unsupported_fields(&after).is_empty(), "{edit:?}");
+        }
+    }
+}

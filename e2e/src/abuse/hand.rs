@@ -9,7 +9,6 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use testcluster::Signal;
 
 use super::AbuseError;
 use super::action::{Action, Component, Manner, Pick};
@@ -278,8 +277,9 @@ impl<'a> Hand<'a> {
     /// Sets the label that opens the target namespace, or takes it away.
     async fn label(&self, value: Option<&str>) -> Result<Did, AbuseError> {
         let patch = Patch::Merge(json!({"metadata": {"labels": {LABEL_TARGET: value}}}));
-        let patched = self.namespaces().patch(TARGET_NAMESPACE, &params(), &patch);
-        Did::of(patched.await, "label the target namespace")
+        let namespaces = self.namespaces();
+        let patched = namespaces.patch(TARGET_NAMESPACE, &params(), &patch).await;
+        Did::of(patched, "label the target namespace")
     }
 
     async fn make_again(&self) -> Result<Did, AbuseError> {

@@ -182,9 +182,11 @@ async fn canary(client: &Client, kind: ReportKind, namespace: &str) -> Result<Ca
     let list = list.map_err(AbuseError::kube("list reports"))?;
     let first = list.items.into_iter().next();
     let first = first.ok_or(AbuseError::NoCanary(kind.kind()))?;
-    let inside = |namespace: Option<&str>| match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
+    let inside = |namespace: Option<&str>| -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        }
     };
     let (found, name) = (first.namespace(), first.name_any());
     let path = format!("{}/{name}", kind.path(found.as_deref()));

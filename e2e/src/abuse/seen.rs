@@ -43,7 +43,7 @@ impl Seen {
 
     /// Returns the first group that is not where it is wanted.
     #[must_use]
-    pub fn misplaced(&self, wanted: &[(String, bool)]) -> Option<&str> {
+    pub fn misplaced<'a>(&self, wanted: &'a [(String, bool)]) -> Option<&'a str> {
         let of = |name: &str| self.groups.iter().find(|group| group.name == name);
         let misplaced = wanted.iter().find(|(name, at_server)| {
             of(name).is_none_or(|group| group.at_server != Some(*at_server))

@@ -6,15 +6,17 @@ use crds::v1alpha1::spec::ApiOwner;
 
 use super::expect::has;
 
-/// Parts of messages that tell a person what to do: a command, a field, or an order.
-const REMEDIES: [&str; 6] = [
+/// Parts of messages that tell a person what to do.
+const ORDERS: [&str; 6] = [
     "kubectl ",
-    "spec.",
+    "set spec.",
     "; remove ",
     "; create ",
     "; restore ",
     "; install ",
 ];
+/// The part of a message that names a field: where something is refused, that one has to be changed.
+const FIELD: &str = "spec.";
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,9 +104,10 @@ impl Told {
     pub fn remedy(&self) -> Option<&str> {
         let stalled = self.get(STALLED).filter(|said| said.is == "True");
         let ready = self.get(READY).filter(|said| said.is != "True");
-        let mut messages = stalled.into_iter().chain(ready).map(|said| &said.message);
-        let found = messages.find(|message| has(message, &REMEDIES));
-        found.map(String::as_str)
+        let ordered = |said: &&Said| has(&said.message, &ORDERS);
+        let named = |said: &&Said| ordered(said) || has(&said.message, &[FIELD]);
+        let found = stalled.filter(named).or(ready.filter(ordered));
+        found.map(|said| said.message.as_str())
     }
 
     /// Returns `Ready` and what explains it, on one line.
@@ -154,9 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_is_a_command_or_a_field() {
+    fn a_remedy_is_an_order_or_a_field_that_is_refused() {
         let mut told = Told::of(&server(3, 3));
         assert_eq!(told.remedy(), Some("set spec.server.replicas"));
+        told.conditions[0].message = "not yet as spec.apis specifies".to_owned();
+        assert_eq!(told.remedy(), None);
+        let mut stalled = told.conditions[0].clone();
+        stalled.type_ = STALLED.to_owned();
+        stalled.is = "True".to_owned();
+        stalled.message = "spec.server.resources: no".to_owned();
+        told.conditions.push(stalled);
+        assert_eq!(told.remedy(), Some("spec.server.resources: no"));
+        told.conditions.truncate(1);
         told.conditions[0].message = "PostgreSQL does not answer".to_owned();
         assert_eq!(told.remedy(), None);
         told.conditions[0].message = "kubectl delete pod a".to_owned();
