@@ -28,11 +28,19 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How often a change is tried that others get ahead of.
 const TRIES: usize = 10;
 
+/// A child as it was before something was done to it.
+struct Original {
+    child: Child,
+    object: DynamicObject,
+    /// True when it was deleted. What is there instead is the operator's.
+    deleted: bool,
+}
+
 /// The hands. See the module.
 pub struct Hand<'a> {
     line: &'a Takeover,
     spec: Option<ReportsServerSpec>,
-    originals: Vec<(Child, DynamicObject)>,
+    originals: Vec<Original>,
     closed: bool,
 }
 
@@ -101,9 +109,9 @@ impl<'a> Hand<'a> {
         if std::mem::take(&mut self.closed) {
             self.label(Some("true")).await?;
         }
-        for (child, original) in std::mem::take(&mut self.originals) {
-            let restored = self.restore(child, original).await?;
-            if let Did::Refused(why) = restored {
+        for original in std::mem::take(&mut self.originals) {
+            let child = original.child;
+            if let Did::Refused(why) = self.restore(original).await? {
                 self.line
                     .say(&format!("  not put back, {}: {why}", child.kind()));
             }
@@ -194,7 +202,11 @@ impl<'a> Hand<'a> {
         let patched = children.patch(&name, &params(), &patch).await;
         let did = Did::of(patched, "change a child")?;
         if did == Did::Done {
-            self.originals.push((child, object));
+            self.originals.push(Original {
+                child,
+                object,
+                deleted: false,
+            });
         }
         Ok(did)
     }
@@ -212,7 +224,11 @@ impl<'a> Hand<'a> {
             let children = self.children(child, object.namespace().as_deref());
             let deleted = children.delete(&name, &DeleteParams::default()).await;
             if Did::of(deleted, "delete a child")? == Did::Done {
-                self.originals.push((child, object));
+                self.originals.push(Original {
+                    child,
+                    object,
+                    deleted: true,
+                });
                 did = Did::Done;
             }
         }
@@ -302,14 +318,22 @@ impl<'a> Hand<'a> {
     }
 
     /// Makes a child as it was.
-    async fn restore(&self, child: Child, original: DynamicObject) -> Result<Did, AbuseError> {
-        let name = original.name_any();
-        let children = self.children(child, original.namespace().as_deref());
-        let mut object = child.bare(original);
+    async fn restore(&self, original: Original) -> Result<Did, AbuseError> {
+        let Original {
+            child,
+            object,
+            deleted,
+        } = original;
+        let name = object.name_any();
+        let children = self.children(child, object.namespace().as_deref());
+        let mut object = child.bare(object);
         let mut did = Did::Nothing;
         for _ in 0..TRIES {
             let found = children.get_opt(&name).await;
             let found = found.map_err(AbuseError::kube("read a child"))?;
+            if deleted && found.is_some() {
+                return Ok(Did::Nothing);
+            }
             did = if let Some(found) = found {
                 object.metadata.resource_version = found.resource_version();
                 let replaced = children.replace(&name, &put(), &object).await;

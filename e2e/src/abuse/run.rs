@@ -140,9 +140,14 @@ impl Run<'_> {
                 End::Fine
             }
             Did::Refused(message) => {
-                let end = judge::refused(&expect, message);
-                self.settle(&what, &Expect::Served).await?;
-                end
+                let served = self.settle(&what, &Expect::Served).await?;
+                match judge::refused(&expect, message) {
+                    End::Fine => served,
+                    unnamed => {
+                        self.note(&what, &unnamed, start);
+                        served
+                    }
+                }
             }
             Did::Done => self.settle(&what, &expect).await?,
             Did::Stuck(why) => End::Stuck(why.clone()),
