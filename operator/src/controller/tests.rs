@@ -194,12 +194,12 @@ async fn only_the_api_services_of_the_lost_server_are_given_back() {
     let foreign = service("v1.c.example", "elsewhere");
     let all: Vec<Value> = items.into_iter().chain([foreign]).collect();
     let (client, mut server) = pair();
-    let lost = crate::apiservice::ServiceRef {
+    let service_ref = crate::apiservice::ServiceRef {
         namespace: "target".into(),
         name: "simple-server".into(),
         port: 443,
     };
-    let task = tokio::spawn(async move { apply::release(&client, &lost).await });
+    let task = tokio::spawn(async move { apply::release(&client, &service_ref).await });
     let list = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIServiceList",
         "metadata": {}, "items": all});
     server.next().await.answer(200, &list);

@@ -58,7 +58,7 @@ fn server(spec: &Validated, network: &Network) -> NetworkPolicy {
                 ports: Some(vec![tcp(CONTAINER_PORT)]),
             }]),
             egress: Some(egress.collect()),
-            policy_types: both(),
+            policy_types: Some(both()),
         }),
     }
 }
@@ -156,7 +156,7 @@ fn database(spec: &Validated, operator: &ServiceAccountRef) -> NetworkPolicy {
                 ports: Some(vec![tcp(managed::PORT)]),
             }]),
             egress: None,
-            policy_types: both(),
+            policy_types: Some(both()),
         }),
     }
 }
@@ -178,7 +178,7 @@ fn jobs(spec: &Validated, managed: &Managed, network: &Network) -> NetworkPolicy
             pod_selector: Some(components(spec, &JOBS)),
             ingress: None,
             egress: Some(egress.collect()),
-            policy_types: both(),
+            policy_types: Some(both()),
         }),
     }
 }
@@ -290,6 +290,6 @@ fn labelled(labels: impl IntoIterator<Item = (String, String)>) -> LabelSelector
     }
 }
 
-fn both() -> Option<Vec<String>> {
-    Some(vec!["Ingress".to_owned(), "Egress".to_owned()])
+fn both() -> Vec<String> {
+    vec!["Ingress".to_owned(), "Egress".to_owned()]
 }

@@ -51,7 +51,7 @@ const SYSCTLS: [&str; 10] = [
     "net.ipv4.tcp_keepalive_time",
     "net.ipv4.tcp_syncookies",
 ];
-/// Types of SELinux that are always admitted.
+/// Types of `SELinux` that are always admitted.
 const SELINUX_TYPES: [&str; 5] = [
     "",
     "container_engine_t",
@@ -59,7 +59,7 @@ const SELINUX_TYPES: [&str; 5] = [
     "container_kvm_t",
     "container_t",
 ];
-/// The start of the annotations that were the way to a profile of AppArmor before its field.
+/// The start of the annotations that were the way to a profile of `AppArmor` before its field.
 const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Something that is asked for.
@@ -238,7 +238,7 @@ fn is_unconfined(profile: &Value) -> bool {
     profile["type"].as_str() == Some("Unconfined")
 }
 
-/// Returns whether SELinux is told what to do, in other than the admitted words.
+/// Returns whether `SELinux` is told what to do, in other than the admitted words.
 fn is_free(options: &Value) -> bool {
     let type_ = options["type"].as_str().unwrap_or_default();
     let set = |field: &str| options[field].as_str().is_some_and(|text| !text.is_empty());

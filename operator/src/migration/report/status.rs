@@ -123,7 +123,7 @@ pub struct Problem {
 impl Problem {
     /// Returns the problem of an operator that lacks a right, which `error` names.
     #[must_use]
-    pub fn forbidden(error: &impl std::fmt::Display) -> Self {
+    pub fn forbidden(error: &impl fmt::Display) -> Self {
         Self {
             reason: reasons::FORBIDDEN,
             message: format!("the operator lacks a right: {error}; grant it to its ServiceAccount"),
