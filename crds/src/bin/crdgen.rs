@@ -28,7 +28,7 @@ enum Command {
     },
     /// The API groups of the catalog, one per line.
     Groups,
-    /// A page of the field reference, as Markdown.
+    /// A page of the documentation, as Markdown.
     Docs {
         /// The page to print.
         page: Page,
@@ -41,6 +41,8 @@ enum Page {
     ReportsServer,
     /// The report APIs of the catalog.
     ReportApis,
+    /// Every reason by symptom, with what to do.
+    Troubleshooting,
 }
 
 fn main() -> ExitCode {
@@ -64,6 +66,9 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Docs {
             page: Page::ReportApis,
         } => publish::report_apis(),
+        Command::Docs {
+            page: Page::Troubleshooting,
+        } => publish::troubleshooting()?,
     };
     std::io::stdout()
         .write_all(output.as_bytes())

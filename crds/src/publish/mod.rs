@@ -1,8 +1,12 @@
-//! The output that is generated from the types in this crate: manifests and the field reference.
+//! The output that is generated from the types in this crate: manifests, the field
+//! reference, and the pages that follow from lists in the code.
 
+mod page;
 mod reference;
+pub mod troubleshooting;
 
 pub use reference::{report_apis, reports_server};
+pub use troubleshooting::troubleshooting;
 
 use serde::Serialize;
 use serde_json::{Number, Value};

@@ -463,7 +463,10 @@ fn a_database_that_was_lost_is_filled_again_from_etcd_unless_that_was_pruned() {
     assert_eq!(action(&o, &target()), Action::Switch(SwitchFrom::Confirm));
     o.notes.pruned_at = Some(o.now);
     let found = problem(&o, &target());
-    assert_eq!((found.reason, found.stalled), (reasons::DATABASE_LOST, true));
+    assert_eq!(
+        (found.reason, found.stalled),
+        (reasons::DATABASE_LOST, true)
+    );
 }
 
 #[test]
