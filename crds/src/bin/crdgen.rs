@@ -41,6 +41,8 @@ enum Page {
     ReportsServer,
     /// The report APIs of the catalog.
     ReportApis,
+    /// What a number of reports needs.
+    Sizing,
     /// Every reason by symptom, with what to do.
     Troubleshooting,
 }
@@ -66,6 +68,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Docs {
             page: Page::ReportApis,
         } => publish::report_apis(),
+        Command::Docs { page: Page::Sizing } => publish::sizing(),
         Command::Docs {
             page: Page::Troubleshooting,
         } => publish::troubleshooting()?,

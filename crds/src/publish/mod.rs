@@ -3,9 +3,11 @@
 
 mod page;
 mod reference;
+mod sizing;
 pub mod troubleshooting;
 
 pub use reference::{report_apis, reports_server};
+pub use sizing::sizing;
 pub use troubleshooting::troubleshooting;
 
 use serde::Serialize;
