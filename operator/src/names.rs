@@ -62,6 +62,8 @@ pub const PORT_NAME: &str = "https";
 pub const GROUPS_KEY: &str = "groups";
 /// Key of the same `ConfigMap` that lists the users whose writes the server refuses.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
+/// Key of the same `ConfigMap`: the level of the server's logs.
+pub const LOG_LEVEL_KEY: &str = "logLevel";
 /// Key of the same `ConfigMap`: the history that the database has to have.
 pub const HISTORY_KEY: &str = "databaseHistory";
 

@@ -24,7 +24,7 @@ use crate::holds;
 use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Probes, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
-use crate::telemetry::{Metrics, StoreCollector};
+use crate::telemetry::{LogLevel, Metrics, StoreCollector};
 use crate::tls::{self, Certificates};
 
 /// Interval of looks at the certificate's files.
@@ -72,11 +72,12 @@ struct Cluster {
     definitions: Arc<EffectiveDefinitions>,
 }
 
-/// Runs the server until a signal ends it.
+/// Runs the server until a signal ends it. The level of the logs is that of the `ConfigMap` where it
+/// names one.
 ///
 /// # Errors
 /// If it cannot start; each error says what to do about it.
-pub async fn run(config: Config) -> anyhow::Result<()> {
+pub async fn run(config: Config, log_level: LogLevel) -> anyhow::Result<()> {
     let shutdown = Shutdown::default();
     shutdown.on_signals().context("cannot listen for signals")?;
     let metrics = Arc::new(Metrics::new());
@@ -89,6 +90,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let background = Background::default();
     let served = serve(
         &config,
+        log_level,
         &shutdown,
         &metrics,
         certificates,
@@ -153,13 +155,14 @@ async fn open_store(
 
 async fn serve(
     config: &Config,
+    log_level: LogLevel,
     shutdown: &Shutdown,
     metrics: &Arc<Metrics>,
     certificates: Arc<Certificates>,
     store: &Store,
     background: &Background,
 ) -> anyhow::Result<()> {
-    let cluster = follow_cluster(config, store, background).await?;
+    let cluster = follow_cluster(config, log_level, store, background).await?;
     let tls = tls::server_config(certificates.clone()).context("cannot set up TLS")?;
     metrics.certificate_expiry.set(certificates.not_after());
     let expiry = metrics.certificate_expiry.clone();
@@ -213,6 +216,7 @@ fn shutdown_delay(config: &Config, store: &Store) -> Duration {
 
 async fn follow_cluster(
     config: &Config,
+    log_level: LogLevel,
     store: &Store,
     background: &Background,
 ) -> anyhow::Result<Cluster> {
@@ -228,7 +232,7 @@ async fn follow_cluster(
     background.spawn(follow);
     let (attachments, follow) = Attachments::watch(client.clone());
     background.spawn(follow);
-    let (groups, refused_writers) = served(config, &client, background)?;
+    let (groups, refused_writers) = served(config, log_level, &client, background)?;
     let last = stored_definitions(store)
         .await
         .context("cannot read the schemas from the database; restore it from a backup")?;
@@ -253,18 +257,23 @@ type Groups = watch::Receiver<Option<BTreeSet<String>>>;
 /// The users whose writes are refused, as they are given or change.
 type RefusedWriters = watch::Receiver<BTreeSet<String>>;
 
-/// Returns the groups to serve, and the users whose writes are refused.
+/// Returns the groups to serve, and the users whose writes are refused. What the logs show follows
+/// the same `ConfigMap`.
 fn served(
     config: &Config,
+    log_level: LogLevel,
     client: &kube::Client,
     background: &Background,
 ) -> anyhow::Result<(Groups, RefusedWriters)> {
     let (groups, served) = watch::channel(config.groups.as_deref().map(parse_groups));
     let refused = config.refused_writers.as_deref().unwrap_or_default();
     let (refused_writers, refused) = watch::channel(parse_users(refused));
+    let (wanted_level, wanted) = watch::channel(None);
+    background.spawn(log_level.follow(wanted));
     let followers = Followers {
         groups,
         refused_writers,
+        log_level: wanted_level,
     };
     match &config.config_map {
         Some(map) => background.spawn(watch_groups(client.clone(), map.clone(), followers)),

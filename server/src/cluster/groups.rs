@@ -1,5 +1,5 @@
-//! The API groups that are served, and the users who may not write to them: a `ConfigMap` that the
-//! operator writes, watched.
+//! The API groups that are served, the users who may not write to them, and what is logged: a
+//! `ConfigMap` that the operator writes, watched.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -15,6 +15,9 @@ pub const GROUPS_KEY: &str = "groups";
 
 /// Key of the `ConfigMap` that holds the refused writers, separated by commas.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
+
+/// Key of the `ConfigMap` that holds the level of the logs.
+pub const LOG_LEVEL_KEY: &str = "logLevel";
 
 /// The name of a `ConfigMap`: `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,15 +85,18 @@ pub struct Followers {
     /// Users whose writes are refused whatever their rights: the servers that groups were taken
     /// over from, some of which delete reports when they start.
     pub refused_writers: watch::Sender<BTreeSet<String>>,
+    /// The level of the logs; nothing where the `ConfigMap` names none.
+    pub log_level: watch::Sender<Option<String>>,
 }
 
-/// Keeps groups and refused writers up to date for as long as it is polled. While the `ConfigMap`
+/// Keeps what followers want to know up to date for as long as it is polled. While the `ConfigMap`
 /// is missing the last known groups stay in force, so that a mistake in it does not end the
 /// service.
 pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Followers) {
     let Followers {
         groups,
         refused_writers,
+        log_level,
     } = followers;
     let ConfigMapRef { namespace, name } = &source;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
@@ -112,6 +118,7 @@ pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Follo
         };
         let refused = data.remove(REFUSED_WRITERS_KEY).unwrap_or_default();
         refused_writers.send_replace(parse_users(&refused));
+        log_level.send_replace(data.remove(LOG_LEVEL_KEY));
         let new = parse_groups(&text);
         groups.send_if_modified(|old| {
             let changed = old.as_ref() != Some(&new);

@@ -154,7 +154,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Returns the level as the binaries' `--log-level` takes it.
+    /// Returns the level as the binaries take it.
     #[must_use]
     pub fn as_flag(self) -> &'static str {
         match self {
