@@ -69,6 +69,8 @@ pub const GROUPS_KEY: &str = "groups";
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
 /// Key of the same `ConfigMap`: the level of the server's logs. [`OPERATOR_CONFIG`] has it, too.
 pub const LOG_LEVEL_KEY: &str = "logLevel";
+/// Key of the same `ConfigMap`: whether the server logs requests of direct clients.
+pub const AUDIT_KEY: &str = "auditDirectClients";
 /// Key of the same `ConfigMap`: the history that the database has to have.
 pub const HISTORY_KEY: &str = "databaseHistory";
 

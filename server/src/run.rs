@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use crds::control::DatabaseEngine;
@@ -16,8 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
-    self, Attachments, EffectiveDefinitions, Followers, Namespaces, parse_groups, parse_users,
-    stored_definitions, watch_front_proxy, watch_groups,
+    self, Attachments, EffectiveDefinitions, Namespaces, stored_definitions, watch_front_proxy,
 };
 use crate::config::Config;
 use crate::holds;
@@ -26,6 +25,7 @@ use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{LogLevel, Metrics, StoreCollector};
 use crate::tls::{self, Certificates};
+use crate::told::{self, Told};
 
 /// Interval of looks at the certificate's files.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
@@ -69,6 +69,7 @@ struct Cluster {
     namespaces: Arc<Namespaces>,
     attachments: Arc<Attachments>,
     refused_writers: watch::Receiver<BTreeSet<String>>,
+    audit: watch::Receiver<bool>,
     definitions: Arc<EffectiveDefinitions>,
 }
 
@@ -232,7 +233,13 @@ async fn follow_cluster(
     background.spawn(follow);
     let (attachments, follow) = Attachments::watch(client.clone());
     background.spawn(follow);
-    let (groups, refused_writers) = served(config, log_level, &client, background)?;
+    let (told, follow) = told::follow(config, log_level, &client)?;
+    background.spawn(follow);
+    let Told {
+        groups,
+        refused_writers,
+        audit,
+    } = told;
     let last = stored_definitions(store)
         .await
         .context("cannot read the schemas from the database; restore it from a backup")?;
@@ -248,41 +255,9 @@ async fn follow_cluster(
         namespaces,
         attachments,
         refused_writers,
+        audit,
         definitions,
     })
-}
-
-/// The groups to serve, as they are given or change.
-type Groups = watch::Receiver<Option<BTreeSet<String>>>;
-/// The users whose writes are refused, as they are given or change.
-type RefusedWriters = watch::Receiver<BTreeSet<String>>;
-
-/// Returns the groups to serve, and the users whose writes are refused. What the logs show follows
-/// the same `ConfigMap`.
-fn served(
-    config: &Config,
-    log_level: LogLevel,
-    client: &kube::Client,
-    background: &Background,
-) -> anyhow::Result<(Groups, RefusedWriters)> {
-    let (groups, served) = watch::channel(config.groups.as_deref().map(parse_groups));
-    let refused = config.refused_writers.as_deref().unwrap_or_default();
-    let (refused_writers, refused) = watch::channel(parse_users(refused));
-    let (wanted_level, wanted) = watch::channel(None);
-    background.spawn(log_level.follow(wanted));
-    let followers = Followers {
-        groups,
-        refused_writers,
-        log_level: wanted_level,
-    };
-    match &config.config_map {
-        Some(map) => background.spawn(watch_groups(client.clone(), map.clone(), followers)),
-        None if config.groups.is_none() => {
-            bail!("no API groups to serve; give --config-map or --groups")
-        }
-        None => {}
-    }
-    Ok((served, refused))
 }
 
 /// Returns the definitions that are compiled in.
@@ -361,6 +336,7 @@ fn pipeline(
         namespaces,
         attachments,
         refused_writers,
+        audit,
         definitions,
         ..
     } = cluster;
@@ -378,6 +354,7 @@ fn pipeline(
         health,
         limits: Limits::new(&config.limits(), metrics.requests.clone()),
         metrics: metrics.clone(),
+        audit,
         shutdown: shutdown.drain.clone(),
     }
 }

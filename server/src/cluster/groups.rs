@@ -19,6 +19,9 @@ pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
 /// Key of the `ConfigMap` that holds the level of the logs.
 pub const LOG_LEVEL_KEY: &str = "logLevel";
 
+/// Key of the `ConfigMap` that is `true` where requests of direct clients are logged.
+pub const AUDIT_KEY: &str = "auditDirectClients";
+
 /// The name of a `ConfigMap`: `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigMapRef {
@@ -87,6 +90,8 @@ pub struct Followers {
     pub refused_writers: watch::Sender<BTreeSet<String>>,
     /// The level of the logs; nothing where the `ConfigMap` names none.
     pub log_level: watch::Sender<Option<String>>,
+    /// Whether requests of direct clients are logged.
+    pub audit: watch::Sender<bool>,
 }
 
 /// Keeps what followers want to know up to date for as long as it is polled. While the `ConfigMap`
@@ -97,6 +102,7 @@ pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Follo
         groups,
         refused_writers,
         log_level,
+        audit,
     } = followers;
     let ConfigMapRef { namespace, name } = &source;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
@@ -119,6 +125,7 @@ pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Follo
         let refused = data.remove(REFUSED_WRITERS_KEY).unwrap_or_default();
         refused_writers.send_replace(parse_users(&refused));
         log_level.send_replace(data.remove(LOG_LEVEL_KEY));
+        audit.send_replace(data.get(AUDIT_KEY).is_some_and(|audit| audit == "true"));
         let new = parse_groups(&text);
         groups.send_if_modified(|old| {
             let changed = old.as_ref() != Some(&new);

@@ -10,6 +10,9 @@ use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry, fmt};
 
+/// The target of lines about requests of direct clients. They are written whatever the level is.
+pub const AUDIT_TARGET: &str = "reports_server::audit";
+
 /// The form of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -85,10 +88,13 @@ impl LogLevel {
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(level).map_err(|source| LogError::Filter {
+    let failed = |source| LogError::Filter {
         level: level.to_owned(),
         source,
-    })
+    };
+    let filter = EnvFilter::try_new(level).map_err(failed)?;
+    let audit = format!("{AUDIT_TARGET}=info").parse().map_err(failed)?;
+    Ok(filter.add_directive(audit))
 }
 
 /// Starts logs at `level` (a level or a `tracing` filter) in a `format`, of panics too. Returns the
@@ -137,8 +143,10 @@ mod tests {
         (layer, level)
     }
 
-    fn present(level: &LogLevel) -> String {
-        level.filter.with_current(ToString::to_string).unwrap()
+    /// Returns the directives in force.
+    fn present(level: &LogLevel) -> Vec<String> {
+        let all = level.filter.with_current(ToString::to_string).unwrap();
+        all.split(',').map(str::to_owned).collect()
     }
 
     #[tokio::test]
@@ -159,7 +167,13 @@ mod tests {
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
-            assert_eq!(present(&level), expected, "{want:?}");
+            let present = present(&level);
+            assert!(
+                present.iter().any(|p| p == expected),
+                "{want:?}: {present:?}"
+            );
+            let audit = format!("{AUDIT_TARGET}=info");
+            assert!(present.contains(&audit), "{want:?}: {present:?}");
         }
         drop(wanted);
         task.await.unwrap();
@@ -169,7 +183,7 @@ mod tests {
     fn a_filter_can_be_set_too() {
         let (_layer, level) = started("info");
         level.set("info,reports_server=debug").unwrap();
-        assert!(present(&level).contains("reports_server=debug"));
+        assert!(present(&level).contains(&"reports_server=debug".to_owned()));
         let error = level.set("loud,,=").unwrap_err().to_string();
         assert!(error.contains("loud"), "{error}");
     }

@@ -134,6 +134,10 @@ pub struct LoggingSpec {
     /// Form of a line: `Json` (an object, for programs) or `Text` (for people). Default: `Json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<LogFormat>,
+    /// Writes a line for each request of a client that did not come through the kube-apiserver,
+    /// whose audit log does not have it, whatever the level. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_direct_clients: Option<bool>,
 }
 
 /// Least severity that is logged.

@@ -10,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::Validated;
 use super::metadata::namespaced;
 use crate::names::{
-    ACCEPTED_KEY, GROUPS_KEY, HISTORY_KEY, LOG_LEVEL_KEY, PORT_NAME, REFUSED_WRITERS_KEY,
-    SERVICE_PORT,
+    ACCEPTED_KEY, AUDIT_KEY, GROUPS_KEY, HISTORY_KEY, LOG_LEVEL_KEY, PORT_NAME,
+    REFUSED_WRITERS_KEY, SERVICE_PORT,
 };
 
 /// Returns every group named by the user, those owned by CRDs and those that are named no more too:
@@ -39,6 +39,9 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
     if !predecessors.is_empty() {
         let users: Vec<String> = predecessors.into_iter().collect();
         data.insert(REFUSED_WRITERS_KEY.to_owned(), users.join(","));
+    }
+    if spec.pod.audit_direct_clients {
+        data.insert(AUDIT_KEY.to_owned(), true.to_string());
     }
     if let Some(history) = &spec.history {
         data.insert(HISTORY_KEY.to_owned(), history.clone());

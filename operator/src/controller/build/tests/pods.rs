@@ -62,6 +62,16 @@ fn another_log_level_reaches_the_server_without_another_pod() {
 }
 
 #[test]
+fn requests_of_direct_clients_are_logged_where_it_is_asked_for() {
+    let logging =
+        |audit: bool| children(json!({"server": {"logging": {"auditDirectClients": audit}}}));
+    let (without, with) = (logging(false), logging(true));
+    assert_eq!(value(&without.deployment), value(&with.deployment));
+    assert_eq!(without.config.data.unwrap().get("auditDirectClients"), None);
+    assert_eq!(with.config.data.unwrap()["auditDirectClients"], "true");
+}
+
+#[test]
 fn the_users_template_is_merged_over_ours() {
     let children = children(json!({"server": {"podTemplate": {
         "metadata": {"annotations": {"mesh": "off"}},
