@@ -34,8 +34,6 @@ pub(crate) use listed;
 #[cfg(test)]
 mod tests {
     mod shown {
-        use super::super::listed;
-
         listed! {
             /// Is one
             /// of two.

@@ -38,7 +38,8 @@ pub(super) static REFUSED: Symptom = Symptom {
         Advice::new(
             reasons::API_GROUP_CLAIMED,
             &[Seen::Stalled],
-            "Take the group out of one of the two `ReportsServer`s. The older one keeps it.",
+            "Take the group out of one of the two `ReportsServer`s; the older one keeps it. This version \
+             works with one per cluster: move everything to the older, and delete the other.",
         ),
         Advice::new(
             reasons::TARGET_NAMESPACE_MISSING,
