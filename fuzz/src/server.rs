@@ -29,6 +29,7 @@ use storage::model::{GroupResource, ResourceDef};
 use storage::store::{Store, StoreOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// A resource that has all that a schema can say.
@@ -201,6 +202,7 @@ async fn open(path: &Path) -> (Store, Pipeline) {
         health: Health::new(Vec::new()),
         limits: Limits::new(&LimitConfig::default(), metrics.requests.clone()),
         metrics,
+        audit: watch::channel(false).1,
         shutdown: CancellationToken::new(),
     };
     (store, pipeline)

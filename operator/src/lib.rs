@@ -8,6 +8,7 @@ pub mod events;
 pub mod http;
 pub mod images;
 pub mod leader;
+pub mod logs;
 pub mod manifests;
 pub mod metrics;
 pub mod migration;

@@ -14,14 +14,14 @@ use reports_server_operator::controller::{self, ServiceAccountRef};
 use reports_server_operator::database::managed;
 use reports_server_operator::events::Publisher;
 use reports_server_operator::leader::{self, Candidate};
+use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
-use reports_server_operator::{http, names};
+use reports_server_operator::{http, logs, names};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
-use tracing_subscriber::EnvFilter;
 
 /// The longest time that reconciliations under way may take to finish after a signal.
 const GRACE: Duration = Duration::from_secs(20);
@@ -72,6 +72,10 @@ struct Options {
     /// Log filter: a level, or directives such as `info,kube=debug`.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     log_level: String,
+    /// File with the log level, in place of --log-level while it is there; read again every five
+    /// seconds.
+    #[arg(long, env = "LOG_LEVEL_FILE", global = true)]
+    log_level_file: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -82,17 +86,12 @@ fn main() -> anyhow::Result<()> {
         })?;
     let Cli { command, options } = Cli::parse();
     let Command::Run = command.unwrap_or(Command::Run);
-    let filter = EnvFilter::try_new(log_directives(&options.log_level))
-        .with_context(|| format!("--log-level {} is not a level", options.log_level))?;
-    tracing_subscriber::fmt()
-        .json()
-        .with_env_filter(filter)
-        .init();
+    let level = logs::install(&options.log_level).context("check --log-level")?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(run(options))
+        .block_on(run(options, level))
         .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
 }
 
@@ -106,16 +105,10 @@ fn place(text: &str) -> Result<(String, SocketAddr), String> {
     Ok((host.to_owned(), address))
 }
 
-/// Returns the directives for a level. A plain level leaves out what the HTTP client logs of each
-/// answer that is an error: the caller logs it, with its meaning.
-fn log_directives(level: &str) -> String {
-    if level.contains(['=', ',']) {
-        return level.to_owned();
+async fn run(options: Options, level: LogLevel) -> anyhow::Result<()> {
+    if let Some(file) = options.log_level_file.clone() {
+        tokio::spawn(level.follow(file));
     }
-    format!("{level},kube_client::client::builder=off")
-}
-
-async fn run(options: Options) -> anyhow::Result<()> {
     info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = on_signal()?;
     let config = client_config(&options).await?;

@@ -50,6 +50,11 @@ pub fn operator_image() -> String {
     format!("{IMAGE_REGISTRY}/{OPERATOR}:{}", env!("CARGO_PKG_VERSION"))
 }
 
+/// `ConfigMap` of the operator's namespace with settings of the operator itself; it need not exist.
+pub const OPERATOR_CONFIG: &str = "reports-server-operator-config";
+/// The folder in which its keys are files.
+pub const OPERATOR_CONFIG_DIR: &str = "/etc/reports-server-operator";
+
 /// Port of the Service.
 pub const SERVICE_PORT: i32 = 443;
 /// Port on which the server listens.
@@ -62,6 +67,10 @@ pub const PORT_NAME: &str = "https";
 pub const GROUPS_KEY: &str = "groups";
 /// Key of the same `ConfigMap` that lists the users whose writes the server refuses.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
+/// Key of the same `ConfigMap`: the level of the server's logs. [`OPERATOR_CONFIG`] has it, too.
+pub const LOG_LEVEL_KEY: &str = "logLevel";
+/// Key of the same `ConfigMap`: whether the server logs requests of direct clients.
+pub const AUDIT_KEY: &str = "auditDirectClients";
 /// Key of the same `ConfigMap`: the history that the database has to have.
 pub const HISTORY_KEY: &str = "databaseHistory";
 

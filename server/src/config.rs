@@ -98,6 +98,14 @@ pub struct Config {
         conflicts_with = "config_map"
     )]
     pub refused_writers: Option<String>,
+    /// Log each request of a client that did not come through the kube-apiserver. With --config-map,
+    /// its key `auditDirectClients` says it.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_AUDIT_DIRECT_CLIENTS",
+        conflicts_with = "config_map"
+    )]
+    pub audit_direct_clients: bool,
     /// Kubeconfig file; by default the pod's service account is used.
     #[arg(long, env = "REPORTS_SERVER_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,

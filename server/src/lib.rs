@@ -16,6 +16,7 @@ pub mod run;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
+pub mod told;
 
 /// Version of this server; sent with every answer as `X-Reports-Server`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

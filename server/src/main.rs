@@ -54,12 +54,13 @@ fn start(config: Config) -> anyhow::Result<()> {
     {
         anyhow::bail!("a TLS provider is installed already; please report it as a bug");
     }
-    telemetry::install_logs(&config.log_level, config.log_format).context("check --log-level")?;
+    let log_level = telemetry::install_logs(&config.log_level, config.log_format);
+    let log_level = log_level.context("check --log-level")?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start threads; raise the limits of the container")?
-        .block_on(run::run(config))
+        .block_on(run::run(config, log_level))
 }
 
 /// Returns the error with its causes. Most errors name their cause already; it is not repeated.

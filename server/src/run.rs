@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use crds::control::DatabaseEngine;
@@ -16,16 +16,16 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
-    self, Attachments, EffectiveDefinitions, Followers, Namespaces, parse_groups, parse_users,
-    stored_definitions, watch_front_proxy, watch_groups,
+    self, Attachments, EffectiveDefinitions, Namespaces, stored_definitions, watch_front_proxy,
 };
 use crate::config::Config;
 use crate::holds;
 use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Probes, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
-use crate::telemetry::{Metrics, StoreCollector};
+use crate::telemetry::{LogLevel, Metrics, StoreCollector};
 use crate::tls::{self, Certificates};
+use crate::told::{self, Told};
 
 /// Interval of looks at the certificate's files.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
@@ -69,14 +69,16 @@ struct Cluster {
     namespaces: Arc<Namespaces>,
     attachments: Arc<Attachments>,
     refused_writers: watch::Receiver<BTreeSet<String>>,
+    audit: watch::Receiver<bool>,
     definitions: Arc<EffectiveDefinitions>,
 }
 
-/// Runs the server until a signal ends it.
+/// Runs the server until a signal ends it. The level of the logs is that of the `ConfigMap` where it
+/// names one.
 ///
 /// # Errors
 /// If it cannot start; each error says what to do about it.
-pub async fn run(config: Config) -> anyhow::Result<()> {
+pub async fn run(config: Config, log_level: LogLevel) -> anyhow::Result<()> {
     let shutdown = Shutdown::default();
     shutdown.on_signals().context("cannot listen for signals")?;
     let metrics = Arc::new(Metrics::new());
@@ -89,6 +91,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let background = Background::default();
     let served = serve(
         &config,
+        log_level,
         &shutdown,
         &metrics,
         certificates,
@@ -153,13 +156,14 @@ async fn open_store(
 
 async fn serve(
     config: &Config,
+    log_level: LogLevel,
     shutdown: &Shutdown,
     metrics: &Arc<Metrics>,
     certificates: Arc<Certificates>,
     store: &Store,
     background: &Background,
 ) -> anyhow::Result<()> {
-    let cluster = follow_cluster(config, store, background).await?;
+    let cluster = follow_cluster(config, log_level, store, background).await?;
     let tls = tls::server_config(certificates.clone()).context("cannot set up TLS")?;
     metrics.certificate_expiry.set(certificates.not_after());
     let expiry = metrics.certificate_expiry.clone();
@@ -213,6 +217,7 @@ fn shutdown_delay(config: &Config, store: &Store) -> Duration {
 
 async fn follow_cluster(
     config: &Config,
+    log_level: LogLevel,
     store: &Store,
     background: &Background,
 ) -> anyhow::Result<Cluster> {
@@ -228,7 +233,13 @@ async fn follow_cluster(
     background.spawn(follow);
     let (attachments, follow) = Attachments::watch(client.clone());
     background.spawn(follow);
-    let (groups, refused_writers) = served(config, &client, background)?;
+    let (told, follow) = told::follow(config, log_level, &client)?;
+    background.spawn(follow);
+    let Told {
+        groups,
+        refused_writers,
+        audit,
+    } = told;
     let last = stored_definitions(store)
         .await
         .context("cannot read the schemas from the database; restore it from a backup")?;
@@ -244,36 +255,9 @@ async fn follow_cluster(
         namespaces,
         attachments,
         refused_writers,
+        audit,
         definitions,
     })
-}
-
-/// The groups to serve, as they are given or change.
-type Groups = watch::Receiver<Option<BTreeSet<String>>>;
-/// The users whose writes are refused, as they are given or change.
-type RefusedWriters = watch::Receiver<BTreeSet<String>>;
-
-/// Returns the groups to serve, and the users whose writes are refused.
-fn served(
-    config: &Config,
-    client: &kube::Client,
-    background: &Background,
-) -> anyhow::Result<(Groups, RefusedWriters)> {
-    let (groups, served) = watch::channel(config.groups.as_deref().map(parse_groups));
-    let refused = config.refused_writers.as_deref().unwrap_or_default();
-    let (refused_writers, refused) = watch::channel(parse_users(refused));
-    let followers = Followers {
-        groups,
-        refused_writers,
-    };
-    match &config.config_map {
-        Some(map) => background.spawn(watch_groups(client.clone(), map.clone(), followers)),
-        None if config.groups.is_none() => {
-            bail!("no API groups to serve; give --config-map or --groups")
-        }
-        None => {}
-    }
-    Ok((served, refused))
 }
 
 /// Returns the definitions that are compiled in.
@@ -352,6 +336,7 @@ fn pipeline(
         namespaces,
         attachments,
         refused_writers,
+        audit,
         definitions,
         ..
     } = cluster;
@@ -369,6 +354,7 @@ fn pipeline(
         health,
         limits: Limits::new(&config.limits(), metrics.requests.clone()),
         metrics: metrics.clone(),
+        audit,
         shutdown: shutdown.drain.clone(),
     }
 }

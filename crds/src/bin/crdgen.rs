@@ -1,6 +1,8 @@
 //! `crdgen`: prints what is generated from the types in this crate.
 
+use std::fs;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -28,7 +30,12 @@ enum Command {
     },
     /// The API groups of the catalog, one per line.
     Groups,
-    /// A page of the field reference, as Markdown.
+    /// The index of the examples in a folder, as Markdown.
+    Examples {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A page of the documentation, as Markdown.
     Docs {
         /// The page to print.
         page: Page,
@@ -41,6 +48,10 @@ enum Page {
     ReportsServer,
     /// The report APIs of the catalog.
     ReportApis,
+    /// What a number of reports needs.
+    Sizing,
+    /// Every reason by symptom, with what to do.
+    Troubleshooting,
 }
 
 fn main() -> ExitCode {
@@ -58,16 +69,36 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Crd => publish::manifest([reports_server_crd()?])?,
         Command::Catalog { group } => report_crds(group.as_deref())?,
         Command::Groups => catalog::groups().join("\n") + "\n",
+        Command::Examples { folder } => publish::examples(&read_examples(folder)?)?,
         Command::Docs {
             page: Page::ReportsServer,
         } => publish::reports_server(&reports_server_crd()?)?,
         Command::Docs {
             page: Page::ReportApis,
         } => publish::report_apis(),
+        Command::Docs { page: Page::Sizing } => publish::sizing(),
+        Command::Docs {
+            page: Page::Troubleshooting,
+        } => publish::troubleshooting()?,
     };
     std::io::stdout()
         .write_all(output.as_bytes())
         .context("cannot write to standard output")
+}
+
+/// Returns the files of a folder, by their names.
+fn read_examples(folder: &Path) -> anyhow::Result<Vec<publish::Example>> {
+    let context = || format!("cannot read {}", folder.display());
+    let mut examples = Vec::new();
+    for entry in fs::read_dir(folder).with_context(context)? {
+        let entry = entry.with_context(context)?;
+        examples.push(publish::Example {
+            file: entry.file_name().to_string_lossy().into_owned(),
+            text: fs::read_to_string(entry.path()).with_context(context)?,
+        });
+    }
+    examples.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(examples)
 }
 
 fn report_crds(group: Option<&str>) -> anyhow::Result<String> {

@@ -1,8 +1,16 @@
-//! The output that is generated from the types in this crate: manifests and the field reference.
+//! The output that is generated from the types in this crate: manifests, the field
+//! reference, and the pages that follow from lists in the code.
 
+mod examples;
+mod page;
 mod reference;
+mod sizing;
+pub mod troubleshooting;
 
+pub use examples::{Example, ExamplesError, examples};
 pub use reference::{report_apis, reports_server};
+pub use sizing::sizing;
+pub use troubleshooting::troubleshooting;
 
 use serde::Serialize;
 use serde_json::{Number, Value};

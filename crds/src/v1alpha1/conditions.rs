@@ -3,6 +3,9 @@
 //! They follow kstatus: `Reconciling` and `Stalled` are there only while they are true, and the
 //! others are set to `Unknown` at first sight. Every condition carries `observedGeneration`.
 
+use super::listed::listed;
+
+listed! {
 /// Sums up all others: everything that was asked for is done and well.
 pub const READY: &str = "Ready";
 /// True while the operator works on something; removed otherwise.
@@ -39,8 +42,7 @@ pub const ADMISSION_BYPASSED: &str = "AdmissionBypassed";
 /// The objects that `spec.monitoring` asks for are there; absent where it asks for none. `Ready`
 /// does not depend on it.
 pub const MONITORING_READY: &str = "MonitoringReady";
-/// The operator sees something unusual that does not stop it.
-pub const ANOMALY_DETECTED: &str = "AnomalyDetected";
+}
 
 /// Conditions that every `ReportsServer` has from its first reconciliation on.
 pub const ALWAYS_PRESENT: &[&str] = &[

@@ -114,6 +114,9 @@ pub struct Effective {
     pub log_level: LogLevel,
     /// `server.logging.format`
     pub log_format: LogFormat,
+    /// `server.logging.auditDirectClients`
+    #[serde(default)]
+    pub audit_direct_clients: bool,
     /// `deletionPolicy.apis`
     pub deletion_apis: ApiDeletionPolicy,
     /// `deletionPolicy.data`
@@ -185,6 +188,7 @@ impl Effective {
                 .then(|| positive(server.replicas, default_replicas(mode))),
             log_level: logging.level.unwrap_or_default(),
             log_format: logging.format.unwrap_or_default(),
+            audit_direct_clients: logging.audit_direct_clients.unwrap_or_default(),
             deletion_apis: deletion.apis.unwrap_or_default(),
             deletion_data: deletion.data.unwrap_or_default(),
         }

@@ -2,6 +2,7 @@
 
 pub mod conditions;
 pub mod defaults;
+pub mod listed;
 pub mod reasons;
 mod rules;
 mod schema;

@@ -1,6 +1,10 @@
 //! Reasons of the conditions and events of a `ReportsServer`. They are part of the API: programs
-//! may rely on them.
+//! may rely on them. What the documentation says of each besides, where it is met and what to do, is
+//! in [`publish`](crate::publish); a test fails for a reason that it does not know.
 
+use super::listed::listed;
+
+listed! {
 /// Everything asked for is served.
 pub const SERVING: &str = "Serving";
 /// Work is going on.
@@ -54,8 +58,6 @@ pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
 /// Admission policies, webhooks or quotas for reports have no effect on reports that the server
 /// serves; the message names them and the remedies.
 pub const ADMISSION_BYPASSED: &str = "AdmissionBypassed";
-/// Preflight has passed.
-pub const PREFLIGHT_PASSED: &str = "PreflightPassed";
 /// Reports are copied.
 pub const COPYING: &str = "Copying";
 /// The copy equals etcd.
@@ -66,8 +68,6 @@ pub const VERIFICATION_FAILED: &str = "VerificationFailed";
 pub const DRY_RUN: &str = "DryRun";
 /// The `APIService` is being handed over.
 pub const SWITCHING: &str = "Switching";
-/// The server answers for the group.
-pub const SWITCHED: &str = "Switched";
 /// A write reached etcd unseen during the switch and was imported, or kept out.
 pub const STRAGGLER: &str = "Straggler";
 /// Writes that reached etcd while the server was in charge gave way to the server's own.
@@ -120,7 +120,7 @@ pub const VOLUME_PENDING: &str = "VolumePending";
 pub const VOLUME_CANNOT_GROW: &str = "VolumeCannotGrow";
 /// The database can be used.
 pub const DATABASE_AVAILABLE: &str = "DatabaseAvailable";
-/// The database cannot be used.
+/// The database cannot be used; the message says why.
 pub const DATABASE_UNAVAILABLE: &str = "DatabaseUnavailable";
 /// A Secret with the connection's parameters is missing.
 pub const SECRET_MISSING: &str = "SecretMissing";
@@ -175,6 +175,8 @@ pub const MOVE_REFUSED: &str = "MoveRefused";
 pub const MOVE_GIVEN_UP: &str = "MoveGivenUp";
 /// The reports are moved.
 pub const MOVED: &str = "Moved";
+/// The server's database has lost its reports, and etcd has no copies of them.
+pub const DATABASE_LOST: &str = "DatabaseLost";
 /// The volume of the database is gone; the message says what is left.
 pub const VOLUME_MISSING: &str = "VolumeMissing";
 /// The operator checks whether the database can be brought to another major version.
@@ -199,3 +201,4 @@ pub const PODS_NOT_READY: &str = "PodsNotReady";
 pub const CONTROL_API_UNAVAILABLE: &str = "ControlAPIUnavailable";
 /// A child could not be applied; the message is the kube-apiserver's.
 pub const APPLY_FAILED: &str = "ApplyFailed";
+}

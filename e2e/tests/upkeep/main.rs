@@ -12,6 +12,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod logging;
 mod registration;
 
 use std::time::Duration;
@@ -136,6 +137,7 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
     Box::pin(a_namespace_that_is_closed_stops_nothing(&ground, reports)).await;
     what_is_optional_comes_and_goes(&ground, reports).await;
+    Box::pin(logging::is_changed_without_other_pods(&ground, reports)).await;
     Box::pin(what_the_kube_apiserver_refuses_changes_nothing(
         &ground, reports,
     ))

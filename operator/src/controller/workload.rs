@@ -363,7 +363,7 @@ mod tests {
         let deployment = serde_json::from_value(json!({
             "metadata": {"name": "d"},
             "spec": {"selector": {}, "template": {"spec": {"containers": [
-                {"name": "server", "args": ["--log-level=info", arg]}]}}},
+                {"name": "server", "args": ["--log-format=json", arg]}]}}},
         }))
         .unwrap();
         assert_eq!(is_embedded(&deployment), expected);

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crds::names as crd_names;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, Namespace, ObjectFieldSelector,
-    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, ServiceAccount,
+    ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction,
+    Namespace, ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
+    ServiceAccount, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -17,13 +18,14 @@ use super::render::Document;
 use super::rules::Reasoned;
 use crate::database::managed;
 use crate::names::{
-    OPERATOR, OPERATOR_NAMESPACE, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image,
-    server_image,
+    LOG_LEVEL_KEY, OPERATOR, OPERATOR_CONFIG, OPERATOR_CONFIG_DIR, OPERATOR_NAMESPACE,
+    POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image, server_image,
 };
 use crate::security;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const METRICS_PORT: i32 = 8080;
+const CONFIG_VOLUME: &str = "config";
 
 fn labels() -> BTreeMap<String, String> {
     let mut labels = selector();
@@ -166,7 +168,10 @@ fn pod() -> PodSpec {
             name: "operator".to_owned(),
             image: Some(operator_image()),
             image_pull_policy: Some("IfNotPresent".to_owned()),
-            args: Some(vec!["run".to_owned()]),
+            args: Some(vec![
+                "run".to_owned(),
+                format!("--log-level-file={OPERATOR_CONFIG_DIR}/{LOG_LEVEL_KEY}"),
+            ]),
             env: Some(environment()),
             ports: Some(vec![ContainerPort {
                 name: Some("metrics".to_owned()),
@@ -182,8 +187,24 @@ fn pod() -> PodSpec {
             resources: Some(resources()),
             security_context: Some(security::container()),
             termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+            volume_mounts: Some(vec![VolumeMount {
+                name: CONFIG_VOLUME.to_owned(),
+                mount_path: OPERATOR_CONFIG_DIR.to_owned(),
+                read_only: Some(true),
+                ..VolumeMount::default()
+            }]),
             ..Container::default()
         }],
+        volumes: Some(vec![Volume {
+            name: CONFIG_VOLUME.to_owned(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: OPERATOR_CONFIG.to_owned(),
+                // Nothing is in it that has to be said.
+                optional: Some(true),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..Volume::default()
+        }]),
         ..PodSpec::default()
     }
 }

@@ -1,5 +1,5 @@
-//! The API groups that are served, and the users who may not write to them: a `ConfigMap` that the
-//! operator writes, watched.
+//! The API groups that are served, the users who may not write to them, and what is logged: a
+//! `ConfigMap` that the operator writes, watched.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -15,6 +15,12 @@ pub const GROUPS_KEY: &str = "groups";
 
 /// Key of the `ConfigMap` that holds the refused writers, separated by commas.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
+
+/// Key of the `ConfigMap` that holds the level of the logs.
+pub const LOG_LEVEL_KEY: &str = "logLevel";
+
+/// Key of the `ConfigMap` that is `true` where requests of direct clients are logged.
+pub const AUDIT_KEY: &str = "auditDirectClients";
 
 /// The name of a `ConfigMap`: `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,15 +88,21 @@ pub struct Followers {
     /// Users whose writes are refused whatever their rights: the servers that groups were taken
     /// over from, some of which delete reports when they start.
     pub refused_writers: watch::Sender<BTreeSet<String>>,
+    /// The level of the logs; nothing where the `ConfigMap` names none.
+    pub log_level: watch::Sender<Option<String>>,
+    /// Whether requests of direct clients are logged.
+    pub audit: watch::Sender<bool>,
 }
 
-/// Keeps groups and refused writers up to date for as long as it is polled. While the `ConfigMap`
+/// Keeps what followers want to know up to date for as long as it is polled. While the `ConfigMap`
 /// is missing the last known groups stay in force, so that a mistake in it does not end the
 /// service.
 pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Followers) {
     let Followers {
         groups,
         refused_writers,
+        log_level,
+        audit,
     } = followers;
     let ConfigMapRef { namespace, name } = &source;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
@@ -112,6 +124,8 @@ pub async fn watch_groups(client: Client, source: ConfigMapRef, followers: Follo
         };
         let refused = data.remove(REFUSED_WRITERS_KEY).unwrap_or_default();
         refused_writers.send_replace(parse_users(&refused));
+        log_level.send_replace(data.remove(LOG_LEVEL_KEY));
+        audit.send_replace(data.get(AUDIT_KEY).is_some_and(|audit| audit == "true"));
         let new = parse_groups(&text);
         groups.send_if_modified(|old| {
             let changed = old.as_ref() != Some(&new);

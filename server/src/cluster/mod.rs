@@ -18,8 +18,8 @@ pub use client::{ClientError, client};
 pub use crds::CrdWatch;
 pub use definitions::{DefinitionStore, Effective, Served, effective};
 pub use groups::{
-    ConfigMapRef, Followers, GROUPS_KEY, REFUSED_WRITERS_KEY, parse_groups, parse_users,
-    watch_groups,
+    AUDIT_KEY, ConfigMapRef, Followers, GROUPS_KEY, LOG_LEVEL_KEY, REFUSED_WRITERS_KEY,
+    parse_groups, parse_users, watch_groups,
 };
 pub use namespaces::{NamespaceError, NamespaceLookup, NamespacePhase, Namespaces};
 pub use persist::stored_definitions;

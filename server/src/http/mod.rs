@@ -5,6 +5,7 @@ pub mod negotiation;
 pub mod response;
 
 mod age;
+mod audit;
 mod body;
 mod context;
 mod gzip;

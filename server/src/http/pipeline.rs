@@ -12,10 +12,12 @@ use futures::FutureExt;
 use http::header::{CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body::Body as _;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::audit::Audit;
 use super::body::Guarded;
 use super::context::{ApiHandler, RequestContext};
 use super::health::Health;
@@ -52,6 +54,8 @@ pub struct Pipeline {
     pub limits: Limits,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// Whether requests of direct clients are logged.
+    pub audit: watch::Receiver<bool>,
     /// Cancelled to end all watches.
     pub shutdown: CancellationToken,
 }
@@ -80,6 +84,7 @@ impl Pipeline {
         };
         let form = accept_error(&headers, &info.query);
         let zip = !info.is_long_running() && gzip::accepted(&headers);
+        let audit = Audit::of(&info, *self.audit.borrow());
         let seen = record::Seen::new(&info, &headers, started, &self.definitions.load());
         let incoming = Incoming {
             method: method.clone(),
@@ -91,7 +96,7 @@ impl Pipeline {
         };
         let result = match unreadable {
             Some(error) => Err(ApiError::bad_request(error.to_string())),
-            None => AssertUnwindSafe(self.route(incoming))
+            None => AssertUnwindSafe(self.route(incoming, &audit))
                 .catch_unwind()
                 .instrument(span.clone())
                 .await
@@ -108,18 +113,22 @@ impl Pipeline {
         } else {
             response
         };
-        span.in_scope(|| seen.finish(response, &self.metrics.requests))
+        span.in_scope(|| {
+            audit.finish(&request_id, response.status().as_u16(), started.elapsed());
+            seen.finish(response, &self.metrics.requests)
+        })
     }
 
-    async fn route(&self, mut incoming: Incoming) -> Result<Response, ApiError> {
+    async fn route(&self, mut incoming: Incoming, audit: &Audit) -> Result<Response, ApiError> {
         if let Some(answer) = self.health.answer(&incoming.info) {
             return Ok(answer);
         }
-        let Authentication { user, proof } = self
+        let authenticated = self
             .authenticator
             .authenticate(&incoming.peer, &mut incoming.headers)
-            .await
-            .map_err(unauthenticated)?;
+            .await;
+        audit.sender(&authenticated);
+        let Authentication { user, proof } = authenticated.map_err(unauthenticated)?;
         refuse_impersonation(&incoming.headers, proof)?;
         let attributes = Attributes::of(&incoming.info, user);
         if !incoming.info.is_resource_request {

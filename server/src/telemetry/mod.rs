@@ -6,7 +6,7 @@ mod requests;
 mod reviews;
 mod store;
 
-pub use logs::{LogError, LogFormat, install as install_logs};
+pub use logs::{AUDIT_TARGET, LogError, LogFormat, LogLevel, install as install_logs};
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};
 pub use requests::{GaugeGuard, RequestLabels, RequestMetrics};
 pub use reviews::ReviewMetrics;

@@ -278,7 +278,11 @@ async fn groups_follow_their_config_map() {
     let followers = Followers {
         groups: watch::Sender::new(None),
         refused_writers: watch::Sender::default(),
+        log_level: watch::Sender::default(),
+        audit: watch::Sender::default(),
     };
+    let mut audit = followers.audit.subscribe();
+    let mut level = followers.log_level.subscribe();
     let mut seen = followers.groups.subscribe();
     let mut refused = followers.refused_writers.subscribe();
     let source = "rs/config".parse().unwrap();
@@ -286,11 +290,18 @@ async fn groups_follow_their_config_map() {
     let map = |text: &str| json!({"metadata": {"name": "config"}, "data": {"groups": text}});
     let mut with_users = map("a.io");
     with_users["data"]["refusedWriters"] = json!("system:serviceaccount:a:b, c");
+    with_users["data"]["logLevel"] = json!("debug");
+    with_users["data"]["auditDirectClients"] = json!("true");
     cluster.put(CONFIG, with_users);
     refused.wait_for(|users| users.len() == 2).await.unwrap();
     assert!(refused.borrow().contains("system:serviceaccount:a:b"));
+    let debug = |level: &Option<String>| level.as_deref() == Some("debug");
+    level.wait_for(debug).await.unwrap();
+    audit.wait_for(|audit| *audit).await.unwrap();
     cluster.put(CONFIG, map("a.io"));
     refused.wait_for(BTreeSet::is_empty).await.unwrap();
+    level.wait_for(Option::is_none).await.unwrap();
+    audit.wait_for(|audit| !*audit).await.unwrap();
     for text in ["a.io", "a.io,b.io"] {
         cluster.put(CONFIG, map(text));
         seen.wait_for(|groups| *groups == Some(parse_groups(text)))

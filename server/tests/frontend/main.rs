@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // as in unit tests; helpers too
 
 mod age;
+mod audit;
 mod authentication;
 mod authorization;
 mod bounds;

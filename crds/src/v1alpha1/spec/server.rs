@@ -134,6 +134,10 @@ pub struct LoggingSpec {
     /// Form of a line: `Json` (an object, for programs) or `Text` (for people). Default: `Json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<LogFormat>,
+    /// Writes a line for each request of a client that did not come through the kube-apiserver,
+    /// whose audit log does not have it, whatever the level. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_direct_clients: Option<bool>,
 }
 
 /// Least severity that is logged.
@@ -154,7 +158,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// Returns the level as the binaries' `--log-level` takes it.
+    /// Returns the level as the binaries take it.
     #[must_use]
     pub fn as_flag(self) -> &'static str {
         match self {

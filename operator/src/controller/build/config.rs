@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::Validated;
 use super::metadata::namespaced;
 use crate::names::{
-    ACCEPTED_KEY, GROUPS_KEY, HISTORY_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT,
+    ACCEPTED_KEY, AUDIT_KEY, GROUPS_KEY, HISTORY_KEY, LOG_LEVEL_KEY, PORT_NAME,
+    REFUSED_WRITERS_KEY, SERVICE_PORT,
 };
 
 /// Returns every group named by the user, those owned by CRDs and those that are named no more too:
@@ -24,13 +25,23 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect();
-    let mut data = BTreeMap::from([(GROUPS_KEY.to_owned(), groups.join(","))]);
+    let mut data = BTreeMap::from([
+        (GROUPS_KEY.to_owned(), groups.join(",")),
+        // Here and not in the pods' arguments: another level must not replace them.
+        (
+            LOG_LEVEL_KEY.to_owned(),
+            spec.pod.log_level.as_flag().to_owned(),
+        ),
+    ]);
     let sources = spec.apis.iter().filter_map(|api| api.from.as_ref());
     let servers = sources.filter_map(|from| from.server.as_ref());
     let predecessors: BTreeSet<String> = servers.map(PredecessorSpec::user).collect();
     if !predecessors.is_empty() {
         let users: Vec<String> = predecessors.into_iter().collect();
         data.insert(REFUSED_WRITERS_KEY.to_owned(), users.join(","));
+    }
+    if spec.pod.audit_direct_clients {
+        data.insert(AUDIT_KEY.to_owned(), true.to_string());
     }
     if let Some(history) = &spec.history {
         data.insert(HISTORY_KEY.to_owned(), history.clone());

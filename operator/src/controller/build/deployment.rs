@@ -184,7 +184,6 @@ fn args(spec: &Validated) -> Vec<String> {
         format!("--config-map={}/{}", spec.namespace, spec.names.config()),
     ];
     args.extend(database_args(spec));
-    args.push(format!("--log-level={}", spec.pod.log_level.as_flag()));
     if spec.pod.log_format != LogFormat::default() {
         args.push(format!("--log-format={}", spec.pod.log_format.as_flag()));
     }

@@ -160,6 +160,8 @@ impl Conditions {
         for condition in &mut self.list {
             condition.observed_generation = self.generation;
         }
+        #[cfg(test)]
+        tests::assert_documented(&self.list);
         self.list
     }
 }
@@ -173,9 +175,20 @@ fn bounded(message: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crds::publish::troubleshooting;
     use crds::v1alpha1::conditions::{READY, STALLED};
 
     use super::*;
+
+    /// Fails for a condition of which `docs/troubleshooting.md` does not tell. Every test of a status
+    /// goes through it.
+    pub(super) fn assert_documented(list: &[Condition]) {
+        for condition in list {
+            let (type_, reason) = (&condition.type_, &condition.reason);
+            let told = troubleshooting::tells(type_, &condition.status, reason);
+            assert!(told, "{type_} {} {reason}", condition.status);
+        }
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

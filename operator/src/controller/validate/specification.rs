@@ -210,6 +210,7 @@ fn pod_settings(spec: &ReportsServerSpec, effective: &Effective, default: &str) 
         priority_class: server.priority_class_name,
         log_level: effective.log_level,
         log_format: effective.log_format,
+        audit_direct_clients: effective.audit_direct_clients,
         service_account: account.name,
         service_account_annotations: account.annotations,
         template: server.pod_template,

@@ -58,6 +58,8 @@ pub struct PodSettings {
     pub log_level: LogLevel,
     /// How a line of it is written.
     pub log_format: LogFormat,
+    /// Whether requests of direct clients are logged.
+    pub audit_direct_clients: bool,
     /// A `ServiceAccount` of the user's in place of one of ours.
     pub service_account: Option<String>,
     /// Annotations of ours.

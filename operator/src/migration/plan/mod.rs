@@ -25,9 +25,6 @@ use crate::apiservice::Holder;
 use crate::migration::observe::state::{MirrorStage, Observed};
 use crate::migration::report::status::Problem;
 
-/// The reason that the server has lost what etcd no longer has.
-pub const DATABASE_LOST: &str = "DatabaseLost";
-
 fn wait(step: StepName, problem: Problem) -> Decision {
     Decision::Wait {
         step,
@@ -386,7 +383,7 @@ fn just_started() -> Problem {
 
 fn database_lost() -> Problem {
     Problem {
-        reason: DATABASE_LOST,
+        reason: reasons::DATABASE_LOST,
         message: "the server's database has lost its reports, and there are no copies in etcd; \
                   restore the database from a backup"
             .to_owned(),

@@ -463,7 +463,10 @@ fn a_database_that_was_lost_is_filled_again_from_etcd_unless_that_was_pruned() {
     assert_eq!(action(&o, &target()), Action::Switch(SwitchFrom::Confirm));
     o.notes.pruned_at = Some(o.now);
     let found = problem(&o, &target());
-    assert_eq!((found.reason, found.stalled), (DATABASE_LOST, true));
+    assert_eq!(
+        (found.reason, found.stalled),
+        (reasons::DATABASE_LOST, true)
+    );
 }
 
 #[test]
@@ -873,7 +876,7 @@ fn a_switch_from_a_predecessor_that_died_is_taken_back_until_a_gate_is_open() {
         let status = &mut resource.stored.status;
         (status.gate, status.settled, status.opened) = (GateState::Closed, false, false);
     }
-    assert_eq!(problem(&o, &t).reason, DATABASE_LOST);
+    assert_eq!(problem(&o, &t).reason, reasons::DATABASE_LOST);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use reports_server::auth::{Authenticator, FrontProxyConfig, PeerCertificates, To
 use reports_server::http::{Health, LimitConfig, Limits, Pipeline};
 use reports_server::telemetry::Metrics;
 use serde_json::Value;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::harness::{Answer, Server};
 
@@ -52,6 +52,7 @@ impl Target {
             health: Health::new(Vec::new()),
             limits: Limits::new(&LimitConfig::default(), metrics.requests.clone()),
             metrics,
+            audit: watch::channel(false).1,
             shutdown: server.shutdown.clone(),
         };
         Self {

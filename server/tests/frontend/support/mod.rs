@@ -81,6 +81,7 @@ pub struct Options {
     pub front_proxy: bool,
     pub connection_age: Duration,
     pub arrivals: Option<watch::Receiver<u64>>,
+    pub audit: bool,
 }
 
 impl Default for Options {
@@ -91,6 +92,7 @@ impl Default for Options {
             front_proxy: true,
             connection_age: Duration::ZERO,
             arrivals: None,
+            audit: false,
         }
     }
 }
@@ -146,6 +148,7 @@ pub async fn start(options: Options) -> TestServer {
         health: Health::new(vec![Check::new("shutdown", move || !ending.is_cancelled())]),
         limits: Limits::new(&options.limits, metrics.requests.clone()),
         metrics: metrics.clone(),
+        audit: watch::channel(options.audit).1,
         shutdown: drain.clone(),
     };
     let tls = server_config(certificates.clone()).unwrap();

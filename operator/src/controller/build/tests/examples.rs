@@ -61,7 +61,7 @@ fn children_of(example: &ReportsServer) -> Vec<(&'static str, Value)> {
 #[test]
 fn no_example_makes_an_object_by_the_name_of_one_of_the_incumbents() {
     let examples = examples();
-    assert!(examples.len() >= 5, "{examples:?}");
+    assert!(examples.len() >= 20, "{examples:?}");
     for (file, example) in examples {
         assert_ne!(example.spec.target_namespace, INCUMBENT, "{file}");
         let children = children_of(&example);

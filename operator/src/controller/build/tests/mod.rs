@@ -127,7 +127,7 @@ fn a_group_that_is_named_no_more_is_served_until_it_is_back() {
 fn a_move_changes_nothing_about_the_pod() {
     let before = validated(json!({"apis": []}));
     let mut moving = validated(json!({"apis": [], "database": {"mode": "Managed"},
-        "server": {"replicas": 3, "logging": {"level": "Debug"}}}));
+        "server": {"replicas": 3, "logging": {"format": "Text"}}}));
     let pod = build(&before, &material(), &operator()).deployment;
     let Database::Embedded(storage) = &before.database else {
         panic!("{:?}", before.database)
@@ -149,7 +149,7 @@ fn a_move_changes_nothing_about_the_pod() {
     let other = value(&build(&other, &material(), &operator()).deployment);
     let args = other["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
     assert!(
-        args.contains("--log-level=debug") && args.contains("--database="),
+        args.contains("--log-format=text") && args.contains("--database="),
         "{args}"
     );
     assert!(built.managed.is_some());

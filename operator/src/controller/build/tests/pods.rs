@@ -51,6 +51,26 @@ fn a_log_is_written_in_the_form_that_is_wanted(
     assert_eq!(flag.map(String::as_str), expected);
 }
 
+/// Pods are replaced where their template differs.
+#[test]
+fn another_log_level_reaches_the_server_without_another_pod() {
+    let logging = |level: &str| children(json!({"server": {"logging": {"level": level}}}));
+    let (info, debug) = (logging("Info"), logging("Debug"));
+    assert_eq!(value(&info.deployment), value(&debug.deployment));
+    assert_eq!(info.config.data.unwrap()["logLevel"], "info");
+    assert_eq!(debug.config.data.unwrap()["logLevel"], "debug");
+}
+
+#[test]
+fn requests_of_direct_clients_are_logged_where_it_is_asked_for() {
+    let logging =
+        |audit: bool| children(json!({"server": {"logging": {"auditDirectClients": audit}}}));
+    let (without, with) = (logging(false), logging(true));
+    assert_eq!(value(&without.deployment), value(&with.deployment));
+    assert_eq!(without.config.data.unwrap().get("auditDirectClients"), None);
+    assert_eq!(with.config.data.unwrap()["auditDirectClients"], "true");
+}
+
 #[test]
 fn the_users_template_is_merged_over_ours() {
     let children = children(json!({"server": {"podTemplate": {
