@@ -13,13 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use super::place::Place;
 use super::render::Document;
 use super::rules::Reasoned;
-use crate::database::managed;
-use crate::names::{
-    OPERATOR, OPERATOR_NAMESPACE, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image,
-    server_image,
-};
+use crate::names::{OPERATOR, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV};
 use crate::security;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -55,8 +52,8 @@ pub(super) fn meta(name: &str, namespace: Option<&str>) -> ObjectMeta {
 }
 
 /// Returns the operator's namespace, closed to pods that break the `restricted` standard.
-pub(super) fn namespace() -> Namespace {
-    let mut metadata = meta(OPERATOR_NAMESPACE, None);
+pub(super) fn namespace(place: &Place) -> Namespace {
+    let mut metadata = meta(&place.namespace, None);
     let standard = ["enforce", "audit", "warn"].map(|mode| {
         (
             format!("pod-security.kubernetes.io/{mode}"),
@@ -70,17 +67,18 @@ pub(super) fn namespace() -> Namespace {
     }
 }
 
-pub(super) fn service_account() -> ServiceAccount {
+/// Returns the operator's account; its pods alone mount the token.
+pub(super) fn service_account(place: &Place) -> ServiceAccount {
     ServiceAccount {
-        metadata: meta(OPERATOR, Some(OPERATOR_NAMESPACE)),
+        metadata: meta(&place.account, Some(&place.namespace)),
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }
 }
 
 /// Returns the operator as the subject of a binding.
-pub(super) fn subject() -> Value {
-    json!({"kind": "ServiceAccount", "name": OPERATOR, "namespace": OPERATOR_NAMESPACE})
+pub(super) fn subject(place: &Place) -> Value {
+    json!({"kind": "ServiceAccount", "name": place.account, "namespace": place.namespace})
 }
 
 /// Returns a Role or `ClusterRole`.
@@ -134,9 +132,10 @@ pub(super) fn binding(
     }))
 }
 
-pub(super) fn deployment() -> Deployment {
+/// Returns the Deployment of the operator.
+pub(super) fn deployment(place: &Place) -> Deployment {
     Deployment {
-        metadata: meta(OPERATOR, Some(OPERATOR_NAMESPACE)),
+        metadata: meta(OPERATOR, Some(&place.namespace)),
         spec: Some(DeploymentSpec {
             replicas: Some(1),
             selector: LabelSelector {
@@ -148,7 +147,7 @@ pub(super) fn deployment() -> Deployment {
                     labels: Some(labels()),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(pod()),
+                spec: Some(pod(place)),
             },
             ..DeploymentSpec::default()
         }),
@@ -156,18 +155,18 @@ pub(super) fn deployment() -> Deployment {
     }
 }
 
-fn pod() -> PodSpec {
+fn pod(place: &Place) -> PodSpec {
     PodSpec {
-        service_account_name: Some(OPERATOR.to_owned()),
+        service_account_name: Some(place.account.clone()),
         automount_service_account_token: Some(true),
         enable_service_links: Some(false),
         security_context: Some(security::pod()),
         containers: vec![Container {
             name: "operator".to_owned(),
-            image: Some(operator_image()),
+            image: Some(place.operator_image.clone()),
             image_pull_policy: Some("IfNotPresent".to_owned()),
             args: Some(vec!["run".to_owned()]),
-            env: Some(environment()),
+            env: Some(environment(place)),
             ports: Some(vec![ContainerPort {
                 name: Some("metrics".to_owned()),
                 container_port: METRICS_PORT,
@@ -188,7 +187,7 @@ fn pod() -> PodSpec {
     }
 }
 
-fn environment() -> Vec<EnvVar> {
+fn environment(place: &Place) -> Vec<EnvVar> {
     let field = |name: &str, path: &str| EnvVar {
         name: name.to_owned(),
         value_from: Some(EnvVarSource {
@@ -205,12 +204,12 @@ fn environment() -> Vec<EnvVar> {
         field("POD_NAMESPACE", "metadata.namespace"),
         EnvVar {
             name: SERVER_IMAGE_ENV.to_owned(),
-            value: Some(server_image()),
+            value: Some(place.server_image.clone()),
             ..EnvVar::default()
         },
         EnvVar {
             name: POSTGRES_IMAGE_ENV.to_owned(),
-            value: Some(managed::DEFAULT_IMAGE.to_owned()),
+            value: Some(place.postgres_image.clone()),
             ..EnvVar::default()
         },
     ]
@@ -227,9 +226,22 @@ fn probe(path: &str) -> Probe {
     }
 }
 
+/// Returns the `PodMonitor` that has Prometheus scrape the operator.
+pub(super) fn monitor(place: &Place) -> Value {
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": meta(OPERATOR, Some(&place.namespace)),
+        "spec": {
+            "selector": {"matchLabels": selector()},
+            "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
+        },
+    })
+}
+
 /// Returns the operator's resources. A mirror holds a page of reports at a time; the rest is the
 /// cache of APIServices.
-fn resources() -> ResourceRequirements {
+pub(super) fn resources() -> ResourceRequirements {
     let quantities = |pairs: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
         pairs
             .iter()

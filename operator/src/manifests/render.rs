@@ -3,7 +3,7 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Map, Value};
 
-use super::Error;
+use super::error::Error;
 use super::rules::Reasoned;
 
 /// Columns of a comment.

@@ -147,7 +147,6 @@ fn the_operator_has_every_right_that_a_migration_asks_for() {
             super::rules::own_namespace(),
             Some(crate::names::OPERATOR_NAMESPACE),
         ))
-        .chain(own(super::rules::default_namespace(), Some("default")))
         .collect();
     let groups = super::rules::reports()
         .into_iter()
