@@ -31,7 +31,8 @@ fn labels() -> BTreeMap<String, String> {
     labels
 }
 
-fn selector() -> BTreeMap<String, String> {
+/// Returns the labels that select the operator's pods; never changed after the Deployment exists.
+pub(super) fn selector() -> BTreeMap<String, String> {
     BTreeMap::from([
         (crd_names::LABEL_APP_NAME.to_owned(), OPERATOR.to_owned()),
         (
@@ -236,6 +237,16 @@ pub(super) fn monitor(place: &Place) -> Value {
             "selector": {"matchLabels": selector()},
             "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
         },
+    })
+}
+
+/// Returns the budget that keeps one of several operators when nodes are drained.
+pub(super) fn disruption_budget(place: &Place) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": meta(OPERATOR, Some(&place.namespace)),
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector()}},
     })
 }
 
