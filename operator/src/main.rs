@@ -16,7 +16,7 @@ use reports_server_operator::events::Publisher;
 use reports_server_operator::leader::{self, Candidate};
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
-use reports_server_operator::{http, names};
+use reports_server_operator::{http, installer, names};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,20 @@ struct Cli {
 enum Command {
     /// Reconcile `ReportsServer` resources until a signal (the default).
     Run,
+    /// Apply a `ReportsServer` as soon as the cluster knows the kind, and end.
+    Apply {
+        /// The object as JSON.
+        #[arg(long)]
+        object: String,
+    },
+    /// Fail while API groups depend on a server, as nobody would give them back.
+    CheckUninstall {
+        /// The CRD is deleted, too: fail while there is any `ReportsServer`.
+        #[arg(long)]
+        crd_goes: bool,
+    },
+    /// Fail unless the cluster serves `ReportsServer` resources, and an operator leads.
+    Check,
 }
 
 #[derive(clap::Args)]
@@ -81,7 +95,6 @@ fn main() -> anyhow::Result<()> {
             anyhow!("a second TLS provider is linked in; this is a defect of the build")
         })?;
     let Cli { command, options } = Cli::parse();
-    let Command::Run = command.unwrap_or(Command::Run);
     let filter = EnvFilter::try_new(log_directives(&options.log_level))
         .with_context(|| format!("--log-level {} is not a level", options.log_level))?;
     tracing_subscriber::fmt()
@@ -92,7 +105,7 @@ fn main() -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(run(options))
+        .block_on(carry_out(command.unwrap_or(Command::Run), options))
         .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
 }
 
@@ -113,6 +126,24 @@ fn log_directives(level: &str) -> String {
         return level.to_owned();
     }
     format!("{level},kube_client::client::builder=off")
+}
+
+async fn carry_out(command: Command, options: Options) -> anyhow::Result<()> {
+    let said = match command {
+        Command::Run => return run(options).await,
+        Command::Apply { object } => installer::apply(&client(&options).await?, &object).await?,
+        Command::CheckUninstall { crd_goes } => {
+            installer::check_uninstall(&client(&options).await?, crd_goes).await?
+        }
+        Command::Check => installer::check(&client(&options).await?, &options.namespace).await?,
+    };
+    info!("{said}");
+    Ok(())
+}
+
+async fn client(options: &Options) -> anyhow::Result<Client> {
+    let config = client_config(options).await?;
+    Client::try_from(config).context("cannot build a client")
 }
 
 async fn run(options: Options) -> anyhow::Result<()> {
