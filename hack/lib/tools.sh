@@ -32,6 +32,7 @@ go_tool() {
 			flock 9 # another script may be building the same
 			[ -x "$path" ] || go_tool_build "$source" "$path" "$2"
 		) 9>"$CACHE/tools/.$1.lock"
+		[ -x "$path" ] || die "$1 was not built"
 		find "$CACHE/tools/bin" -name "$1-*" ! -path "$path" -mtime +14 -delete
 	fi
 	printf '%s\n' "$path"
@@ -42,8 +43,8 @@ go_tool_build() {
 	cd "$1"
 	step "building ${3##*/} (minutes when the Go build cache is cold)"
 	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath'
-	quietly "$CACHE/logs/go-build-${3##*/}.log" go build -ldflags '-s -w' -o "$2.new" "$3"
-	mv "$2.new" "$2"
+	quietly "$CACHE/logs/go-build-${3##*/}.log" go build -ldflags '-s -w' -o "$2.new" "$3" &&
+		mv "$2.new" "$2"
 }
 
 # helm_program, kustomize_program: the paths of Helm, and of a kubectl that has kustomize alone.
@@ -64,8 +65,9 @@ validate_program() {
 		rm -rf "$dir"
 		mkdir -p "$CACHE/logs"
 		step "installing kubernetes-validate"
-		quietly "$CACHE/logs/validate.log" python3 -m venv "$dir"
-		quietly "$CACHE/logs/validate.log" "$dir/bin/pip" install --quiet --require-virtualenv -r "$pins"
+		quietly "$CACHE/logs/validate.log" python3 -m venv "$dir" &&
+			quietly "$CACHE/logs/validate.log" "$dir/bin/pip" install --quiet -r "$pins"
+		[ -x "$dir/bin/kubernetes-validate" ] || die "kubernetes-validate was not installed"
 	fi
 	printf '%s\n' "$dir/bin/kubernetes-validate"
 }

@@ -53,17 +53,21 @@ struct Args {
 impl Args {
     /// Returns the ways to try.
     fn ways(&self) -> anyhow::Result<Vec<Way>> {
-        let all = WayChoice::value_variants();
-        let chosen = if self.way.is_empty() { all } else { &self.way };
-        let ways = chosen.iter().map(|choice| match choice {
-            WayChoice::Manifest => Ok(Way::Manifest),
-            WayChoice::Kustomize => Ok(Way::Kustomize),
-            WayChoice::Helm => {
-                let helm = self.helm.clone().context("--helm names the program")?;
-                Ok(Way::Helm(helm))
-            }
-        });
-        ways.collect()
+        let mut chosen = self.way.clone();
+        if chosen.is_empty() {
+            chosen.extend(WayChoice::value_variants());
+        }
+        let mut ways = Vec::new();
+        for choice in chosen {
+            ways.push(match choice {
+                WayChoice::Manifest => Way::Manifest,
+                WayChoice::Kustomize => Way::Kustomize,
+                WayChoice::Helm => {
+                    Way::Helm(self.helm.clone().context("--helm names the program")?)
+                }
+            });
+        }
+        Ok(ways)
     }
 
     fn options(&self) -> TakeoverOptions {
