@@ -4,6 +4,8 @@
 
 mod chart;
 mod error;
+#[cfg(test)]
+mod generated;
 mod guard;
 mod installation;
 mod kustomize;
