@@ -6,30 +6,30 @@ use crate::testing::pair;
 const OBJECT: &str = r#"{"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
     "metadata": {"name": "a"}, "spec": {"targetNamespace": "b", "apis": []}}"#;
 
-fn servers(items: Value) -> Value {
+fn servers(items: &Value) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {},
         "items": items})
 }
 
-fn server(name: &str, finalizers: Value) -> Value {
+fn server(name: &str, finalizers: &Value) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
         "metadata": {"name": name, "finalizers": finalizers}})
 }
 
-async fn asked(crd_goes: bool, code: u16, answer: Value) -> Result<String, Error> {
+async fn asked(crd_goes: bool, code: u16, answer: &Value) -> Result<String, Error> {
     let (client, mut api) = pair();
     let asked = tokio::spawn(async move { check_uninstall(&client, crd_goes).await });
-    api.next().await.answer(code, &answer);
+    api.next().await.answer(code, answer);
     asked.await.unwrap()
 }
 
 #[tokio::test]
 async fn an_uninstallation_is_refused_while_groups_are_served() {
     let items = json!([
-        server("idle", json!([])),
-        server("busy", json!(["reports-server.io/apiservices"])),
+        server("idle", &json!([])),
+        server("busy", &json!(["reports-server.io/apiservices"])),
     ]);
-    let refused = asked(false, 200, servers(items)).await.unwrap_err();
+    let refused = asked(false, 200, &servers(&items)).await.unwrap_err();
     let text = refused.to_string();
     assert!(text.contains("kubectl delete reportsserver busy"), "{text}");
     assert!(!text.contains("idle"), "{text}");
@@ -37,10 +37,10 @@ async fn an_uninstallation_is_refused_while_groups_are_served() {
 
 #[tokio::test]
 async fn the_crd_is_kept_while_there_are_objects() {
-    let items = json!([server("idle", json!([]))]);
-    let allowed = asked(false, 200, servers(items.clone())).await;
+    let items = json!([server("idle", &json!([]))]);
+    let allowed = asked(false, 200, &servers(&items)).await;
     assert!(allowed.is_ok(), "{allowed:?}");
-    let refused = asked(true, 200, servers(items)).await;
+    let refused = asked(true, 200, &servers(&items)).await;
     assert!(matches!(refused, Err(Error::WithCrd { names }) if names == "idle"));
 }
 
@@ -48,11 +48,11 @@ async fn the_crd_is_kept_while_there_are_objects() {
 async fn without_the_crd_nothing_is_in_the_way() {
     let status = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "message": "404 page not found", "reason": "NotFound", "code": 404});
-    let allowed = asked(true, 404, status).await;
+    let allowed = asked(true, 404, &status).await;
     assert!(allowed.is_ok(), "{allowed:?}");
     let forbidden = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "message": "no", "reason": "Forbidden", "code": 403});
-    let unknown = asked(true, 403, forbidden).await;
+    let unknown = asked(true, 403, &forbidden).await;
     assert!(matches!(unknown, Err(Error::List(_))), "{unknown:?}");
 }
 
@@ -97,7 +97,7 @@ async fn a_leader_is_who_renews_the_lease() {
     };
     let (client, mut api) = pair();
     let checked = tokio::spawn(async move { check(&client, "own").await });
-    api.next().await.answer(200, &servers(json!([])));
+    api.next().await.answer(200, &servers(&json!([])));
     for second in [1, 1, 3] {
         let read = api.next().await;
         assert!(
@@ -114,7 +114,7 @@ async fn a_leader_is_who_renews_the_lease() {
 async fn a_lease_that_nobody_renews_has_no_leader() {
     let (client, mut api) = pair();
     let checked = tokio::spawn(async move { check(&client, "own").await });
-    api.next().await.answer(200, &servers(json!([])));
+    api.next().await.answer(200, &servers(&json!([])));
     while let Some(read) = api.next_if_any().await {
         read.refuse(404, "NotFound");
     }
