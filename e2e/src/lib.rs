@@ -6,6 +6,7 @@ pub mod chaos;
 pub mod cnpg;
 pub mod incumbent;
 pub mod kyverno;
+pub mod matrix;
 pub mod operator;
 pub mod patroni;
 pub mod processes;

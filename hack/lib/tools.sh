@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Cargo tools that the checks need, built once into the cache. Needs common.sh.
+# Tools that the checks need, built or installed once into the cache. Needs common.sh.
 
 DENY_VERSION=0.20.2
 MACHETE_VERSION=0.9.2
@@ -14,6 +14,62 @@ cargo_tool() {
 			cargo install "$1" --version "$2" --locked --root "$tools" --quiet >&2
 	fi
 	printf '%s\n' "$tools/bin/$1"
+}
+
+# go_tool NAME PACKAGE: the path of a program of the module e2e/delivery, which is built if it is not
+# there. Its versions are pinned by that module.
+go_tool() {
+	local source=$ROOT/e2e/delivery key path
+	command -v go >/dev/null || die "Go is needed to build $1; install it from https://go.dev/dl/"
+	key=$({
+		go version
+		cd "$source" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
+	} | sha256sum | cut -c1-16)
+	path=$CACHE/tools/bin/$1-$key
+	if [ ! -x "$path" ]; then
+		mkdir -p "$CACHE/tools/bin"
+		(
+			flock 9 # another script may be building the same
+			[ -x "$path" ] || go_tool_build "$source" "$path" "$2"
+		) 9>"$CACHE/tools/.$1.lock"
+		[ -x "$path" ] || die "$1 was not built"
+		find "$CACHE/tools/bin" -name "$1-*" ! -path "$path" -mtime +14 -delete
+	fi
+	printf '%s\n' "$path"
+}
+
+# go_tool_build SOURCE PATH PACKAGE: build beside PATH, and rename it into place when complete.
+go_tool_build() {
+	cd "$1"
+	step "building ${3##*/} (minutes when the Go build cache is cold)"
+	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath'
+	quietly "$CACHE/logs/go-build-${3##*/}.log" go build -ldflags '-s -w' -o "$2.new" "$3" &&
+		mv "$2.new" "$2"
+}
+
+# helm_program, kustomize_program: the paths of Helm, and of a kubectl that has kustomize alone.
+helm_program() {
+	go_tool helm helm.sh/helm/v4/cmd/helm
+}
+
+kustomize_program() {
+	go_tool kustomize ./kustomize
+}
+
+# validate_program: the path of a program that holds objects against the schemas of Kubernetes, which
+# it brings along. The versions of what it needs are pinned beside it.
+validate_program() {
+	local pins=$ROOT/hack/lib/validate.txt dir
+	dir=$CACHE/tools/validate-$(sha256sum "$pins" | cut -c1-16)
+	if [ ! -x "$dir/bin/kubernetes-validate" ]; then
+		rm -rf "$dir"
+		mkdir -p "$CACHE/logs"
+		step "installing kubernetes-validate"
+		quietly "$CACHE/logs/validate.log" python3 -m venv "$dir" &&
+			quietly "$CACHE/logs/validate.log" "$dir/bin/pip" install --quiet -r "$pins"
+		[ -x "$dir/bin/kubernetes-validate" ] || die "kubernetes-validate was not installed"
+	fi
+	printf '%s\n' "$dir/bin/kubernetes-validate"
 }
 
 # machete: the path of cargo-machete, which finds dependencies that no line uses.

@@ -30,7 +30,8 @@ pub fn version(reference: &str) -> &str {
 /// Splits a reference into registry (may be empty), repository, and `:tag` or `@digest` (may be
 /// empty). By the rule of the distribution project the first component is a registry only if it
 /// looks like a host.
-fn split(reference: &str) -> (&str, &str, &str) {
+#[must_use]
+pub fn split(reference: &str) -> (&str, &str, &str) {
     let (registry, rest) = match reference.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
         _ => ("", reference),

@@ -7,6 +7,7 @@ pub mod database;
 pub mod events;
 pub mod http;
 pub mod images;
+pub mod installer;
 pub mod leader;
 pub mod logs;
 pub mod manifests;

@@ -17,7 +17,7 @@ use reports_server_operator::leader::{self, Candidate};
 use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
-use reports_server_operator::{http, logs, names};
+use reports_server_operator::{http, installer, logs, names};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,20 @@ struct Cli {
 enum Command {
     /// Reconcile `ReportsServer` resources until a signal (the default).
     Run,
+    /// Apply a `ReportsServer` as soon as the cluster knows the kind, and end.
+    Apply {
+        /// The object as JSON.
+        #[arg(long)]
+        object: String,
+    },
+    /// Fail while API groups depend on a server, as nobody would give them back.
+    CheckUninstall {
+        /// The CRD is deleted, too: fail while there is any `ReportsServer`.
+        #[arg(long)]
+        crd_goes: bool,
+    },
+    /// Fail unless the cluster serves `ReportsServer` resources, and an operator leads.
+    Check,
 }
 
 #[derive(clap::Args)]
@@ -85,13 +99,12 @@ fn main() -> anyhow::Result<()> {
             anyhow!("a second TLS provider is linked in; this is a defect of the build")
         })?;
     let Cli { command, options } = Cli::parse();
-    let Command::Run = command.unwrap_or(Command::Run);
     let level = logs::install(&options.log_level).context("check --log-level")?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(run(options, level))
+        .block_on(carry_out(command.unwrap_or(Command::Run), options, level))
         .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
 }
 
@@ -103,6 +116,24 @@ fn place(text: &str) -> Result<(String, SocketAddr), String> {
         .parse()
         .map_err(|error| format!("{address:?} is not ADDRESS:PORT: {error}"))?;
     Ok((host.to_owned(), address))
+}
+
+async fn carry_out(command: Command, options: Options, level: LogLevel) -> anyhow::Result<()> {
+    let said = match command {
+        Command::Run => return run(options, level).await,
+        Command::Apply { object } => installer::apply(&client(&options).await?, &object).await?,
+        Command::CheckUninstall { crd_goes } => {
+            installer::check_uninstall(&client(&options).await?, crd_goes).await?
+        }
+        Command::Check => installer::check(&client(&options).await?, &options.namespace).await?,
+    };
+    info!("{said}");
+    Ok(())
+}
+
+async fn client(options: &Options) -> anyhow::Result<Client> {
+    let config = client_config(options).await?;
+    Client::try_from(config).context("cannot build a client")
 }
 
 async fn run(options: Options, level: LogLevel) -> anyhow::Result<()> {

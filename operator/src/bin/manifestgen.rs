@@ -1,9 +1,13 @@
-//! `manifestgen`: prints generated manifests; `hack/gen` writes them to `manifests/`.
+//! `manifestgen`: prints generated manifests, or writes folders of them; `hack/gen` has them written to
+//! `manifests/`.
 
+use std::fs;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use reports_server_operator::manifests;
+use reports_server_operator::manifests::{self, Files};
 
 #[derive(Parser)]
 #[command(about)]
@@ -18,13 +22,43 @@ enum Command {
     Install,
     /// manifests/security/policies.yaml
     Policies,
+    /// manifests/monitoring/operator.yaml
+    Monitor,
+    /// manifests/helm/reports-server-operator
+    Chart {
+        /// Folder to write it to.
+        folder: PathBuf,
+    },
+    /// manifests/kustomize
+    Kustomize {
+        /// Folder to write it to.
+        folder: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
-    let text = match Cli::parse().command {
-        Command::Install => manifests::install()?,
-        Command::Policies => manifests::policies()?,
-    };
+    match Cli::parse().command {
+        Command::Install => print(&manifests::install()?),
+        Command::Policies => print(&manifests::policies()?),
+        Command::Monitor => print(&manifests::monitor()?),
+        Command::Chart { folder } => write(&folder, &manifests::chart()?),
+        Command::Kustomize { folder } => write(&folder, &manifests::kustomize()?),
+    }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn write(folder: &Path, files: &Files) -> anyhow::Result<()> {
+    for (path, text) in files {
+        let path = folder.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)
+                .with_context(|| format!("cannot make the folder {}", parent.display()))?;
+        }
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(())
 }

@@ -14,12 +14,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use super::place::Place;
 use super::render::Document;
 use super::rules::Reasoned;
-use crate::database::managed;
 use crate::names::{
-    LOG_LEVEL_KEY, OPERATOR, OPERATOR_CONFIG, OPERATOR_CONFIG_DIR, OPERATOR_NAMESPACE,
-    POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, operator_image, server_image,
+    LOG_LEVEL_KEY, OPERATOR, OPERATOR_CONFIG, OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV,
+    SERVER_IMAGE_ENV,
 };
 use crate::security;
 
@@ -36,7 +36,8 @@ fn labels() -> BTreeMap<String, String> {
     labels
 }
 
-fn selector() -> BTreeMap<String, String> {
+/// Returns the labels that select the operator's pods; never changed after the Deployment exists.
+pub(super) fn selector() -> BTreeMap<String, String> {
     BTreeMap::from([
         (crd_names::LABEL_APP_NAME.to_owned(), OPERATOR.to_owned()),
         (
@@ -57,8 +58,8 @@ pub(super) fn meta(name: &str, namespace: Option<&str>) -> ObjectMeta {
 }
 
 /// Returns the operator's namespace, closed to pods that break the `restricted` standard.
-pub(super) fn namespace() -> Namespace {
-    let mut metadata = meta(OPERATOR_NAMESPACE, None);
+pub(super) fn namespace(place: &Place) -> Namespace {
+    let mut metadata = meta(&place.namespace, None);
     let standard = ["enforce", "audit", "warn"].map(|mode| {
         (
             format!("pod-security.kubernetes.io/{mode}"),
@@ -72,17 +73,18 @@ pub(super) fn namespace() -> Namespace {
     }
 }
 
-pub(super) fn service_account() -> ServiceAccount {
+/// Returns the operator's account; its pods alone mount the token.
+pub(super) fn service_account(place: &Place) -> ServiceAccount {
     ServiceAccount {
-        metadata: meta(OPERATOR, Some(OPERATOR_NAMESPACE)),
+        metadata: meta(&place.account, Some(&place.namespace)),
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }
 }
 
 /// Returns the operator as the subject of a binding.
-pub(super) fn subject() -> Value {
-    json!({"kind": "ServiceAccount", "name": OPERATOR, "namespace": OPERATOR_NAMESPACE})
+pub(super) fn subject(place: &Place) -> Value {
+    json!({"kind": "ServiceAccount", "name": place.account, "namespace": place.namespace})
 }
 
 /// Returns a Role or `ClusterRole`.
@@ -136,9 +138,10 @@ pub(super) fn binding(
     }))
 }
 
-pub(super) fn deployment() -> Deployment {
+/// Returns the Deployment of the operator.
+pub(super) fn deployment(place: &Place) -> Deployment {
     Deployment {
-        metadata: meta(OPERATOR, Some(OPERATOR_NAMESPACE)),
+        metadata: meta(OPERATOR, Some(&place.namespace)),
         spec: Some(DeploymentSpec {
             replicas: Some(1),
             selector: LabelSelector {
@@ -150,7 +153,7 @@ pub(super) fn deployment() -> Deployment {
                     labels: Some(labels()),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(pod()),
+                spec: Some(pod(place)),
             },
             ..DeploymentSpec::default()
         }),
@@ -158,21 +161,21 @@ pub(super) fn deployment() -> Deployment {
     }
 }
 
-fn pod() -> PodSpec {
+fn pod(place: &Place) -> PodSpec {
     PodSpec {
-        service_account_name: Some(OPERATOR.to_owned()),
+        service_account_name: Some(place.account.clone()),
         automount_service_account_token: Some(true),
         enable_service_links: Some(false),
         security_context: Some(security::pod()),
         containers: vec![Container {
             name: "operator".to_owned(),
-            image: Some(operator_image()),
+            image: Some(place.operator_image.clone()),
             image_pull_policy: Some("IfNotPresent".to_owned()),
             args: Some(vec![
                 "run".to_owned(),
                 format!("--log-level-file={OPERATOR_CONFIG_DIR}/{LOG_LEVEL_KEY}"),
             ]),
-            env: Some(environment()),
+            env: Some(environment(place)),
             ports: Some(vec![ContainerPort {
                 name: Some("metrics".to_owned()),
                 container_port: METRICS_PORT,
@@ -209,7 +212,7 @@ fn pod() -> PodSpec {
     }
 }
 
-fn environment() -> Vec<EnvVar> {
+fn environment(place: &Place) -> Vec<EnvVar> {
     let field = |name: &str, path: &str| EnvVar {
         name: name.to_owned(),
         value_from: Some(EnvVarSource {
@@ -226,12 +229,12 @@ fn environment() -> Vec<EnvVar> {
         field("POD_NAMESPACE", "metadata.namespace"),
         EnvVar {
             name: SERVER_IMAGE_ENV.to_owned(),
-            value: Some(server_image()),
+            value: Some(place.server_image.clone()),
             ..EnvVar::default()
         },
         EnvVar {
             name: POSTGRES_IMAGE_ENV.to_owned(),
-            value: Some(managed::DEFAULT_IMAGE.to_owned()),
+            value: Some(place.postgres_image.clone()),
             ..EnvVar::default()
         },
     ]
@@ -248,9 +251,32 @@ fn probe(path: &str) -> Probe {
     }
 }
 
+/// Returns the `PodMonitor` that has Prometheus scrape the operator.
+pub(super) fn monitor(place: &Place) -> Value {
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": meta(OPERATOR, Some(&place.namespace)),
+        "spec": {
+            "selector": {"matchLabels": selector()},
+            "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
+        },
+    })
+}
+
+/// Returns the budget that keeps one of several operators when nodes are drained.
+pub(super) fn disruption_budget(place: &Place) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": meta(OPERATOR, Some(&place.namespace)),
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector()}},
+    })
+}
+
 /// Returns the operator's resources. A mirror holds a page of reports at a time; the rest is the
 /// cache of APIServices.
-fn resources() -> ResourceRequirements {
+pub(super) fn resources() -> ResourceRequirements {
     let quantities = |pairs: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
         pairs
             .iter()

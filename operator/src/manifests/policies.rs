@@ -5,8 +5,7 @@ use crds::names::LABEL_TARGET;
 use serde_json::{Value, json};
 
 use crate::names::{
-    AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE, OPERATOR, OPERATOR_NAMESPACE,
-    SERVER_CLUSTER_ROLE,
+    AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE, SERVER_CLUSTER_ROLE,
 };
 
 /// What is checked of those who ask for a server.
@@ -18,8 +17,9 @@ const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 /// An expression that has to hold, and what is said where it does not.
 type Rule = (String, &'static str);
 
-/// Returns both policies, each with its binding.
-pub(super) fn objects() -> Vec<Value> {
+/// Returns both policies, each with its binding. The operator is known by the name of its account,
+/// in any namespace, so that no text has to follow where the namespace is changed.
+pub(super) fn objects(account: &str) -> Vec<Value> {
     let mut objects = policy(
         ASKED,
         &json!({"apiGroups": ["reports-server.io"], "apiVersions": ["*"],
@@ -30,7 +30,6 @@ pub(super) fn objects() -> Vec<Value> {
         &variables(),
         asked(),
     );
-    let account = format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR}");
     objects.extend(policy(
         BINDINGS,
         &json!({"apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["*"],
@@ -38,7 +37,9 @@ pub(super) fn objects() -> Vec<Value> {
             "resources": ["rolebindings", "clusterrolebindings"]}),
         &json!([
             {"name": "by-the-operator",
-                "expression": format!("request.userInfo.username == '{account}'")},
+                "expression": format!(
+                    "request.userInfo.username.startsWith('system:serviceaccount:') && \
+                     request.userInfo.username.endsWith(':{account}')")},
             {"name": "changed", "expression": "request.operation == 'CREATE' || \
                 object.roleRef != oldObject.roleRef || object.subjects != oldObject.subjects"},
         ]),
@@ -159,8 +160,9 @@ fn bindings() -> Vec<Rule> {
             format!(
                 "{cluster_wide} || object.roleRef.kind != 'ClusterRole' || \
                  (object.roleRef.name == '{OPERAND_CLUSTER_ROLE}' && \
-                 object.subjects.all(s, s.kind == 'ServiceAccount' && s.name == '{OPERATOR}' && \
-                 s.namespace == '{OPERATOR_NAMESPACE}') && \
+                 object.subjects.all(s, s.kind == 'ServiceAccount' && \
+                 request.userInfo.username == \
+                 'system:serviceaccount:' + s.namespace + ':' + s.name) && \
                  has(namespaceObject.metadata.labels) && \
                  '{LABEL_TARGET}' in namespaceObject.metadata.labels && \
                  namespaceObject.metadata.labels['{LABEL_TARGET}'] == 'true')"

@@ -3,7 +3,7 @@
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Map, Value};
 
-use super::Error;
+use super::error::Error;
 use super::rules::Reasoned;
 
 /// Columns of a comment.
@@ -30,18 +30,23 @@ impl Document {
     /// Returns the document, ending in a newline.
     pub fn to_yaml(&self) -> Result<String, Error> {
         let mut text = serde_yaml::to_string(&ordered(&self.object))?;
-        if self.rules.is_empty() {
-            return Ok(text);
-        }
-        text.push_str("rules:\n");
-        for Reasoned { reason, rule } in &self.rules {
-            for line in wrap(reason) {
-                text.extend(["# ", &line, "\n"]);
-            }
-            text.push_str(&item(rule)?);
+        if !self.rules.is_empty() {
+            text.push_str(&rules_to_yaml(&self.rules)?);
         }
         Ok(text)
     }
+}
+
+/// Returns the field `rules` of a role, ending in a newline.
+pub(super) fn rules_to_yaml(rules: &[Reasoned]) -> Result<String, Error> {
+    let mut text = String::from("rules:\n");
+    for Reasoned { reason, rule } in rules {
+        for line in wrap(reason) {
+            text.extend(["# ", &line, "\n"]);
+        }
+        text.push_str(&item(rule)?);
+    }
+    Ok(text)
 }
 
 /// Returns the object with apiVersion, kind and metadata first, as everybody writes them, and

@@ -59,12 +59,11 @@ fn granted() -> BTreeSet<Right> {
     let server = readers::server().into_iter().map(|r| r.rule);
     let server = server.chain(config_reader_rules("config".to_owned()));
     let of = |rules: Vec<Reasoned>| rules.into_iter().map(|r| r.rule).collect();
-    let all: [(&str, Vec<PolicyRule>); 6] = [
+    let all: [(&str, Vec<PolicyRule>); 5] = [
         ("cluster", of(rules::cluster())),
         ("reports", of(rules::reports())),
         ("target", of(rules::operand())),
         ("own", of(rules::own_namespace())),
-        ("default", of(rules::default_namespace())),
         ("server", server.collect()),
     ];
     let mut rights = BTreeSet::new();

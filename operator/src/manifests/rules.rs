@@ -88,6 +88,14 @@ fn own_resources() -> Vec<Reasoned> {
             &["namespaces"],
             READ,
         ),
+        rule(
+            "Addresses of all kube-apiservers, from the namespace default: the switch is confirmed \
+             at each of them, and network policies let the server reach them. No Role in that \
+             namespace grants it, as an installation whose namespace is changed could not hold one.",
+            "discovery.k8s.io",
+            &["endpointslices"],
+            &["list"],
+        ),
     ]
 }
 
@@ -330,15 +338,14 @@ pub fn own_namespace() -> Vec<Reasoned> {
     ]
 }
 
-/// Returns the rights in the namespace `default`.
+/// Returns the rights of the Job by which the chart applies the `ReportsServer` of its values.
 #[must_use]
-pub fn default_namespace() -> Vec<Reasoned> {
+pub fn applier() -> Vec<Reasoned> {
     vec![rule(
-        "Addresses of all kube-apiservers: the switch is confirmed at each of them, and network \
-         policies let the server reach them.",
-        "discovery.k8s.io",
-        &["endpointslices"],
-        &["list"],
+        "Applies the ReportsServer of the values; get reads it back.",
+        "reports-server.io",
+        &["reportsservers"],
+        &["get", "create", "patch"],
     )]
 }
 

@@ -300,10 +300,10 @@ mod tests {
         for (group, plurals) in groups {
             let rights = required(group, &plurals.map(str::to_owned), "own");
             for right in rights.into_iter().chain(of_admission()) {
-                let local = match right.namespace.as_deref() {
-                    Some("own") => rules::own_namespace(),
-                    Some(_) => rules::default_namespace(),
-                    None => Vec::new(),
+                let local = if right.namespace.as_deref() == Some("own") {
+                    rules::own_namespace()
+                } else {
+                    Vec::new()
                 };
                 let holds = |list: &Option<Vec<String>>, wanted: &str| {
                     list.iter().flatten().any(|one| one == wanted)

@@ -1,0 +1,123 @@
+//! Tries ways of installing, each on a cluster of its own. See `hack/install-matrix`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::{Parser, ValueEnum};
+use e2e::matrix::{self, Outcome, Way};
+use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
+use testcluster::ClusterOptions;
+use testreports::Input;
+use tracing_subscriber::EnvFilter;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WayChoice {
+    /// `kubectl apply -f manifests/install.yaml`.
+    Manifest,
+    /// `kubectl apply -k manifests/kustomize/base`.
+    Kustomize,
+    /// The Helm chart.
+    Helm,
+}
+
+/// Installs, upgrades and uninstalls the operator in each way, with clients that watch closely.
+#[derive(Parser, Debug)]
+#[command(name = "install-matrix")]
+struct Args {
+    /// Ways to try; all of them when none is named.
+    #[arg(long, value_enum)]
+    way: Vec<WayChoice>,
+    /// Reports to load.
+    #[arg(long, default_value_t = 1000)]
+    reports: usize,
+    /// Manifests of the release before, which is installed first. Its images have to be among the
+    /// archives.
+    #[arg(long, value_name = "FOLDER")]
+    previous: Option<PathBuf>,
+    /// Also write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The program Helm.
+    #[arg(long, env = "REPORTS_SERVER_HELM")]
+    helm: Option<PathBuf>,
+    /// Folder with the OCI archives of `hack/image`.
+    #[arg(long, env = "REPORTS_SERVER_IMAGES")]
+    images: PathBuf,
+    /// The repository's manifests.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests"))]
+    manifests: PathBuf,
+}
+
+impl Args {
+    /// Returns the ways to try.
+    fn ways(&self) -> anyhow::Result<Vec<Way>> {
+        let mut chosen = self.way.clone();
+        if chosen.is_empty() {
+            chosen.extend(WayChoice::value_variants());
+        }
+        let mut ways = Vec::new();
+        for choice in chosen {
+            ways.push(match choice {
+                WayChoice::Manifest => Way::Manifest,
+                WayChoice::Kustomize => Way::Kustomize,
+                WayChoice::Helm => {
+                    Way::Helm(self.helm.clone().context("--helm names the program")?)
+                }
+            });
+        }
+        Ok(ways)
+    }
+
+    fn options(&self) -> TakeoverOptions {
+        let mut cluster = ClusterOptions::node();
+        cluster.apiserver_args.push(COUNT_PERIOD.to_owned());
+        TakeoverOptions {
+            reports: self.reports,
+            input: Input::Generated { seed: 1 },
+            rate: 30.0,
+            images: self.images.clone(),
+            manifests: self.manifests.clone(),
+            cluster,
+            database: Database::Embedded,
+            incumbent: None,
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    match all(&Args::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("install-matrix: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tries the ways one after the other; returns whether all are clean.
+async fn all(args: &Args) -> anyhow::Result<bool> {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for way in args.ways()? {
+        let started = Instant::now();
+        let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+        let outcome = matrix::run(&way, args.options(), args.previous.clone(), say).await?;
+        println!("{}", outcome.to_json());
+        outcomes.push(outcome);
+    }
+    if let Some(path) = &args.json {
+        let results: Vec<_> = outcomes.iter().map(Outcome::to_json).collect();
+        let text = serde_json::to_string_pretty(&results)? + "\n";
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(outcomes.iter().all(Outcome::is_clean))
+}

@@ -1,0 +1,41 @@
+//! The reasons why a way could not be tried.
+
+use crate::takeover::TakeoverError;
+use crate::witness::WitnessError;
+
+/// The reason why a way of installing could not be tried to its end; what clients noticed is in the
+/// [`super::Outcome`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum MatrixError {
+    /// The cluster did not do as asked.
+    #[error(transparent)]
+    Cluster(#[from] testcluster::Error),
+    /// The line could not go on.
+    #[error(transparent)]
+    Takeover(#[from] TakeoverError),
+    /// The witness could not begin or end.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    /// A tool could not be started.
+    #[error("cannot run {program}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// A tool refused.
+    #[error("{program} failed: {said}")]
+    Refused {
+        /// The program.
+        program: String,
+        /// What it wrote.
+        said: String,
+    },
+    /// What should have been refused was done.
+    #[error("{0} was not refused")]
+    NotRefused(&'static str),
+    /// Helm is not there.
+    #[error("REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be")]
+    NoHelm,
+}

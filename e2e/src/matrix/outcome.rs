@@ -1,0 +1,68 @@
+//! The result of one way.
+
+use serde_json::{Value, json};
+
+use crate::witness::Account;
+
+/// How far a way came, and what clients noticed.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Name of the way.
+    pub way: &'static str,
+    /// Whether the operator ran.
+    pub installed: bool,
+    /// Whether every group was served by the server.
+    pub ready: bool,
+    /// Whether the release before was upgraded; none where there is none to begin with.
+    pub upgraded: Option<bool>,
+    /// Whether the groups went back and the operator away.
+    pub uninstalled: bool,
+    /// Requests that failed.
+    pub failed_requests: u64,
+    /// Objects and events that were lost.
+    pub lost: u64,
+    /// Time from the first command to the last.
+    pub seconds: f64,
+    /// What ended it early.
+    pub error: Option<String>,
+    /// A few of the faults in words.
+    pub examples: Vec<String>,
+}
+
+impl Outcome {
+    /// Takes in what a witness noticed.
+    pub fn notice(&mut self, account: Account) {
+        self.failed_requests += account.failed_requests;
+        self.lost += account.objects_lost + account.objects_changed + account.events_missed;
+        self.examples.extend(account.examples);
+    }
+
+    /// Returns whether everything was done, and no client noticed.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.installed
+            && self.ready
+            && self.upgraded != Some(false)
+            && self.uninstalled
+            && self.failed_requests == 0
+            && self.lost == 0
+            && self.error.is_none()
+    }
+
+    /// Returns the figures under the names that scripts rely on.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "way": self.way,
+            "installed": self.installed,
+            "ready": self.ready,
+            "upgraded": self.upgraded,
+            "uninstalled": self.uninstalled,
+            "failed_requests": self.failed_requests,
+            "lost": self.lost,
+            "seconds": self.seconds,
+            "error": self.error,
+            "examples": self.examples,
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! What each way does to install and to uninstall, with its own tool.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use testcluster::Cluster;
+
+use super::error::MatrixError;
+use crate::takeover::OPERATOR_NAMESPACE;
+
+/// Name of the chart, of its release, and of the operator's Deployment.
+const NAME: &str = "reports-server-operator";
+
+/// A way of installing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `kubectl apply -f install.yaml`.
+    Manifest,
+    /// `kubectl apply -k`.
+    Kustomize,
+    /// The chart, by the program at this path.
+    Helm(PathBuf),
+}
+
+impl Way {
+    /// Returns the name by which the way is chosen.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Kustomize => "kustomize",
+            Self::Helm(_) => "helm",
+        }
+    }
+
+    /// Installs the operator out of a release's `manifests`, or upgrades it to that release; waits
+    /// until it runs.
+    ///
+    /// # Errors
+    /// If the tool fails or the operator does not run.
+    pub async fn install(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+        match self {
+            Self::Manifest => {
+                let file = manifests.join("install.yaml");
+                let arguments = ["apply".as_ref(), "-f".as_ref(), file.as_os_str()];
+                cluster.kubectl(arguments).await?;
+            }
+            Self::Kustomize => {
+                let folder = manifests.join("kustomize/base");
+                let arguments = ["apply".as_ref(), "-k".as_ref(), folder.as_os_str()];
+                cluster.kubectl(arguments).await?;
+            }
+            Self::Helm(_) => {
+                let chart = manifests.join("helm").join(NAME);
+                let chart = chart.to_string_lossy();
+                let arguments = ["upgrade", "--install", NAME, &*chart, "--create-namespace"];
+                self.helm(cluster, &[&arguments[..], &WAIT].concat())
+                    .await?;
+            }
+        }
+        let deployment = format!("deployment/{NAME}");
+        let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
+        let arguments = [&["-n", OPERATOR_NAMESPACE][..], &rollout].concat();
+        cluster.kubectl(arguments).await?;
+        Ok(())
+    }
+
+    /// Tests the installation by what the way has for that.
+    ///
+    /// # Errors
+    /// If the test fails.
+    pub async fn test(&self, cluster: &Cluster) -> Result<(), MatrixError> {
+        if let Self::Helm(_) = self {
+            self.helm(cluster, &["test", NAME]).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the revision before and back again, where the way can.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub async fn roll_back(&self, cluster: &Cluster) -> Result<(), MatrixError> {
+        if let Self::Helm(_) = self {
+            self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
+                .await?;
+            self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Uninstalls the operator.
+    ///
+    /// # Errors
+    /// If the tool refuses.
+    pub async fn uninstall(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+        match self {
+            Self::Manifest => {
+                let file = manifests.join("install.yaml");
+                let arguments = ["delete".as_ref(), "-f".as_ref(), file.as_os_str()];
+                cluster.kubectl(arguments).await?;
+            }
+            Self::Kustomize => {
+                let folder = manifests.join("kustomize/base");
+                let arguments = ["delete".as_ref(), "-k".as_ref(), folder.as_os_str()];
+                cluster.kubectl(arguments).await?;
+            }
+            Self::Helm(_) => {
+                self.helm(cluster, &[&["uninstall", NAME][..], &WAIT].concat())
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the way refuses to uninstall while API groups are served, and says what to do,
+    /// where it can refuse.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn refuses_to_uninstall(&self, cluster: &Cluster) -> Result<(), MatrixError> {
+        let Self::Helm(_) = self else {
+            return Ok(());
+        };
+        let arguments = [&["uninstall", NAME][..], &WAIT].concat();
+        let refused = self.helm(cluster, &arguments).await;
+        if refused.is_ok() {
+            return Err(MatrixError::NotRefused("helm uninstall"));
+        }
+        let job = "job/reports-server-operator-uninstall";
+        let logs = cluster
+            .kubectl(["-n", OPERATOR_NAMESPACE, "logs", job])
+            .await?;
+        if logs.contains("kubectl delete reportsserver") {
+            // Helm takes the release for half uninstalled until a rollback.
+            let restored = [&["rollback", NAME, REVISION][..], &WAIT].concat();
+            return self.helm(cluster, &restored).await;
+        }
+        Err(MatrixError::Refused {
+            program: "helm uninstall".to_owned(),
+            said: logs,
+        })
+    }
+
+    async fn helm(&self, cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {
+        let Self::Helm(program) = self else {
+            return Err(MatrixError::NoHelm);
+        };
+        let mut command = cluster.command(program);
+        command
+            .args(["--namespace", OPERATOR_NAMESPACE])
+            .args(arguments);
+        command.stdin(Stdio::null());
+        let name = format!("helm {}", arguments.first().unwrap_or(&""));
+        let output = command
+            .output()
+            .await
+            .map_err(|source| MatrixError::Start {
+                program: name.clone(),
+                source,
+            })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(MatrixError::Refused {
+            program: name,
+            said,
+        })
+    }
+}
+
+/// Revision of the release that was installed, installed over, rolled back and forward.
+const REVISION: &str = "4";
+/// Has Helm wait until what it has done is done.
+const WAIT: [&str; 3] = ["--wait", "--timeout", "5m"];

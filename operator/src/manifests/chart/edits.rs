@@ -1,0 +1,160 @@
+//! What the chart replaces in the objects of the installation. Each text has to be there exactly once,
+//! so that no change of an object passes the chart by.
+
+use serde_json::Value;
+
+use crate::manifests::error::Error;
+use crate::manifests::render::Document;
+
+/// A text of an object, and what stands in its place.
+pub(super) type Edit = (&'static str, &'static str);
+
+/// Name of the operator's account.
+pub(super) const ACCOUNT: &str = r#"{{ include "reports-server-operator.serviceAccountName" . }}"#;
+
+/// The CRD stays by a value.
+pub(super) const CRD: [Edit; 1] = [(
+    "\nmetadata:\n",
+    "
+metadata:
+  {{- if .Values.crds.keep }}
+  annotations:
+    helm.sh/resource-policy: keep
+  {{- end }}
+",
+)];
+
+/// The account has annotations by a value.
+pub(super) const SERVICE_ACCOUNT: [Edit; 1] = [(
+    "\nmetadata:\n",
+    "
+metadata:
+  {{- with .Values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+",
+)];
+
+/// The monitor has labels by a value.
+pub(super) const MONITOR: [Edit; 1] = [(
+    "\n  labels:\n",
+    "
+  labels:
+    {{- with .Values.monitoring.podMonitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+",
+)];
+
+/// Fields of the Deployment that become values as a whole.
+const FIELDS: [(&str, &str); 3] = [
+    ("/spec/template/spec/securityContext", "@POD_SECURITY@"),
+    (
+        "/spec/template/spec/containers/0/securityContext",
+        "@CONTAINER_SECURITY@",
+    ),
+    ("/spec/template/spec/containers/0/resources", "@RESOURCES@"),
+];
+
+/// Returns the Deployment with marks in the fields that become values as a whole.
+pub(super) fn marked(mut document: Document) -> Document {
+    for (pointer, mark) in FIELDS {
+        if let Some(field) = document.object.pointer_mut(pointer) {
+            *field = Value::from(mark);
+        }
+    }
+    document
+}
+
+/// The values of the Deployment.
+pub(super) const DEPLOYMENT: [Edit; 12] = [
+    ("  replicas: 1\n", "  replicas: {{ .Values.replicas }}\n"),
+    (
+        "  template:\n    metadata:\n",
+        "  template:
+    metadata:
+      {{- with .Values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+",
+    ),
+    (
+        "        app.kubernetes.io/part-of: reports-server\n",
+        "        app.kubernetes.io/part-of: reports-server
+        {{- with .Values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+",
+    ),
+    (
+        "        - run\n",
+        "        - run
+        {{- with .Values.extraArgs }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+",
+    ),
+    (
+        "value: '@SERVER@'\n",
+        r#"value: {{ include "reports-server-operator.image" (list . "server") | quote }}
+"#,
+    ),
+    (
+        "value: '@POSTGRES@'\n",
+        r#"value: {{ include "reports-server-operator.image" (list . "postgres") | quote }}
+        {{- if .Values.serviceAccount.name }}
+        - name: SERVICE_ACCOUNT
+          value: {{ .Values.serviceAccount.name | quote }}
+        {{- end }}
+        {{- if ne .Values.logLevel "info" }}
+        - name: LOG_LEVEL
+          value: {{ .Values.logLevel | quote }}
+        {{- end }}
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+"#,
+    ),
+    (
+        "image: '@OPERATOR@'\n",
+        r#"image: {{ include "reports-server-operator.image" (list . "operator") | quote }}
+"#,
+    ),
+    (
+        "imagePullPolicy: IfNotPresent\n",
+        "imagePullPolicy: {{ .Values.images.pullPolicy }}\n",
+    ),
+    (
+        "resources: '@RESOURCES@'\n",
+        "resources:\n          {{- toYaml .Values.resources | nindent 10 }}\n",
+    ),
+    (
+        "securityContext: '@CONTAINER_SECURITY@'\n",
+        "securityContext:\n          {{- toYaml .Values.securityContext | nindent 10 }}\n",
+    ),
+    (
+        "securityContext: '@POD_SECURITY@'\n",
+        "securityContext:\n        {{- toYaml .Values.podSecurityContext | nindent 8 }}\n",
+    ),
+    (
+        "serviceAccountName: '@ACCOUNT@'\n",
+        r#"serviceAccountName: '@ACCOUNT@'
+      {{- with include "reports-server-operator.placement" . }}
+      {{- trim . | nindent 6 }}
+      {{- end }}
+"#,
+    ),
+];
+
+/// Returns the text with each edit made.
+pub(super) fn edited(text: String, edits: &[Edit]) -> Result<String, Error> {
+    edits.iter().try_fold(text, |text, (from, to)| {
+        if text.matches(from).count() == 1 {
+            Ok(text.replacen(from, to, 1))
+        } else {
+            Err(Error::Edit((*from).to_owned()))
+        }
+    })
+}

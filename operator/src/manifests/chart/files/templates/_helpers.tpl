@@ -1,0 +1,84 @@
+{{/* Labels of every object, beside those of its kind. */}}
+{{- define "reports-server-operator.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels of what is not in every installation. */}}
+{{- define "reports-server-operator.extraLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/part-of: reports-server
+{{ include "reports-server-operator.labels" . }}
+{{- end }}
+
+{{/* Name of the operator's account. */}}
+{{- define "reports-server-operator.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default "@ACCOUNT_NAME@" }}
+{{- end }}
+
+{{/* An image: the root, and the name of the image's values. */}}
+{{- define "reports-server-operator.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index $root.Values.images (index . 1) -}}
+{{- with $root.Values.images.registry | default $image.registry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
+{{- end }}
+
+{{/* Pod of a hook: the root, the account, and the arguments. */}}
+{{- define "reports-server-operator.hookPod" -}}
+{{- $root := index . 0 -}}
+serviceAccountName: {{ index . 1 }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+restartPolicy: Never
+securityContext:
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
+{{- include "reports-server-operator.placement" $root }}
+containers:
+- name: hook
+  image: {{ include "reports-server-operator.image" (list $root "operator") | quote }}
+  imagePullPolicy: {{ $root.Values.images.pullPolicy }}
+  args:
+    {{- toYaml (index . 2) | nindent 4 }}
+  env:
+  - name: POD_NAMESPACE
+    value: {{ $root.Release.Namespace | quote }}
+  resources:
+    {{- toYaml $root.Values.resources | nindent 4 }}
+  securityContext:
+    {{- toYaml $root.Values.securityContext | nindent 4 }}
+  terminationMessagePolicy: FallbackToLogsOnError
+{{- end }}
+
+{{/* Where a pod runs, and how its images are pulled. */}}
+{{- define "reports-server-operator.placement" }}
+{{- with .Values.images.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,60 @@
+//! The generated files: whole, and as they are committed.
+
+use super::{chart, install, kustomize};
+
+/// Each rule of RBAC is said once, in the source; what only the chart has is no place for one.
+#[test]
+fn no_rule_is_typed_in_the_files_of_a_way() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/manifests");
+    let mut found = 0;
+    for folder in ["chart/files/templates", "chart/files", "kustomize/files"] {
+        for entry in std::fs::read_dir(format!("{root}/{folder}")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("verbs:"), "{}", path.display());
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 15, "{found}");
+}
+
+/// A mark that nobody filled in would be installed as it is.
+#[test]
+fn every_mark_is_filled_in() {
+    let all = chart().unwrap().into_iter();
+    for (path, text) in all.chain(kustomize().unwrap()) {
+        let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_' || c == '@'));
+        for word in words.filter(|word| word.len() > 2) {
+            let mark = word.starts_with('@') && word.ends_with('@');
+            assert!(!mark, "{path}: {word}");
+        }
+    }
+}
+
+#[test]
+fn the_committed_folders_are_what_is_generated() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests");
+    for (folder, files) in [
+        ("helm/reports-server-operator", chart().unwrap()),
+        ("kustomize", kustomize().unwrap()),
+    ] {
+        for (path, text) in files {
+            let committed = std::fs::read_to_string(format!("{root}/{folder}/{path}"));
+            assert!(
+                committed.is_ok_and(|committed| committed == text),
+                "run hack/gen and commit manifests/{folder}/{path}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_committed_file_is_what_is_generated() {
+    let committed = include_str!("../../../manifests/install.yaml");
+    assert!(
+        committed == install().unwrap(),
+        "run hack/gen and commit manifests/install.yaml"
+    );
+}

@@ -1,0 +1,174 @@
+//! Every way of installing, rendered by its own tool: the same objects as in `manifests/install.yaml`,
+//! in any namespace and with the images of any registry.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
+mod objects;
+mod tools;
+
+use reports_server_operator::manifests;
+use reports_server_operator::names::OPERATOR_NAMESPACE;
+use serde_json::{Value, json};
+
+use self::objects::{Objects, images, of_kind, parse, replaced};
+use self::tools::Tools;
+
+/// Namespace of the overlay that has another one.
+const NAMESPACE: &str = "policy-operator";
+/// Registry of the overlay for mirrors.
+const MIRROR: &str = "mirror.example";
+
+/// Returns the objects of `manifests/install.yaml`.
+fn installed() -> Vec<Value> {
+    parse(&manifests::install().unwrap())
+}
+
+/// Returns the same with all images from a mirror.
+fn mirrored() -> Vec<Value> {
+    let mut objects = installed();
+    for image in images(&objects) {
+        let (_, repository) = image.split_once('/').unwrap();
+        objects = replaced(&objects, &image, &format!("{MIRROR}/{repository}"));
+    }
+    objects
+}
+
+/// Helm makes the namespace itself.
+fn without_namespace(objects: Vec<Value>) -> Vec<Value> {
+    let rest = objects.into_iter();
+    rest.filter(|object| object["kind"] != "Namespace")
+        .collect()
+}
+
+#[test]
+fn the_chart_installs_what_the_manifest_does() {
+    let Some(tools) = Tools::find() else { return };
+    let chart = tools.helm(OPERATOR_NAMESPACE, &[]);
+    assert_eq!(
+        Objects::of(&chart),
+        Objects::of(&without_namespace(installed()))
+    );
+    let elsewhere = tools.helm(NAMESPACE, &[]);
+    let expected = replaced(&installed(), OPERATOR_NAMESPACE, NAMESPACE);
+    assert_eq!(
+        Objects::of(&elsewhere),
+        Objects::of(&without_namespace(expected))
+    );
+    let registry = format!("images.registry={MIRROR}");
+    let mirror = tools.helm(OPERATOR_NAMESPACE, &["--set", &registry]);
+    assert_eq!(
+        Objects::of(&mirror),
+        Objects::of(&without_namespace(mirrored()))
+    );
+}
+
+#[test]
+fn kustomize_installs_what_the_manifest_does() {
+    let Some(tools) = Tools::find() else { return };
+    assert_eq!(
+        Objects::of(&tools.kustomize("base")),
+        Objects::of(&installed())
+    );
+    let expected = replaced(&installed(), OPERATOR_NAMESPACE, NAMESPACE);
+    assert_eq!(
+        Objects::of(&tools.kustomize("overlays/another-namespace")),
+        Objects::of(&expected)
+    );
+    assert_eq!(
+        Objects::of(&tools.kustomize("overlays/mirror")),
+        Objects::of(&mirrored())
+    );
+}
+
+/// Whatever is turned on, no image is pulled from elsewhere than the mirror.
+#[test]
+fn a_mirror_is_the_only_registry() {
+    let Some(tools) = Tools::find() else { return };
+    let full = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ways/full.yaml");
+    let chart = tools.helm_with_hooks(NAMESPACE, &["--values", full]);
+    for objects in [chart, tools.kustomize("overlays/mirror")] {
+        let images = images(&objects);
+        assert!(images.len() >= 3, "{images:?}");
+        for image in images {
+            assert!(image.starts_with(MIRROR), "{image}");
+        }
+    }
+}
+
+#[test]
+fn overlays_add_what_they_say() {
+    let Some(tools) = Tools::find() else { return };
+    let available = tools.kustomize("overlays/high-availability");
+    assert_eq!(of_kind(&available, "Deployment")[0]["spec"]["replicas"], 2);
+    let budget = &of_kind(&available, "PodDisruptionBudget")[0]["spec"];
+    let selector = &of_kind(&available, "Deployment")[0]["spec"]["selector"];
+    assert_eq!(budget["selector"], *selector);
+    let monitoring = tools.kustomize("overlays/monitoring");
+    assert_eq!(of_kind(&monitoring, "PodMonitor").len(), 1);
+    let policies = parse(&manifests::policies().unwrap());
+    let mut expected = installed();
+    expected.extend(policies);
+    let restricted = tools.kustomize("overlays/restricted");
+    assert_eq!(Objects::of(&restricted), Objects::of(&expected));
+}
+
+/// Everything that the chart can add, and what its hooks are allowed.
+#[test]
+fn the_chart_adds_what_its_values_say() {
+    let Some(tools) = Tools::find() else { return };
+    let full = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ways/full.yaml");
+    let objects = tools.helm_with_hooks(NAMESPACE, &["--values", full]);
+    for (kind, count) in [
+        ("PodDisruptionBudget", 1),
+        ("NetworkPolicy", 1),
+        ("PodMonitor", 1),
+        ("Job", 2),
+        ("Pod", 1),
+        ("Namespace", 1),
+    ] {
+        assert_eq!(of_kind(&objects, kind).len(), count, "{kind}");
+    }
+    let crd = &of_kind(&objects, "CustomResourceDefinition")[0]["metadata"];
+    assert_eq!(crd.pointer("/annotations/helm.sh~1resource-policy"), None);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let account = deployment.pointer("/spec/template/spec/serviceAccountName");
+    assert_eq!(account, Some(&json!("policy-operator")));
+    let policies = of_kind(&objects, "ValidatingAdmissionPolicy");
+    assert_eq!(policies.len(), 3);
+    let text = serde_json::to_string(&policies).unwrap();
+    assert!(text.contains(":policy-operator'"), "{text}");
+    let kept = tools.helm(NAMESPACE, &[]);
+    let crd = &of_kind(&kept, "CustomResourceDefinition")[0]["metadata"];
+    let policy = crd.pointer("/annotations/helm.sh~1resource-policy");
+    assert_eq!(policy, Some(&json!("keep")));
+}
+
+/// A value that contradicts another is refused, and the refusal names the field.
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    let Some(tools) = Tools::find() else { return };
+    let digest = format!("images.server.digest=sha256:{}", "a".repeat(64));
+    let refused: [(&[&str], &str); 8] = [
+        (&["podDisruptionBudget.enabled=true"], "/replicas"),
+        (&["images.server.tag=v1", &digest], "/images/server/tag"),
+        (&["serviceAccount.create=false"], "/serviceAccount/name"),
+        (&["reportsServer.enabled=true"], "targetNamespace"),
+        (
+            &["crds.keep=false", "uninstall.guard=false"],
+            "/uninstall/guard",
+        ),
+        (&["images.postgres.tag="], "/images/postgres"),
+        (&["extraEnv[0].name=POD_NAME"], "/extraEnv/0/name"),
+        (&["replica=2"], "replica"),
+    ];
+    for (values, named) in refused {
+        let arguments: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
+        let said = tools.helm_refuses(&arguments);
+        assert!(said.contains(named), "{values:?}: {said}");
+    }
+}
