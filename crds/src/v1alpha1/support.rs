@@ -5,16 +5,13 @@
 
 use std::fmt;
 
-use super::spec::{MonitoringSpec, ReportsServerSpec, TlsMode, TlsSpec};
+use super::spec::{MonitoringSpec, ReportsServerSpec};
 
 /// The message for a refused field.
 pub const NOT_SUPPORTED: &str = "not supported in this version";
 
 /// Every path that [`unsupported_fields`] can name; the field reference marks them.
 pub const UNSUPPORTED_PATHS: &[&str] = &[
-    "spec.tls.mode",
-    "spec.tls.certManager",
-    "spec.tls.provided",
     "spec.networkPolicy.enabled",
     "spec.monitoring.serviceMonitor",
     "spec.monitoring.prometheusRule",
@@ -50,15 +47,12 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         cluster_identity: _,
         server: _,
         images: _,
-        tls,
+        tls: _,
         network_policy,
         monitoring,
         deletion_policy: _,
     } = spec;
     let mut found = Found::default();
-    if let Some(tls) = tls {
-        found.tls(tls);
-    }
     let network_policy = network_policy.as_ref().and_then(|policy| policy.enabled);
     found.when("spec.networkPolicy.enabled", asked(network_policy));
     if let Some(monitoring) = monitoring {
@@ -76,37 +70,12 @@ struct Found(Vec<FieldError>);
 
 impl Found {
     fn when(&mut self, path: &str, unsupported: bool) {
-        self.value_when(path, unsupported, None);
-    }
-
-    fn value_when(&mut self, path: &str, unsupported: bool, value: Option<&str>) {
         if unsupported {
-            let message = match value {
-                Some(value) => format!("{value} is {NOT_SUPPORTED}"),
-                None => NOT_SUPPORTED.to_owned(),
-            };
             self.0.push(FieldError {
                 path: path.to_owned(),
-                message,
+                message: NOT_SUPPORTED.to_owned(),
             });
         }
-    }
-
-    fn tls(&mut self, spec: &TlsSpec) {
-        let TlsSpec {
-            mode,
-            operator: _,
-            cert_manager,
-            provided,
-        } = spec;
-        let value = match mode {
-            None | Some(TlsMode::Operator) => None,
-            Some(TlsMode::CertManager) => Some("CertManager"),
-            Some(TlsMode::Provided) => Some("Provided"),
-        };
-        self.value_when("spec.tls.mode", value.is_some(), value);
-        self.when("spec.tls.certManager", cert_manager.is_some());
-        self.when("spec.tls.provided", provided.is_some());
     }
 
     fn monitoring(&mut self, spec: &MonitoringSpec) {
@@ -156,7 +125,8 @@ mod tests {
                 "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
                 "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info", "format": "Text"}},
             "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
-            "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
+            "tls": {"mode": "Provided", "operator": {"certValidity": "24h"},
+                "provided": {"secretRef": {"name": "x"}}, "certManager": {"issuerRef": {"name": "x"}}},
             "networkPolicy": {"enabled": false}, "monitoring": {"serviceMonitor": false},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
         }));
@@ -164,8 +134,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
-    #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
     #[case(json!({"networkPolicy": {"enabled": true}}), "spec.networkPolicy.enabled: ")]
     #[case(json!({"monitoring": {"prometheusRule": true}}), "spec.monitoring.prometheusRule: ")]
     fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
@@ -176,8 +144,6 @@ mod tests {
     fn all_of_them_are_named_at_once_and_are_in_the_list() {
         let spec = json!({
             "targetNamespace": "reports-server",
-            "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
-                "provided": {"secretRef": {"name": "x"}}},
             "networkPolicy": {"enabled": true},
             "monitoring": {"serviceMonitor": true, "prometheusRule": true,
                 "grafanaDashboard": true},

@@ -21,6 +21,7 @@ fn policy() -> Policy {
             "a-server.ns.svc.cluster.local".into(),
         ],
         database: None,
+        serving: None,
     }
 }
 

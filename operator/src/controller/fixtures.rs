@@ -61,6 +61,7 @@ pub fn material() -> Material {
             key: "ca-key\n".into(),
         }),
         previous: vec!["old-ca\n".into()],
+        trusted: None,
         leaf: Some(Pair {
             cert: "leaf\n".into(),
             key: "leaf-key\n".into(),

@@ -147,7 +147,7 @@ async fn hand_over(
     ctx: &Context,
 ) -> Result<(), Error> {
     let about = object.object_ref(&());
-    events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
+    events::publish(&ctx.publisher, &about, events::certificates(certs)).await;
     let server = Serving {
         ready: workload::is_serving(&applied.deployment),
         control_available: crate::apiservice::is_available(&applied.control_api),

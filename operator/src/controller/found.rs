@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
 
+use crate::certs::given::Values;
 use crate::certs::{self, Material};
 use crate::database::check::Verdict;
 use crate::database::files::Objects;
@@ -88,11 +89,22 @@ pub struct Dereferenced {
     pub inside: Inside,
 }
 
+/// The Secrets of a certificate that the operator does not issue; none where one is missing.
+#[derive(Clone, Debug, Default)]
+pub struct ServingFound {
+    /// The Secret with the certificate and its key.
+    pub certificate: Option<Values>,
+    /// The Secret with the authorities, where that is another one.
+    pub ca: Option<Values>,
+}
+
 /// The content of the target namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Inside {
     /// The certificates.
     pub material: Material,
+    /// What the server's certificate is made of, where the operator does not issue it.
+    pub serving: ServingFound,
     /// The server.
     pub deployment: Option<Deployment>,
     /// A PostgreSQL that the operator runs.

@@ -3,6 +3,7 @@
 //! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
 //! every default resolved.
 
+mod certificates;
 mod checks;
 mod decide;
 mod moving;
@@ -14,6 +15,7 @@ mod template;
 mod tests;
 mod validated;
 
+pub use certificates::Origin;
 pub use decide::{Refused, validate};
 pub use postgres::{Reached, Route, cluster};
 pub use scale::Replicas;

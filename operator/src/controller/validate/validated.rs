@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
+use super::certificates::Origin;
 use super::postgres::{Reached, Route};
 use super::scale::Scale;
 use crate::controller::found::Inside;
@@ -141,6 +142,8 @@ pub struct Validated {
     pub pod: PodSettings,
     /// Lifetimes of certificates.
     pub certs: certs::Policy,
+    /// The issuer of the server's certificate.
+    pub origin: Origin,
     /// How groups are moved.
     pub migration: migration::Settings,
 }

@@ -46,6 +46,7 @@ fn examples() -> Vec<(String, ReportsServer)> {
 /// Returns every child of an example, in a cluster that has the CRD of `CloudNativePG`.
 fn children_of(example: &ReportsServer) -> Vec<(&'static str, Value)> {
     let inside = Inside {
+        material: material(),
         managed: Some(Known::default()),
         cloud_native_pg: Some(cloudnativepg::Found {
             crd: true,
