@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
 
+use crate::cert_manager;
 use crate::certs::given::Values;
 use crate::certs::{self, Material};
 use crate::database::check::Verdict;
@@ -89,13 +90,15 @@ pub struct Dereferenced {
     pub inside: Inside,
 }
 
-/// The Secrets of a certificate that the operator does not issue; none where one is missing.
+/// What a certificate that the operator does not issue is made of.
 #[derive(Clone, Debug, Default)]
 pub struct ServingFound {
     /// The Secret with the certificate and its key.
     pub certificate: Option<Values>,
     /// The Secret with the authorities, where that is another one.
     pub ca: Option<Values>,
+    /// cert-manager, where it is to issue it.
+    pub cert_manager: Option<cert_manager::Found>,
 }
 
 /// The content of the target namespace.

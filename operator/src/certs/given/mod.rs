@@ -12,6 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::material::Pair;
+use super::plan::plus;
 
 pub use check::{Part, check};
 pub(super) use install::{Installed, holds, install};
@@ -37,6 +38,12 @@ pub struct Given {
 }
 
 impl Given {
+    /// Returns the middle between the time at which another one is asked for and the end.
+    #[must_use]
+    pub fn between_due_and_end(&self) -> Timestamp {
+        plus(self.due, between(self.due, self.not_after) / 2)
+    }
+
     /// Returns the time for which it is valid.
     fn lifetime(&self) -> Duration {
         between(self.not_before, self.not_after)

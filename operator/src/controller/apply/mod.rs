@@ -5,6 +5,7 @@ mod error;
 mod managed;
 mod probe;
 mod refused;
+mod untyped;
 mod upgrade;
 mod volume;
 
@@ -24,9 +25,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{
-    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,13 +34,14 @@ use tracing::info;
 use super::build::{self, Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
 use super::validate::{MoveProgress, Validated};
 use super::{ownership, workload};
-use crate::database::cloudnativepg;
+use crate::cert_manager;
 
 pub use error::Error;
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
 pub use probe::probe;
+use untyped::{cloud_native_pg, untyped};
 pub use upgrade::note;
 pub use volume::Volume;
 #[cfg(test)]
@@ -95,6 +95,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         disruption_budget,
         autoscaler,
         control_api,
+        certificate,
         accepted,
         move_name: _,
     } = children;
@@ -131,6 +132,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     maybe(client, disruption_budget.as_ref()).await?;
     maybe(client, autoscaler.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
+    if let Some(certificate) = &certificate {
+        untyped(client, certificate, &cert_manager::resource(), &forced()).await?;
+    }
     one(&inside(client, &accepted), &accepted).await?;
     let pods = pods_in_trouble(client, &deployment).await?;
     Ok(Applied {
@@ -241,27 +245,6 @@ async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
 /// Returns how children are applied. Force: the fields that we build are ours, whoever wrote last.
 fn forced() -> PatchParams {
     PatchParams::apply(FIELD_MANAGER).force()
-}
-
-/// Applies a `Cluster` of `CloudNativePG`, unless it is somebody else's.
-async fn cloud_native_pg(
-    client: &Client,
-    cluster: &DynamicObject,
-    params: &PatchParams,
-) -> Result<(), Error> {
-    let resource = cloudnativepg::resource();
-    let namespace = cluster.namespace().unwrap_or_default();
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
-    let name = cluster.name_any();
-    let failed = |source| Error::Apply {
-        kind: resource.kind.clone(),
-        name: full_name(cluster),
-        source,
-    };
-    let found = api.get_metadata_opt(&name).await.map_err(failed)?;
-    check_own(&resource.kind, cluster, found.as_ref())?;
-    let patched = api.patch(&name, params, &Patch::Apply(cluster)).await;
-    patched.map(drop).map_err(failed)
 }
 
 /// Makes sure that there is none of this name, or ours.
@@ -426,6 +409,9 @@ pub async fn remove_orphans(
     gone.extend(orphans::<RoleBinding>(client, spec, role_bindings).await?);
     gone.extend(orphans::<Role>(client, spec, roles).await?);
     gone.extend(orphans::<ServiceAccount>(client, spec, service_accounts).await?);
+    if spec.origin.plan().is_none() {
+        gone.extend(untyped::remove_certificate(client, spec).await?);
+    }
     Ok(gone)
 }
 

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt};
 
 use super::error::Error;
-use super::{NamespacedChild, cloud_native_pg, forced, inside, patch, refuse_foreign};
+use super::{NamespacedChild, cloud_native_pg, forced, inside, patch, refuse_foreign, untyped};
+use crate::cert_manager;
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -34,6 +35,10 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     }
     if let Some(data) = &children.data {
         claim(client, data).await?;
+    }
+    if let Some(certificate) = &children.certificate {
+        let dry = forced().dry_run();
+        untyped(client, certificate, &cert_manager::resource(), &dry).await?;
     }
     one(client, &children.deployment).await?;
     if let Some(budget) = &children.disruption_budget {

@@ -10,6 +10,7 @@ use kube::Resource;
 use kube::core::Status;
 
 use super::error::Error;
+use crate::cert_manager;
 use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
 
@@ -70,6 +71,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         "spec.database.managed".to_owned()
     } else if kind == cloudnativepg::resource().kind {
         "spec.database.cloudNativePG.create".to_owned()
+    } else if kind == cert_manager::resource().kind {
+        "spec.tls.certManager".to_owned()
     } else if is(Deployment::kind(&())) {
         server_field(status)
     } else {

@@ -84,6 +84,9 @@ pub struct Children {
     pub autoscaler: Option<HorizontalPodAutoscaler>,
     /// Registers the control API.
     pub control_api: APIService,
+    /// Asks cert-manager for the server's certificate. Late, since it passes a webhook of
+    /// somebody else.
+    pub certificate: Option<DynamicObject>,
     /// The specification that all this is made from. Applied last.
     pub accepted: ConfigMap,
     /// Name of [`Self::database_move`], also where there is none.
@@ -115,6 +118,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         disruption_budget: scale::disruption_budget(spec),
         autoscaler: scale::autoscaler(spec),
         control_api: control_api::api_service(spec, material),
+        certificate: secrets::certificate(spec),
         accepted: config::accepted(spec),
         move_name: spec.names.database_move(),
     }

@@ -1,5 +1,6 @@
 //! What could not be read.
 
+use crate::cert_manager;
 use crate::controller::{apply, upgrade};
 use crate::database::{cloudnativepg, files};
 use crate::said::said;
@@ -87,6 +88,9 @@ pub enum Error {
     /// The cluster of `CloudNativePG`.
     #[error(transparent)]
     CloudNativePg(#[from] cloudnativepg::Error),
+    /// The `Certificate` of cert-manager.
+    #[error(transparent)]
+    CertManager(#[from] cert_manager::Error),
     /// A major upgrade of the database.
     #[error(transparent)]
     Upgrade(#[from] upgrade::Error),
@@ -108,6 +112,7 @@ impl Error {
             | Self::StatefulSet { source, .. }
             | Self::Deployment { source, .. }
             | Self::Connection(files::Error { source, .. })
+            | Self::CertManager(cert_manager::Error { source, .. })
             | Self::CloudNativePg(cloudnativepg::Error { source, .. }) => source,
             Self::Upgrade(error) => return error.is_forbidden(),
             Self::Access(error) => return error.is_forbidden(),

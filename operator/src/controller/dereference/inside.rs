@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::Error;
+use crate::cert_manager;
 use crate::certs::Material;
 use crate::controller::found::{Inside, ServingFound};
 use crate::controller::ownership::is_child;
@@ -108,9 +109,14 @@ async fn serving(client: &Client, spec: &Validated) -> Result<ServingFound, Erro
         Some(name) => values(client, spec, name).await?,
         None => None,
     };
+    let cert_manager = match spec.origin.plan() {
+        Some(plan) => Some(cert_manager::find(client, &spec.namespace, &plan.name).await?),
+        None => None,
+    };
     Ok(ServingFound {
         certificate: values(client, spec, &secrets.certificate).await?,
         ca,
+        cert_manager,
     })
 }
 

@@ -77,7 +77,8 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
             database: certified,
             serving: None,
         },
-        origin: Origin::of(spec),
+        origin: Origin::of(spec, &names),
+        certificate: None,
         migration: migration_settings(spec, &effective),
         names,
     })

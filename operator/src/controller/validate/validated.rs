@@ -17,7 +17,7 @@ use crate::database::managed::{Known, Managed, SettingsError};
 use crate::database::moving::Moving;
 use crate::database::place::{Database, Postgres, Storage};
 use crate::names::Names;
-use crate::{certs, migration};
+use crate::{cert_manager, certs, migration};
 
 /// Why nothing is done. Trying again does not help: the user has to change something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +144,8 @@ pub struct Validated {
     pub certs: certs::Policy,
     /// The issuer of the server's certificate.
     pub origin: Origin,
+    /// The `Certificate` of cert-manager to make.
+    pub certificate: Option<cert_manager::Plan>,
     /// How groups are moved.
     pub migration: migration::Settings,
 }
