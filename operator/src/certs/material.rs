@@ -142,11 +142,12 @@ impl Material {
             .collect()
     }
 
-    /// Returns the CAs that are trusted of the server, whoever issues its certificate.
-    pub(super) fn trusted(&self) -> Trusted {
+    /// Returns the CAs that are trusted of the server, whoever issues its certificate. Since when is
+    /// not known of those of the operator, so it counts from now on.
+    pub(super) fn trusted(&self, now: Timestamp) -> Trusted {
         self.trusted.clone().unwrap_or_else(|| Trusted {
             cas: authorities(&self.own_bundle()).unwrap_or_default(),
-            changed: Timestamp::default(),
+            changed: now,
         })
     }
 

@@ -117,7 +117,7 @@ pub struct IssuerReference {
 }
 
 /// Certificates by the user.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvidedTlsSpec {
     /// Secret in `targetNamespace` with `tls.crt` and `tls.key`, and with `ca.crt` where

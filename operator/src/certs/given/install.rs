@@ -33,7 +33,7 @@ pub(in crate::certs) fn install(
     given: &Given,
 ) -> Installed {
     let mut moves = Vec::new();
-    let mut trusted = material.trusted();
+    let mut trusted = material.trusted(now);
     let due = if now < given.due {
         given.due
     } else {

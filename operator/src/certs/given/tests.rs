@@ -5,6 +5,7 @@ use std::time::Duration;
 use crds::v1alpha1::reasons;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use proptest::prelude::*;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
@@ -404,4 +405,41 @@ fn the_end_of_a_certificate_is_told_beforehand() {
     let late = pass(theirs.due, early.material, &[], &policy).unwrap();
     assert!(late.expiring);
     assert_eq!(late.next, theirs.not_after);
+}
+
+/// The longest time for which a pod may show a certificate that was replaced.
+const LAG: Duration = Duration::from_mins(59);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// For any order of issuers, and with pods that are an hour behind, whatever is shown is trusted.
+    #[test]
+    fn whoever_comes_next_nobody_meets_a_certificate_that_it_cannot_verify(
+        acts in prop::collection::vec((0_usize..5, 0_u64..5400), 1..24),
+    ) {
+        let mut world = World::new();
+        let theirs = [1, 2, 3].map(|_| secret(HOST, t0(), 90 * DAY));
+        let problem = checked(None, t0()).unwrap_err();
+        // Certificates that were replaced, and until when one may be shown.
+        let mut replaced: Vec<(Timestamp, Pair)> = Vec::new();
+        for (issuer, seconds) in acts {
+            let serving = match issuer {
+                0 => None,
+                1 => Some(Err(problem.clone())),
+                other => Some(Ok(given(&theirs[other - 2], world.now))),
+            };
+            let before = world.shows();
+            world.look(&with(serving));
+            if world.shows() != before {
+                replaced.push((plus(world.now, LAG), before));
+            }
+            replaced.retain(|(until, _)| world.now < *until);
+            let bundle = crate::certs::x509::authorities(&world.material.bundle()).unwrap();
+            for (_, pair) in &replaced {
+                prop_assert!(crate::certs::x509::is_trusted(&pair.cert, &bundle, world.now));
+            }
+            world.now = plus(world.now, Duration::from_secs(seconds));
+        }
+    }
 }
