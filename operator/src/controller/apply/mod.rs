@@ -41,6 +41,8 @@ pub use error::Error;
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
 pub use probe::probe;
+#[cfg(test)]
+pub use untyped::remove_certificate;
 use untyped::{cloud_native_pg, untyped};
 pub use upgrade::note;
 pub use volume::Volume;
