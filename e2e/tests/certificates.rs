@@ -43,13 +43,16 @@ fn told(server: &ReportsServer, type_: &str, reason: &str, words: &str) -> bool 
     found.is_some_and(|found| found.reason == reason && found.message.contains(words))
 }
 
-/// Whether a certificate of this issuer is in use and no other authority is trusted than it needs.
+/// Whether a certificate of this issuer by another authority than `before` is in use; with `E2E_FULL`
+/// also, whether no other authority is trusted than it needs.
 fn settled(server: &ReportsServer, issuer: TlsMode, before: &[String]) -> bool {
     tls(server).is_some_and(|tls| {
-        tls.issuer == Some(issuer)
-            && tls.phase == Some(TlsPhase::Stable)
-            && tls.ca_fingerprints.len() == 1
-            && tls.ca_fingerprints != before
+        let over = match tls.phase {
+            Some(TlsPhase::Stable) => tls.ca_fingerprints.len() == 1,
+            Some(TlsPhase::Retiring) => !full(),
+            _ => false,
+        };
+        over && tls.issuer == Some(issuer) && tls.ca_fingerprints.first() != before.first()
     })
 }
 
