@@ -22,7 +22,9 @@ pub const PREVIOUS_CRT: &str = "previous-ca.crt";
 /// Key of the CAs that are trusted of a server whose certificate the operator did not issue, in the
 /// CA's Secret.
 const TRUSTED_CRT: &str = "trusted-ca.crt";
-/// Key of the time at which those, or that certificate, changed last.
+/// Key of the CAs of others that are on their way out, in the CA's Secret.
+const OTHERS_CRT: &str = "others-ca.crt";
+/// Key of the time at which the former, or that certificate, changed last.
 const CHANGED: &str = "trusted-changed";
 /// Most CAs whose fingerprints are told.
 const MAX_FINGERPRINTS: usize = 8;
@@ -64,6 +66,9 @@ pub struct Material {
     /// The CAs that are trusted of the server in place of these; absent where the operator issues
     /// its certificate.
     pub trusted: Option<Trusted>,
+    /// CAs of others that still have to be trusted of the server, beside those of the operator. A
+    /// database never trusts them.
+    pub others: Vec<String>,
     /// The server's certificate.
     pub leaf: Option<Pair>,
     /// The certificate of the database, where the operator runs one.
@@ -83,10 +88,23 @@ impl Material {
         let signing = pair.as_ref().and_then(|pair| fingerprint_of(&pair.cert));
         let mut previous: Vec<String> = Vec::new();
         let mut seen: Vec<Fingerprint> = signing.into_iter().collect();
+        // The server's Secret has a copy for the case that the other one is lost.
+        let lost = serving.filter(|_| pair.is_none());
+        let kept = |key| text(ca, key).or_else(|| text(lost, key));
+        let others = kept(OTHERS_CRT).and_then(|pem| authorities(&pem));
+        let others = others.unwrap_or_default();
+        let trusted = kept(TRUSTED_CRT).and_then(|pem| {
+            let changed = text(ca, CHANGED).and_then(|time| time.parse().ok());
+            Some(Trusted {
+                cas: authorities(&pem)?,
+                changed: changed.unwrap_or_default(),
+            })
+        });
         let texts = [
             text(ca, PREVIOUS_CRT),
-            text(serving, CA_CRT).filter(|_| pair.is_none()),
+            text(lost, CA_CRT).filter(|_| trusted.is_none()),
         ];
+        seen.extend(others.iter().filter_map(|ca| fingerprint_of(ca)));
         for cert in texts.into_iter().flatten().flat_map(|pem| split(&pem)) {
             if let Some(info) = read(&cert).filter(|info| !seen.contains(&info.fingerprint)) {
                 seen.push(info.fingerprint);
@@ -94,25 +112,27 @@ impl Material {
             }
         }
         let leaf = serving.and_then(self::pair).filter(matches);
-        let trusted = text(ca, TRUSTED_CRT).and_then(|pem| {
-            let changed = text(ca, CHANGED).and_then(|time| time.parse().ok());
-            Some(Trusted {
-                cas: authorities(&pem)?,
-                changed: changed.unwrap_or_default(),
-            })
-        });
         Self {
             ca: pair,
             previous,
             trusted,
+            others,
             leaf,
             ..Self::default()
         }
     }
 
-    /// Adds the certificates of a database, as they lie in their Secrets.
+    /// Adds the certificates of a database, as they lie in their Secrets. The bundle beside them
+    /// keeps a CA trusted whose own Secret was lost.
     #[must_use]
-    pub fn with_database(self, server: Option<&Secret>, client: Option<&Secret>) -> Self {
+    pub fn with_database(mut self, server: Option<&Secret>, client: Option<&Secret>) -> Self {
+        let bundle = text(server, CA_CRT).filter(|_| self.ca.is_none());
+        let lost = bundle.and_then(|pem| authorities(&pem)).unwrap_or_default();
+        for ca in lost {
+            if !self.previous.contains(&ca) {
+                self.previous.push(ca);
+            }
+        }
         Self {
             database_server: server.and_then(pair).filter(matches),
             database_client: client.and_then(pair).filter(matches),
@@ -126,7 +146,7 @@ impl Material {
     pub fn bundle(&self) -> String {
         match &self.trusted {
             Some(trusted) => trusted.cas.concat(),
-            None => self.own_bundle(),
+            None => self.own_bundle() + &self.others.concat(),
         }
     }
 
@@ -146,7 +166,7 @@ impl Material {
     /// not known of those of the operator, so it counts from now on.
     pub(super) fn trusted(&self, now: Timestamp) -> Trusted {
         self.trusted.clone().unwrap_or_else(|| Trusted {
-            cas: authorities(&self.own_bundle()).unwrap_or_default(),
+            cas: authorities(&self.bundle()).unwrap_or_default(),
             changed: now,
         })
     }
@@ -163,14 +183,9 @@ impl Material {
         if let Some(unknown) = self.ca.take_if(|pair| !known(pair)) {
             self.previous.insert(0, unknown.cert);
         }
-        let mut seen: Vec<Fingerprint> =
-            self.own().into_iter().filter_map(fingerprint_of).collect();
-        for ca in trusted.cas {
-            if let Some(fingerprint) = fingerprint_of(&ca).filter(|found| !seen.contains(found)) {
-                seen.push(fingerprint);
-                self.previous.push(ca);
-            }
-        }
+        let own = authorities(&self.own_bundle()).unwrap_or_default();
+        let others = trusted.cas.into_iter().filter(|ca| !own.contains(ca));
+        self.others = others.collect();
         self
     }
 
@@ -180,21 +195,24 @@ impl Material {
     pub fn observe(&self, published: &[Vec<u8>]) -> Observed {
         let bundle = self.bundle();
         let ca = self.ca.as_ref().and_then(|pair| read_ca(&pair.cert));
-        let previous: Vec<CaInfo> = self.previous.iter().filter_map(|pem| read(pem)).collect();
-        let certs = self.own();
+        let out = self.previous.iter().chain(&self.others);
+        let previous: Vec<CaInfo> = out.filter_map(|pem| read(pem)).collect();
+        let own = self.own();
+        let others = self.others.iter().map(String::as_str);
+        let all: Vec<&str> = own.iter().copied().chain(others).collect();
         Observed {
             leaf: self
                 .leaf
                 .as_ref()
-                .and_then(|pair| read_leaf(&pair.cert, &certs)),
+                .and_then(|pair| read_leaf(&pair.cert, &all)),
             database_server: self
                 .database_server
                 .as_ref()
-                .and_then(|pair| read_leaf(&pair.cert, &certs)),
+                .and_then(|pair| read_leaf(&pair.cert, &own)),
             database_client: self
                 .database_client
                 .as_ref()
-                .and_then(|pair| read_client(&pair.cert, &certs)),
+                .and_then(|pair| read_client(&pair.cert, &own)),
             published: published.iter().all(|pem| pem == bundle.as_bytes()),
             foreign: self.trusted.is_some(),
             ca,
@@ -210,16 +228,28 @@ impl Material {
             data.insert(PREVIOUS_CRT.to_owned(), bytes(&self.previous.concat()));
         }
         if let Some(trusted) = &self.trusted {
-            data.insert(TRUSTED_CRT.to_owned(), bytes(&trusted.cas.concat()));
             data.insert(CHANGED.to_owned(), bytes(&trusted.changed.to_string()));
         }
+        self.note_others(&mut data);
         data
     }
 
     /// Returns the data of the server's Secret.
     #[must_use]
     pub fn serving_data(&self) -> BTreeMap<String, ByteString> {
-        with_bundle(self.leaf.as_ref(), &self.bundle())
+        let mut data = with_bundle(self.leaf.as_ref(), &self.bundle());
+        self.note_others(&mut data);
+        data
+    }
+
+    /// Adds the CAs of others.
+    fn note_others(&self, data: &mut BTreeMap<String, ByteString>) {
+        if let Some(trusted) = &self.trusted {
+            data.insert(TRUSTED_CRT.to_owned(), bytes(&trusted.cas.concat()));
+        }
+        if !self.others.is_empty() {
+            data.insert(OTHERS_CRT.to_owned(), bytes(&self.others.concat()));
+        }
     }
 
     /// Returns the data of the Secret with the database's certificate.

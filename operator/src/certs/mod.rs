@@ -200,7 +200,10 @@ fn own(
                     }
                 }
             }
-            Rotation::DropPrevious => material.previous.clear(),
+            Rotation::DropPrevious => {
+                material.previous.clear();
+                material.others.clear();
+            }
         }
         moves.push(step);
     }

@@ -62,6 +62,7 @@ pub fn material() -> Material {
         }),
         previous: vec!["old-ca\n".into()],
         trusted: None,
+        others: Vec::new(),
         leaf: Some(Pair {
             cert: "leaf\n".into(),
             key: "leaf-key\n".into(),

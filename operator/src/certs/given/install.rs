@@ -76,6 +76,7 @@ pub(in crate::certs) fn install(
         }
     }
     material.trusted = Some(trusted);
+    material.others.clear();
     Installed { moves, next }
 }
 

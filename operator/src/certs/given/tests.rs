@@ -407,6 +407,45 @@ fn the_end_of_a_certificate_is_told_beforehand() {
     assert_eq!(late.next, theirs.not_after);
 }
 
+#[test]
+fn a_database_never_trusts_the_authority_of_somebody_else() {
+    let mut world = World::new();
+    let theirs = given(&secret(HOST, t0(), 90 * DAY), world.now);
+    let ca = &theirs.cas[0];
+    let policies = [with(Some(Ok(theirs.clone()))), with(None)];
+    for policy in &policies {
+        for _ in 0..3 {
+            world.look(policy);
+            assert!(world.material.bundle().contains(ca), "the server does");
+            let data = world.material.database_server_data();
+            let bundle = String::from_utf8(data[CA_CRT].0.clone()).unwrap();
+            assert!(!bundle.is_empty() && !bundle.contains(ca));
+            world.now = plus(world.now, Duration::from_mins(2));
+        }
+    }
+}
+
+#[test]
+fn what_is_trusted_survives_the_loss_of_the_operators_own_authority() {
+    let mut world = World::new();
+    let theirs = given(&secret(HOST, t0(), 90 * DAY), world.now);
+    world.run(&with(Some(Ok(theirs.clone()))), 2 * HOUR);
+    let of = |data| Secret {
+        data: Some(data),
+        ..Secret::default()
+    };
+    let serving = of(world.material.serving_data());
+    let database = of(world.material.database_server_data());
+    let own = world.material.ca.clone().unwrap();
+    let found = Material::from_secrets(None, Some(&serving));
+    let found = found.with_database(Some(&database), None);
+    assert_eq!(found.trusted.as_ref().unwrap().cas, theirs.cas);
+    assert_eq!(found.previous, [own.cert]);
+    world.material = found;
+    let outcome = world.look(&with(Some(Ok(theirs))));
+    assert!(outcome.given.is_empty(), "{outcome:?}");
+}
+
 /// The longest time for which a pod may show a certificate that was replaced.
 const LAG: Duration = Duration::from_mins(59);
 
