@@ -36,6 +36,11 @@ pub const DATABASES: &str = "databases";
 /// Name of the one [`Database`].
 pub const DATABASE_NAME: &str = "database";
 
+/// File beside the parameters of the connection to a database: the history of the cluster that the
+/// database has to have. A server makes nothing in a database that lacks it. Absent before the first
+/// use; [`DatabaseStatus::history`] says it then.
+pub const HISTORY_FILE: &str = "history";
+
 /// Files of the directory that tells an embedded server where to move its reports. They are beside
 /// the parameters of the connection (see the crate `database`).
 pub mod move_file {
@@ -196,6 +201,15 @@ pub struct DatabaseStatus {
     pub sequence: u64,
     /// Newest version that was given to a write.
     pub resource_version: String,
+    /// The history of this cluster in a database that servers share: a random name that was made
+    /// when the cluster was first stored there. It goes along with backups, copies and upgrades, so
+    /// no other database has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<String>,
+    /// The words for another database to which the parameters of the connection lead now. Nothing
+    /// is read from there or written to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
     /// The move to another database, where one is asked for or was made.
     #[serde(default, rename = "move", skip_serializing_if = "Option::is_none")]
     pub move_: Option<DatabaseMove>,

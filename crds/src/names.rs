@@ -21,6 +21,10 @@ pub const FINALIZER: &str = "reports-server.io/apiservices";
 
 /// Label on every child: name of the `ReportsServer` that it belongs to.
 pub const LABEL_OWNER: &str = "reports-server.io/name";
+/// Label on a namespace, with the value `true`: a `ReportsServer` may have it as its target.
+pub const LABEL_TARGET: &str = "reports-server.io/target";
+/// Label on a namespace: the Pod Security Standard that Kubernetes enforces there.
+pub const LABEL_POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 /// Label that the kube-apiserver keeps on an `APIService` which it made from a CRD, and manages
 /// itself while the value is `true`.
 pub const LABEL_AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -45,11 +49,19 @@ pub const ANNOTATION_CONFIRM_DATA_DELETION: &str = "reports-server.io/confirm-da
 /// Annotation on a `ReportsServer` that is being deleted, its value the object's name: leave the
 /// `APIServices` as they are, because the CRDs to give them back to are gone for good.
 pub const ANNOTATION_ABANDON_APIS: &str = "reports-server.io/abandon-apis";
+/// Annotation on a `ReportsServer`, its value `status.database.history`: those reports are given up,
+/// and the database that the connection leads to is begun anew. It counts once, and only while no
+/// API group is served.
+pub const ANNOTATION_BEGIN_ANEW: &str = "reports-server.io/begin-anew";
 /// Annotation on an `APIService`: name of the `ReportsServer` that switched it.
 pub const ANNOTATION_CLAIMED_BY: &str = "reports-server.io/claimed-by";
 /// Annotation on an admission policy, a webhook configuration or a quota, with the value `true`: it
 /// need not have an effect on reports that the server serves.
 pub const ANNOTATION_ACCEPT_BYPASS: &str = "reports-server.io/accept-bypass";
+
+/// Annotation on a `ServiceAccount`, its value the name of a `ReportsServer`: the pods of that one
+/// may run as the account.
+pub const ANNOTATION_ALLOW_USE: &str = "reports-server.io/allow-use";
 
 /// Longest name of a `ReportsServer`, in characters: the children's suffixes have to fit behind
 /// it into a DNS label (63).
@@ -120,11 +132,14 @@ mod tests {
         for key in [
             FINALIZER,
             LABEL_OWNER,
+            LABEL_TARGET,
             ANNOTATION_REQUEST,
             ANNOTATION_CONFIRM_DATA_DELETION,
             ANNOTATION_ABANDON_APIS,
+            ANNOTATION_BEGIN_ANEW,
             ANNOTATION_CLAIMED_BY,
             ANNOTATION_ACCEPT_BYPASS,
+            ANNOTATION_ALLOW_USE,
         ] {
             let (prefix, name) = key.split_once('/').unwrap();
             assert_eq!(prefix, API_GROUP, "{key}");

@@ -61,6 +61,8 @@ fn assert_refused(found: &[String], part: &str) {
 #[case::replicas(json!({"server": {"replicas": 1}}))]
 #[case::from_server(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"server": {"namespace": "n", "name": "s"}}}]}))]
 #[case::from_database(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"database": {"connectionSecretRef": {"name": "s"}, "clusterID": "0Aa00000-0000-0000-0000-000000000000"}}}]}))]
+#[case::network_policy(json!({"networkPolicy": {"enabled": true, "apiServerCIDRs": ["10.0.0.0/24", "fd00::/64"], "additionalPorts": [6432]}}))]
+#[case::monitoring(json!({"monitoring": {"prometheusRule": true, "labels": {"release": "a"}, "maxBackupAge": "192h"}}))]
 fn accepted(#[case] spec: Value) {
     assert_eq!(refusals(&object(spec), None), Vec::<String>::new());
 }
@@ -80,6 +82,7 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"migration": {"approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"approval": "Automatic", "approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"soak": "9000h"}}), "must not be longer than 8784h")]
+#[case(json!({"monitoring": {"maxBackupAge": "9000h"}}), "must not be longer than 8784h")]
 #[case(json!({"migration": {"drainWindow": "61m"}}), "must not be longer than 1h")]
 #[case(json!({"migration": {"source": {"after": "9000h"}}}), "must not be longer than 8784h")]
 #[case(json!({"tls": {"mode": "CertManager"}}), "certManager must be set with mode CertManager")]

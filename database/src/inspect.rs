@@ -1,6 +1,6 @@
 //! The examination of a database: whether it can hold reports, and how much it holds.
 
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Client, Error, Row};
 
 use crate::Diagnosis;
 use crate::diagnosis::find;
@@ -204,6 +204,55 @@ pub struct Contents {
     pub bytes: i64,
     /// Number of the newest migration; none before the first server started.
     pub schema_version: Option<i64>,
+}
+
+/// A cluster whose reports a database holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The identity of the cluster.
+    pub identity: String,
+    /// The history that was begun with it, which no other database has.
+    pub history: String,
+    /// What stays the same of the cluster under every identity: the uid of its namespace
+    /// `kube-system`. Empty where no server has told.
+    pub cluster_uid: String,
+}
+
+/// Returns clusters that the database holds, at most ten: `identity` first, then others of the
+/// cluster with `cluster_uid`, where they are among them.
+///
+/// # Errors
+/// If the database cannot be asked.
+pub async fn held(client: &Client, identity: &str, cluster_uid: &str) -> Result<Vec<Held>, Error> {
+    const KNOWN: &str = "SELECT pg_catalog.to_regclass('reports_server.clusters') IS NOT NULL";
+    const CLUSTERS: &str =
+        "SELECT identity, history::text, cluster_uid FROM reports_server.clusters
+        ORDER BY identity <> $1, $2 NOT IN (identity, cluster_uid), cluster LIMIT 10";
+    let rows = client.query_typed(KNOWN, &[]).await?;
+    let known = rows.first().map(|row| row.try_get::<_, bool>(0));
+    if known.transpose()? != Some(true) {
+        return Ok(Vec::new());
+    }
+    let text = tokio_postgres::types::Type::TEXT;
+    let parameters = [
+        (
+            &identity as &(dyn tokio_postgres::types::ToSql + Sync),
+            text.clone(),
+        ),
+        (&cluster_uid, text),
+    ];
+    let rows = client.query_typed(CLUSTERS, &parameters).await?;
+    rows.iter().map(Held::of).collect()
+}
+
+impl Held {
+    fn of(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            identity: row.try_get(0)?,
+            history: row.try_get(1)?,
+            cluster_uid: row.try_get(2)?,
+        })
+    }
 }
 
 /// Returns how much is stored, and by which version of the schema. Cheap enough for every minute:

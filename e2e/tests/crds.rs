@@ -205,6 +205,7 @@ async fn kubectl_shows_the_columns(cluster: &Cluster) {
         "NAME",
         "READY",
         "MIGRATION",
+        "PROGRESS",
         "DATABASE",
         "SERVED",
         "AGE",
@@ -215,8 +216,15 @@ async fn kubectl_shows_the_columns(cluster: &Cluster) {
     ];
     assert_eq!(words[..heads.len()], heads, "{table}");
     assert_eq!(
-        words[heads.len()..][..5],
-        ["embedded", "True", "Retaining", "Embedded", "1/2"]
+        words[heads.len()..][..6],
+        [
+            "embedded",
+            "True",
+            "Retaining",
+            "1,234/9,000",
+            "Embedded",
+            "1/2"
+        ]
     );
     // The kube-apiserver publishes the schemas of new CRDs a moment after it serves them.
     let explained = tokio::time::timeout(Duration::from_secs(30), async {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use common::faults::{self, kubectl};
 use common::{options, say};
+use crds::names::LABEL_TARGET;
 use crds::v1alpha1::ReportsServer;
 use e2e::s3::S3;
 use e2e::takeover::{Database, NAME, TARGET_NAMESPACE, Takeover, is_ready};
@@ -70,7 +71,8 @@ async fn the_bucket_does_as_asked(line: &Takeover, s3: &S3) {
 /// Where the operator and the servers find the bucket.
 async fn secret(line: &Takeover, s3: &S3) {
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": TARGET_NAMESPACE, "labels": {LABEL_TARGET: "true"}}},
         s3.secret(TARGET_NAMESPACE),
     ]});
     line.cluster

@@ -26,12 +26,15 @@ apt_install() {
 	[ "$(id -u)" -eq 0 ] || die "run as root, or install these packages first: $*"
 	step "installing $*"
 	export DEBIAN_FRONTEND=noninteractive
-	local wait=(-o DPkg::Lock::Timeout=600 -o APT::Update::Error-Mode=any)
-	# The package lists of a fresh machine are empty or old; one update a run is enough.
-	if [ -z "${APT_UPDATED:-}" ]; then
-		quietly "$CACHE/logs/apt-update.log" flock "$CACHE/.apt.lock" apt-get "${wait[@]}" update
-		APT_UPDATED=1
-	fi
+	apt_update
 	quietly "$CACHE/logs/apt-install.log" flock "$CACHE/.apt.lock" \
-		apt-get "${wait[@]}" install -y --no-install-recommends "$@"
+		apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"
+}
+
+# apt_update: the package lists of a fresh machine are empty or old; one update a run is enough.
+apt_update() {
+	[ -z "${APT_UPDATED:-}" ] || return 0
+	quietly "$CACHE/logs/apt-update.log" flock "$CACHE/.apt.lock" \
+		apt-get -o DPkg::Lock::Timeout=600 -o APT::Update::Error-Mode=any update
+	APT_UPDATED=1
 }

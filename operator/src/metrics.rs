@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crds::v1alpha1::conditions::{ADMISSION_BYPASSED, LAST_BACKUP_SUCCEEDED};
+use crds::v1alpha1::conditions::{ADMISSION_BYPASSED, LAST_BACKUP_SUCCEEDED, MONITORING_READY};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -20,7 +20,9 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::{database, migration};
 
 /// Conditions that a `ReportsServer` has only where there is something to tell.
-const SOMETIMES: [&str; 2] = [ADMISSION_BYPASSED, LAST_BACKUP_SUCCEEDED];
+const SOMETIMES: [&str; 3] = [ADMISSION_BYPASSED, LAST_BACKUP_SUCCEEDED, MONITORING_READY];
+/// Those of them that are true where all is well, and say nothing where they are absent.
+const WELL: [&str; 2] = [LAST_BACKUP_SUCCEEDED, MONITORING_READY];
 /// Prefix of every metric.
 const PREFIX: &str = "reports_server_operator";
 
@@ -158,7 +160,7 @@ impl Metrics {
                 .find(|c| c.type_ == *known)
                 .map(|c| c.status.as_str());
             // Where no backups are asked for, none has failed.
-            if status.is_none() && *known == LAST_BACKUP_SUCCEEDED {
+            if status.is_none() && WELL.contains(known) {
                 self.conditions.remove(&condition_labels(name, known));
                 continue;
             }
@@ -266,6 +268,30 @@ mod tests {
         }
     }
 
+    /// Every metric, by the line that explains it, is a row of the docs.
+    #[test]
+    fn every_metric_is_in_the_docs() {
+        let docs = include_str!("../../docs/monitoring.md");
+        let table = docs.split("\n## Metrics of the operator\n").nth(1).unwrap();
+        let table = table.split("\n## ").next().unwrap();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut documented: Vec<&str> = rows
+            .filter_map(|row| row.split(['`', '{']).next())
+            .map(|name| name.strip_suffix("_total").unwrap_or(name))
+            .map(|name| name.strip_suffix("_info").unwrap_or(name))
+            .collect();
+        let text = Metrics::new().encode().unwrap();
+        let mut registered: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# HELP "))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        assert!(registered.len() > 10, "{text}");
+        documented.sort_unstable();
+        registered.sort_unstable();
+        assert_eq!(documented, registered);
+    }
+
     #[test]
     fn text_has_conditions_until_they_are_forgotten() {
         let metrics = Metrics::new();
@@ -290,6 +316,7 @@ mod tests {
             !text.contains("LastBackupSucceeded"),
             "nobody asked for backups"
         );
+        assert!(!text.contains("MonitoringReady"), "nor for monitors");
         metrics.forget("a");
         assert!(!metrics.encode().unwrap().contains("name=\"a\""));
     }

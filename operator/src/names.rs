@@ -15,10 +15,18 @@ pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
 pub const OPERATOR: &str = names::CONTROLLER;
 /// `ClusterRole` with the operator's rights in a target namespace; bound there and nowhere else.
 pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
+/// `ClusterRole` with what a server reads of the cluster; bound to the account of each server.
+pub const SERVER_CLUSTER_ROLE: &str = "reports-server:server";
 /// `ClusterRole` into which the operator's rights on report groups are aggregated.
 pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
+/// `ClusterRole` with the right to read the metrics of a server.
+pub const METRICS_CLUSTER_ROLE: &str = "reports-server:metrics";
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
+
+/// Name of the admission policy that refuses to delete a target namespace on which API groups depend,
+/// and of its binding.
+pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
 
 /// Environment variable with the server's image.
 pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
@@ -54,6 +62,8 @@ pub const PORT_NAME: &str = "https";
 pub const GROUPS_KEY: &str = "groups";
 /// Key of the same `ConfigMap` that lists the users whose writes the server refuses.
 pub const REFUSED_WRITERS_KEY: &str = "refusedWriters";
+/// Key of the same `ConfigMap`: the history that the database has to have.
+pub const HISTORY_KEY: &str = "databaseHistory";
 
 /// `ClusterRole` that lets a server ask who a user is and what the user may do.
 pub const AUTH_DELEGATOR: &str = "system:auth-delegator";
@@ -182,6 +192,12 @@ impl Names {
     #[must_use]
     pub fn config(&self) -> String {
         names::config(&self.instance)
+    }
+
+    /// Returns the name of the `ConfigMap` with a Grafana dashboard.
+    #[must_use]
+    pub fn dashboard(&self) -> String {
+        format!("{}-dashboard", self.server())
     }
 
     /// Returns the name of the Secret with the certificate authority.
@@ -350,6 +366,7 @@ mod tests {
             names.postgres_upgrade(),
             format!("{}-check-01234567", names.upgrade()),
             names.config(),
+            names.dashboard(),
             names.ca(),
             names.serving_cert(),
             names.issued_cert(),

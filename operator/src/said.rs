@@ -1,4 +1,4 @@
-//! The messages of the kube-apiserver, in its own words.
+//! The answers of the kube-apiserver: its messages in its own words, and what they mean.
 
 /// Returns the message of a `Status`, and of any other error its `Display` text.
 #[must_use]
@@ -7,6 +7,12 @@ pub fn said(error: &kube::Error) -> String {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
     }
+}
+
+/// Returns whether the kube-apiserver says that a right is missing.
+#[must_use]
+pub fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ pub struct Config {
     )]
     pub database: PathBuf,
     /// Directory with the parameters of a PostgreSQL database, in place of --database; read again
-    /// for each connection.
+    /// for each connection. A file `history` beside them names the history that the database has to
+    /// have (`kubectl get databases` shows it): nothing is made in one that lacks it.
     #[arg(
         long,
         env = "REPORTS_SERVER_DATABASE_DIR",
@@ -63,6 +64,10 @@ pub struct Config {
     /// as the uid of its namespace kube-system. It must never change.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]
     pub cluster_identity: Option<String>,
+    /// Uid of the namespace `kube-system`: where the database holds this cluster's reports under
+    /// another identity, they are not begun anew.
+    #[arg(long, env = "REPORTS_SERVER_CLUSTER_UID", default_value = "")]
+    pub cluster_uid: String,
     /// Name of this cluster for people; SQL users see it.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_NAME", default_value = "")]
     pub cluster_name: String,
@@ -151,6 +156,7 @@ impl Config {
         let identity = self.cluster_identity.clone().unwrap_or_default();
         let mut options = PostgresOptions::new(directory, identity);
         options.cluster_name.clone_from(&self.cluster_name);
+        options.cluster_uid.clone_from(&self.cluster_uid);
         options.max_connections = self.database_max_connections;
         Database::Postgres(options)
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use apimachinery::definition::ResourceDefinition;
 use arc_swap::ArcSwap;
 use crds::control::DatabaseEngine;
-use storage::store::{Store, StoreOptions};
+use storage::store::{OpenError, Store, StoreOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,7 +21,7 @@ use crate::cluster::{
 };
 use crate::config::Config;
 use crate::holds;
-use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Server};
+use crate::http::{Check, ConnectionAge, Health, Limits, Pipeline, Probes, Server};
 use crate::registry::sweep::{self, SweepMetrics};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Metrics, StoreCollector};
@@ -34,6 +34,8 @@ const CLUSTER_WAIT: Duration = Duration::from_secs(15);
 
 /// Pause between attempts to open a database that cannot be reached.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between looks at a database that is not the right one: somebody has to do something.
+const OTHER_DATABASE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The delay where the reports have moved. See [`shutdown_delay`].
 const MOVED_SHUTDOWN_DELAY: Duration = Duration::from_secs(10);
@@ -81,7 +83,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let certificates = Certificates::load(config.certificate_files())
         .await
         .context("no serving certificate; check the Secret that is mounted for it")?;
-    let Some(store) = open_store(&config, &metrics, &shutdown).await? else {
+    let Some(store) = open_store(&config, &metrics, &certificates, &shutdown).await? else {
         return Ok(());
     };
     let background = Background::default();
@@ -101,17 +103,20 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
 }
 
 /// Opens the store, and waits for a database that cannot be reached yet: a database that starts
-/// beside the server must not have to wait for a restart's back-off. Returns `None` where the
+/// beside the server must not have to wait for a restart's back-off. Nothing is made in a database
+/// that is not the one in use: the server is alive then, and not ready. Returns `None` where the
 /// server is told to end before.
 async fn open_store(
     config: &Config,
     metrics: &Metrics,
+    certificates: &Arc<Certificates>,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Option<Store>> {
     let mut options = StoreOptions::on(config.store_database());
     let database = options.database.to_string();
     options.history = config.history;
     options.observer = Arc::new(metrics.commits.clone());
+    let mut probes = None;
     let store = loop {
         let error = match Store::open(options.clone()).await {
             Ok(store) => break store,
@@ -119,7 +124,17 @@ async fn open_store(
             Err(error) => return Err(error).with_context(|| format!("database {database}")),
         };
         tracing::warn!(%error, database, "waiting for the database");
-        let pause = tokio::time::sleep(DATABASE_PAUSE);
+        let other = matches!(error, OpenError::OtherDatabase(_));
+        if other && probes.is_none() {
+            let tls = tls::server_config(certificates.clone()).context("cannot set up TLS")?;
+            probes = Some(Probes::start(config.bind_address, tls).await?);
+        }
+        let pause = if other {
+            OTHER_DATABASE_PAUSE
+        } else {
+            DATABASE_PAUSE
+        };
+        let pause = tokio::time::sleep(pause);
         if shutdown
             .requested
             .run_until_cancelled(pause)
@@ -129,6 +144,9 @@ async fn open_store(
             return Ok(None);
         }
     };
+    if let Some(probes) = probes {
+        probes.stop().await;
+    }
     metrics.register_collector(Box::new(StoreCollector::new(store.clone())));
     Ok(Some(store))
 }

@@ -36,6 +36,9 @@ pub const UPGRADEABLE: &str = "Upgradeable";
 /// serves or is asked to serve; the kube-apiserver does not apply them to the server. `Unknown`
 /// where the operator cannot read them; absent where there are none.
 pub const ADMISSION_BYPASSED: &str = "AdmissionBypassed";
+/// The objects that `spec.monitoring` asks for are there; absent where it asks for none. `Ready`
+/// does not depend on it.
+pub const MONITORING_READY: &str = "MonitoringReady";
 /// The operator sees something unusual that does not stop it.
 pub const ANOMALY_DETECTED: &str = "AnomalyDetected";
 

@@ -36,6 +36,8 @@ pub const STORAGE_SIZE: &str = "10Gi";
 pub const BACKUP_SCHEDULE: &str = "0 3 * * *";
 /// The time for which a backup is kept.
 pub const BACKUP_RETENTION: Duration = Duration::from_hours(30 * 24);
+/// Age of the newest backup from which an alert is raised.
+pub const MAX_BACKUP_AGE: Duration = Duration::from_hours(26);
 /// Lifetime of the certificate authority.
 pub const CA_VALIDITY: Duration = Duration::from_hours(365 * 24);
 /// Lifetime of a leaf certificate.

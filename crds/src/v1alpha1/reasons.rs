@@ -24,6 +24,8 @@ pub const DELETING: &str = "Deleting";
 pub const INVALID_SPEC: &str = "InvalidSpec";
 /// The specification uses a field that this version does not act on; the message names it.
 pub const NOT_SUPPORTED: &str = "NotSupported";
+/// A CRD is missing that an object for a monitoring stack needs; the message names it.
+pub const MONITORING_CRD_MISSING: &str = "MonitoringCRDMissing";
 /// The operator lacks a right; the message names it.
 pub const FORBIDDEN: &str = "Forbidden";
 /// An object by the name of a child is somebody else's.
@@ -32,12 +34,20 @@ pub const FOREIGN_OBJECT: &str = "ForeignObject";
 pub const API_GROUP_CLAIMED: &str = "APIGroupClaimed";
 /// Somebody else's `APIService` serves the API group.
 pub const FOREIGN_API_SERVICE: &str = "ForeignAPIService";
+/// An `APIService` that leads to the server was changed by somebody else, and was put back; the
+/// message names the field manager.
+pub const API_SERVICE_RESTORED: &str = "APIServiceRestored";
 /// A CRD of the group converts between versions by a webhook.
 pub const WEBHOOK_CONVERSION: &str = "WebhookConversion";
 /// A version cannot be served.
 pub const UNSUPPORTED_VERSION: &str = "UnsupportedVersion";
 /// `spec.targetNamespace` does not exist or is being deleted.
 pub const TARGET_NAMESPACE_MISSING: &str = "TargetNamespaceMissing";
+/// `spec.targetNamespace` is not labelled as a target, or must never be one.
+pub const TARGET_NAMESPACE_CLOSED: &str = "TargetNamespaceClosed";
+/// The pods ask for what the target namespace, or the `ServiceAccount` that they name, does not
+/// allow; the message names the field and what would allow it.
+pub const NOT_ALLOWED: &str = "NotAllowed";
 
 /// Preflight refuses to go on; the message says why.
 pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
@@ -138,6 +148,11 @@ pub const DISK_FULL: &str = "DiskFull";
 pub const DATABASE_UNSUITABLE: &str = "DatabaseUnsuitable";
 /// PostgreSQL does not answer.
 pub const DATABASE_UNREACHABLE: &str = "DatabaseUnreachable";
+/// The connection leads to another database than the one that holds the reports: an empty one, or
+/// one of other clusters. Servers take nothing from it; the message says what it holds.
+pub const OTHER_DATABASE: &str = "OtherDatabase";
+/// The database holds this cluster's reports under another identity; the message names it.
+pub const OTHER_IDENTITY: &str = "OtherIdentity";
 /// `CloudNativePG` is not installed.
 pub const CLOUD_NATIVE_PG_MISSING: &str = "CloudNativePGMissing";
 /// The `Cluster` of `CloudNativePG` is missing.

@@ -42,6 +42,34 @@ async fn a_database_of_its_own_is_fit_and_nothing_stays_of_the_question() {
 }
 
 #[tokio::test]
+async fn the_clusters_that_are_held_are_named_own_ones_first() {
+    let server = server().await;
+    let client = client(&server.params()).await;
+    let nothing = inspect::held(&client, "own", "uid").await.unwrap();
+    assert!(nothing.is_empty(), "{nothing:?}");
+    // As a server leaves it behind, as far as it is asked for.
+    client
+        .batch_execute(
+            "CREATE SCHEMA reports_server;
+             CREATE TABLE reports_server.clusters (cluster int, identity text, history uuid,
+                 cluster_uid text);
+             INSERT INTO reports_server.clusters
+             SELECT i, 'other' || i, gen_random_uuid(), 'another' FROM generate_series(1, 20) AS i;
+             INSERT INTO reports_server.clusters VALUES
+                 (21, 'uid', gen_random_uuid(), ''), (22, 'former', gen_random_uuid(), 'uid'),
+                 (23, 'own', '6f1c0f0e-3d0e-4f5a-9a51-0d4d7c1b2a33', 'uid')",
+        )
+        .await
+        .unwrap();
+    let held = inspect::held(&client, "own", "uid").await.unwrap();
+    let identities: Vec<&str> = held.iter().map(|held| held.identity.as_str()).collect();
+    assert_eq!(identities[..4], ["own", "uid", "former", "other1"]);
+    assert_eq!(held.len(), 10);
+    assert_eq!(held[0].history, "6f1c0f0e-3d0e-4f5a-9a51-0d4d7c1b2a33");
+    assert_eq!(held[0].cluster_uid, "uid");
+}
+
+#[tokio::test]
 async fn rights_are_asked_for_through_a_pooler_too() {
     let server = server().await;
     let pooler = Pgbouncer::start(&server, PgbouncerOptions::default())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{ADDRESS, DATABASE, PROGRAMS, ROLE};
+use super::{ADDRESS, DATABASE, OTHER_DATABASE, PROGRAMS, ROLE};
 
 /// One of the two servers.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(super) fn patroni(member: &Member, shared: &std::path::Path, dcs: SocketAddr
                 // The other member; nothing else has this address.
                 format!("host replication replicator {ADDRESS}/32 trust"),
                 format!("host all postgres {ADDRESS}/32 trust"),
-                format!("hostssl {DATABASE} {ROLE} all scram-sha-256"),
+                format!("hostssl {DATABASE},{OTHER_DATABASE} {ROLE} all scram-sha-256"),
             ],
             "parameters": {
                 "unix_socket_directories": member.directory,
@@ -90,7 +90,7 @@ fn dynamic() -> Value {
     })
 }
 
-/// Returns the script that makes role and database at the first start; Patroni calls it with a
+/// Returns the script that makes role and databases at the first start; Patroni calls it with a
 /// connection string.
 pub(super) fn create_script(password: &str) -> String {
     format!(
@@ -98,6 +98,7 @@ pub(super) fn create_script(password: &str) -> String {
          psql -Xqd \"$1\" -v ON_ERROR_STOP=1 <<'SQL'\n\
          CREATE ROLE {ROLE} LOGIN PASSWORD '{password}';\n\
          CREATE DATABASE {DATABASE} OWNER {ROLE};\n\
+         CREATE DATABASE {OTHER_DATABASE} OWNER {ROLE};\n\
          SQL\n"
     )
 }

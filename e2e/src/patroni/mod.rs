@@ -23,7 +23,9 @@ const DCS_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(ADDRESS), 1238
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 /// The database.
 pub const DATABASE: &str = "reports";
-/// The owner of the database.
+/// An empty database beside it.
+pub const OTHER_DATABASE: &str = "other";
+/// The owner of both.
 pub const ROLE: &str = "reports_server";
 /// Longest time of a first start, which runs initdb and a base backup, on a machine that does other
 /// things as well.
@@ -137,9 +139,15 @@ impl<'a> Patroni<'a> {
     /// Returns a connection URI that names both servers and takes the one that can write.
     #[must_use]
     pub fn uri(&self) -> String {
+        self.uri_of(DATABASE)
+    }
+
+    /// Returns a connection URI of a database, like [`uri`](Self::uri).
+    #[must_use]
+    pub fn uri_of(&self, database: &str) -> String {
         let [a, b] = self.members.each_ref().map(|member| member.postgres);
         let password = &self.password;
-        format!("postgres://{ROLE}:{password}@{a},{b}/{DATABASE}?target_session_attrs=read-write")
+        format!("postgres://{ROLE}:{password}@{a},{b}/{database}?target_session_attrs=read-write")
     }
 
     /// Returns the certificate authority of both servers' certificates, PEM.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crds::names::LABEL_TARGET;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::runtime::conditions::is_deployment_completed;
@@ -65,7 +66,8 @@ pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), Takeover
         spec.extend(members);
     }
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TARGET_NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": TARGET_NAMESPACE, "labels": {LABEL_TARGET: "true"}}},
         {"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
             "metadata": {"name": NAME},
             "spec": spec},

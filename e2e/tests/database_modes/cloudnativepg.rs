@@ -36,7 +36,12 @@ async fn a_cluster_is_made_followed_and_referred_to() {
     // Installed later, it is noticed by itself.
     cnpg::install(&subject.client).await.unwrap();
     let message = subject.database_is("ClusterNotReady").await;
-    assert!(message.contains("nothing is reported yet"), "{message}");
+    // The first look is before it is made, the next one after.
+    let told = ["is being created", "nothing is reported yet"];
+    assert!(
+        told.iter().any(|words| message.contains(words)),
+        "{message}"
+    );
     let made = cnpg::clusters(&subject.client, NAMESPACE)
         .get(CLUSTER)
         .await

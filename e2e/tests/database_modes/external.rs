@@ -9,6 +9,10 @@ use testcluster::{Cluster, ClusterOptions};
 
 use super::subject::{NAMESPACE, Subject, times_usable};
 
+/// The history in the database, and one that is not there.
+const THERE: &str = "6f1c0f0e-3d0e-4f5a-9a51-0d4d7c1b2a33";
+const ELSEWHERE: &str = "0f5e3c1a-7a54-4bb8-8d5f-2f0c4d1e9b77";
+
 #[tokio::test]
 async fn mistakes_are_told_and_mended_without_a_restart() {
     let server = Postgres::start(PostgresOptions::quick().with_tls(Tls::Required))
@@ -102,4 +106,81 @@ async fn mistakes_are_told_and_mended_without_a_restart() {
     let metrics = operator.metrics().unwrap();
     let line = "reports_server_operator_database_usable{name=\"subject\"} 1";
     assert!(metrics.contains(line), "{metrics}");
+}
+
+/// Makes what a server would have left in the database: a cluster under an identity.
+async fn leave_behind(server: &Postgres, uid: &str) {
+    let tables = format!(
+        "CREATE SCHEMA reports_server;
+         CREATE TABLE reports_server.clusters (cluster int, identity text, history uuid,
+             cluster_uid text);
+         INSERT INTO reports_server.clusters VALUES (1, 'former', '{THERE}', '{uid}')"
+    );
+    let client = server.client().await.unwrap();
+    client.batch_execute(&tables).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_is_known_by_identity_and_history() {
+    let server = Postgres::start(PostgresOptions::quick()).await.unwrap();
+    let cluster = Cluster::start(ClusterOptions::default()).await.unwrap();
+    let subject = Subject::prepare(&cluster).await;
+    let uid = [
+        "get",
+        "namespace",
+        "kube-system",
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ];
+    let uid = cluster.kubectl(uid).await.unwrap();
+    leave_behind(&server, uid.trim()).await;
+    subject.secret("pg", &server.params()).await;
+    let _operator = Operator::start(&cluster, BTreeMap::new()).await.unwrap();
+    let external = json!({"connectionSecretRef": {"name": "pg"}, "sslMode": "disable"});
+    subject
+        .apply_spec(json!({"apis": [], "clusterIdentity": {"id": "renamed"},
+            "database": {"mode": "External", "external": external}}))
+        .await;
+
+    let message = subject.database_is("OtherIdentity").await;
+    let words =
+        "holds the reports of this cluster under former, not under renamed; set it to former";
+    assert!(message.contains(words), "{message}");
+    subject.event("OtherIdentity").await;
+    let rename = "UPDATE reports_server.clusters SET identity = 'renamed'";
+    server.sql(rename).await.unwrap();
+    subject.database_is("DatabaseAvailable").await;
+
+    // As if the reports had been in another database until now.
+    let noted = json!({"status": {"database": {"history": ELSEWHERE}}}).to_string();
+    let patch = [
+        "patch",
+        "reportsserver",
+        "subject",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+    ];
+    cluster
+        .kubectl([&patch[..], &[noted.as_str()]].concat())
+        .await
+        .unwrap();
+    let message = subject.database_is("OtherDatabase").await;
+    assert!(
+        message.contains(&format!("it has history {THERE}")),
+        "{message}"
+    );
+    assert!(
+        message.contains(&format!("lead Secret {NAMESPACE}/pg back")),
+        "{message}"
+    );
+    subject.event("OtherDatabase").await;
+
+    let anew = format!("reports-server.io/begin-anew={ELSEWHERE}");
+    let annotate = ["annotate", "reportsserver", "subject", &anew];
+    cluster.kubectl(annotate).await.unwrap();
+    subject.database_is("DatabaseAvailable").await;
+    let pods = subject.pod_template().await;
+    let replaced = &pods["metadata"]["annotations"]["reports-server.io/begin-anew"];
+    assert_eq!(replaced, ELSEWHERE);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crds::names::LABEL_TARGET;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::conditions::DATABASE_READY;
 use crds::v1alpha1::status::DatabaseStatus;
@@ -45,7 +46,8 @@ impl Subject {
             .await
             .unwrap()
             .unwrap();
-        let namespace = json!({"metadata": {"name": NAMESPACE}});
+        let labels = json!({LABEL_TARGET: "true"});
+        let namespace = json!({"metadata": {"name": NAMESPACE, "labels": labels}});
         let namespace: Namespace = serde_json::from_value(namespace).unwrap();
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces

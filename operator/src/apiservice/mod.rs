@@ -6,6 +6,8 @@
 //! is gone, the object is left alone for ever. So the label and the Service change in one patch,
 //! and the way back is a DELETE: an edit in place leaves a ghost in aggregated discovery.
 
+mod damage;
+
 use std::collections::BTreeMap;
 
 use crds::names::{ANNOTATION_CLAIMED_BY, LABEL_AUTOMANAGED};
@@ -16,6 +18,8 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
     APIService, APIServiceSpec, ServiceReference,
 };
 use serde_json::{Value, json};
+
+pub use damage::{Damage, meddler};
 
 /// The Service that an APIService points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,11 +92,13 @@ pub fn holder(api_service: Option<&APIService>, service: &ServiceRef) -> Holder 
     }
 }
 
-/// Returns whether an APIService of ours differs from what it should be: port or CA bundle.
+/// Returns whether an APIService of ours differs from what it should be: port, CA bundle, or a server
+/// that is not verified.
 #[must_use]
 pub fn is_outdated(api_service: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> bool {
     api_service.spec.as_ref().is_none_or(|spec| {
         spec.ca_bundle.as_ref().is_none_or(|b| b.0 != ca_bundle)
+            || spec.insecure_skip_tls_verify == Some(true)
             || spec.service.as_ref().and_then(|s| s.port) != Some(i32::from(service.port))
     })
 }
@@ -122,10 +128,7 @@ pub fn takeover_patch(
         }
     }
     operations.extend(annotate(&current.metadata, &annotations));
-    let spec = current.spec.as_ref();
-    if spec.is_some_and(|spec| spec.insecure_skip_tls_verify.is_some()) {
-        operations.push(json!({"op": "remove", "path": "/spec/insecureSkipTLSVerify"}));
-    }
+    operations.extend(verify(current));
     operations.extend(spec_operations(service, ca_bundle));
     patch(operations)
 }
@@ -188,6 +191,7 @@ fn remove_annotation(key: &str) -> Value {
 #[must_use]
 pub fn refresh_patch(current: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> Patch {
     let mut operations = vec![test_version(&current.metadata)];
+    operations.extend(verify(current));
     operations.extend(spec_operations(service, ca_bundle));
     patch(operations)
 }
@@ -249,6 +253,14 @@ pub fn is_available(api_service: &APIService) -> bool {
             c.iter()
                 .any(|c| c.type_ == "Available" && c.status == "True")
         })
+}
+
+/// Returns the operation by which the server is verified, where it is not: the kube-apiserver takes
+/// a CA bundle only then.
+fn verify(current: &APIService) -> Option<Value> {
+    let spec = current.spec.as_ref()?;
+    spec.insecure_skip_tls_verify?;
+    Some(json!({"op": "remove", "path": "/spec/insecureSkipTLSVerify"}))
 }
 
 fn spec_operations(service: &ServiceRef, ca_bundle: &[u8]) -> [Value; 2] {

@@ -16,11 +16,14 @@ struct Cli {
 enum Command {
     /// manifests/install.yaml
     Install,
+    /// manifests/security/policies.yaml
+    Policies,
 }
 
 fn main() -> anyhow::Result<()> {
     let text = match Cli::parse().command {
         Command::Install => manifests::install()?,
+        Command::Policies => manifests::policies()?,
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())

@@ -12,7 +12,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client, ResourceExt};
 
 use super::dereference::service_ref;
-use super::found::Registered;
+use super::found::{NamespaceState, Registered};
 use super::workload;
 use crate::migration::{GroupStatus, GroupTarget, Settings};
 use crate::names::Names;
@@ -26,15 +26,27 @@ pub enum Plan {
     Orphan,
     /// Give these groups back, and wait for it.
     Restore(BTreeSet<String>),
+    /// The server is gone for good: give the APIs back with the reports that etcd has, then remove
+    /// the finalizer.
+    GiveUp,
 }
 
-/// Decides. `registered` are the APIServices that point to the server, `groups` what the
-/// migrations report.
+/// Decides. `namespace` is the state of the target namespace, `registered` are the APIServices that
+/// point to the server, `groups` what the migrations report.
 #[must_use]
-pub fn plan(object: &ReportsServer, registered: &[Registered], groups: &[GroupStatus]) -> Plan {
+pub fn plan(
+    object: &ReportsServer,
+    namespace: NamespaceState,
+    registered: &[Registered],
+    groups: &[GroupStatus],
+) -> Plan {
     let abandoned = object.annotations().get(ANNOTATION_ABANDON_APIS);
     if abandoned == Some(&object.name_any()) {
         return Plan::LetGo;
+    }
+    // A deletion of a namespace cannot be taken back, and ends every pod in it.
+    if namespace != NamespaceState::Active {
+        return Plan::GiveUp;
     }
     if Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan {
         return Plan::Orphan;
@@ -130,6 +142,10 @@ mod tests {
         }
     }
 
+    fn plan(object: &ReportsServer, registered: &[Registered], groups: &[GroupStatus]) -> Plan {
+        super::plan(object, NamespaceState::Active, registered, groups)
+    }
+
     fn apis() -> Value {
         json!({"apis": [{"group": "a.example", "owner": "Server"}]})
     }
@@ -169,6 +185,25 @@ mod tests {
             plan(&of("b"), &[served("a.example")], &[]),
             Plan::Restore(_)
         ));
+    }
+
+    #[test]
+    fn a_server_whose_namespace_is_gone_is_not_waited_for() {
+        let mut spec = apis();
+        let served = [served("a.example")];
+        for policy in ["Restore", "Orphan"] {
+            spec["deletionPolicy"] = json!({"apis": policy});
+            let object = object(spec.clone(), &json!({}));
+            for namespace in [NamespaceState::Terminating, NamespaceState::Missing] {
+                let decided = super::plan(&object, namespace, &served, &[]);
+                assert_eq!(decided, Plan::GiveUp, "{policy}");
+            }
+            assert_ne!(plan(&object, &served, &[]), Plan::GiveUp);
+        }
+        let annotations = json!({"reports-server.io/abandon-apis": "a"});
+        let abandoned = object(apis(), &annotations);
+        let decided = super::plan(&abandoned, NamespaceState::Missing, &served, &[]);
+        assert_eq!(decided, Plan::LetGo);
     }
 
     #[test]

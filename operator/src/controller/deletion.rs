@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::ReportsServer;
-use kube::ResourceExt;
+use crds::v1alpha1::{ReportsServer, reasons};
 use kube::runtime::controller::Action;
+use kube::runtime::events::{Event, EventType};
+use kube::{Resource, ResourceExt};
 use tracing::info;
 
 use super::context::{is_control_available, owner};
@@ -13,6 +14,8 @@ use super::report::report;
 use super::status::State;
 use super::validate::{self, Validated};
 use super::{Context, Error, apply, build, cleanup, dereference, finalizer};
+use crate::events;
+use crate::names::Names;
 
 /// How often it is looked whether the groups are back.
 const RESYNC: Duration = Duration::from_secs(15);
@@ -23,7 +26,9 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     let registered = dereference::registered(object, ctx);
     let groups = ctx.supervisor.status(&name);
     let plan = if finalizer::is_set(object) {
-        cleanup::plan(object, &registered, &groups)
+        let target = &object.spec.target_namespace;
+        let namespace = dereference::state_of_namespace(&ctx.client, target).await?;
+        cleanup::plan(object, namespace, &registered, &groups)
     } else {
         cleanup::Plan::LetGo
     };
@@ -38,6 +43,7 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
             return Ok(Action::requeue(RESYNC));
         }
         cleanup::Plan::Orphan => Box::pin(cut_loose(object, ctx)).await?,
+        cleanup::Plan::GiveUp => give_up(object, ctx).await?,
         cleanup::Plan::LetGo => {
             let uid = object.uid().unwrap_or_default();
             apply::remove_control_api(&ctx.client, &uid).await?;
@@ -47,6 +53,38 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     finalizer::set(&ctx.client, object, false).await?;
     info!(name, "removed the finalizer");
     Ok(Action::await_change())
+}
+
+/// Gives the APIs of a server that is gone for good back as they are, and tells what that means.
+async fn give_up(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
+    let name = object.name_any();
+    // A task that still runs would wait for the server, and must not take an API back.
+    ctx.supervisor.forget(&name);
+    let namespace = &object.spec.target_namespace;
+    let service = dereference::service_ref(namespace, Names::new(&name).server());
+    let mut released = apply::release(&ctx.client, &service).await?;
+    // Nobody but the operator asks the control API.
+    released.retain(|name| *name != build::control_api_name());
+    if released.is_empty() {
+        return Ok(());
+    }
+    let note = given_up(namespace, &released);
+    let event = Event {
+        action: "GiveUp".to_owned(),
+        ..events::event(EventType::Warning, reasons::TARGET_NAMESPACE_MISSING, &note)
+    };
+    events::publish(&ctx.publisher, &object.object_ref(&()), vec![event]).await;
+    Ok(())
+}
+
+/// Returns what is told about APIs that were given back without their server.
+fn given_up(namespace: &str, released: &[String]) -> String {
+    format!(
+        "namespace {namespace} was deleted, and the server with it: {} no longer lead to it; their \
+         CRDs serve what etcd has. Reports written since the switch, and those pruned from etcd, are \
+         only in the database or its backups, if these still exist (docs/install.md)",
+        released.join(", ")
+    )
 }
 
 /// Applies the children without an owner, so that they stay when the object is gone.
@@ -92,4 +130,20 @@ async fn keep(found: &Dereferenced, spec: &Validated, ctx: &Context) -> Result<(
     let children = build::build(spec, &found.inside.material, &ctx.operator);
     Box::pin(apply::apply(&ctx.client, children)).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::given_up;
+
+    #[test]
+    fn what_is_given_up_is_named_with_what_it_costs() {
+        let told = given_up(
+            "target",
+            &["v1.a.example".to_owned(), "v1.b.example".to_owned()],
+        );
+        assert!(told.starts_with("namespace target was deleted"), "{told}");
+        assert!(told.contains("v1.a.example, v1.b.example"), "{told}");
+        assert!(told.contains("only in the database"), "{told}");
+    }
 }

@@ -4,7 +4,7 @@ use crds::v1alpha1::ReportsServer;
 use serde_json::{Value, json};
 
 use super::build::ServiceAccountRef;
-use super::found::{Dereferenced, NamespaceState};
+use super::found::{Dereferenced, Level, NamespacePolicy, NamespaceState};
 use super::validate::{Refusal, Validated, specification};
 use crate::certs::{Material, Pair};
 
@@ -31,6 +31,11 @@ pub fn object(mut spec: Value) -> ReportsServer {
 pub fn read() -> Dereferenced {
     Dereferenced {
         namespace: NamespaceState::Active,
+        policy: NamespacePolicy {
+            is_target: true,
+            level: Level::Restricted,
+        },
+        operator_namespace: "operator-ns".to_owned(),
         default_image: IMAGE.to_owned(),
         default_postgres_image: POSTGRES_IMAGE.to_owned(),
         cluster_uid: "uid-of-kube-system".to_owned(),

@@ -148,11 +148,8 @@ async fn hand_over(
 ) -> Result<(), Error> {
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(certs)).await;
-    let server = Serving {
-        ready: workload::is_serving(&applied.deployment),
-        control_available: crate::apiservice::is_available(&applied.control_api),
-        ca_bundle: certs.material.bundle().into_bytes(),
-    };
+    let (deployment, control_api) = (Some(&applied.deployment), &applied.control_api);
+    let server = Serving::of(deployment, control_api, &certs.material);
     let groups = ctx.supervisor.status(spec.names.instance());
     let targets = targets::targets(spec, &server, false);
     let wanted = targets
@@ -179,10 +176,12 @@ fn resync(
 ) -> Duration {
     let database = applied.managed.as_ref();
     let database = database.is_none_or(|m| workload::is_database_ready(&m.stateful_set));
+    // The server has not told yet which database it has opened.
+    let known = spec.moving.is_some() || spec.postgres.is_none() || spec.history.is_some();
     let upgrading = spec.managed().is_some_and(Managed::is_upgrading);
     let resync = if spec.move_progress == MoveProgress::UnderWay {
         MOVING_RESYNC
-    } else if database && !upgrading && workload::is_ready(&applied.deployment) {
+    } else if database && !upgrading && known && workload::is_ready(&applied.deployment) {
         RESYNC
     } else {
         STARTING_RESYNC

@@ -1,6 +1,6 @@
 //! Everything that a reconciliation decides on, as it was read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use jiff::Timestamp;
@@ -26,6 +26,50 @@ pub enum NamespaceState {
     /// There is none.
     #[default]
     Missing,
+}
+
+/// The most that a namespace lets pods do, as its label for the Pod Security Standards says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// `restricted`. A namespace without the label counts as this: that Kubernetes enforces nothing
+    /// there does not say that it is wanted.
+    #[default]
+    Restricted,
+    /// `baseline`.
+    Baseline,
+    /// `privileged`: everything.
+    Privileged,
+}
+
+impl Level {
+    /// Returns the level that a value of the label stands for.
+    #[must_use]
+    pub fn of(label: Option<&str>) -> Self {
+        match label {
+            Some("privileged") => Self::Privileged,
+            Some("baseline") => Self::Baseline,
+            _ => Self::Restricted,
+        }
+    }
+
+    /// Returns the value of the label.
+    #[must_use]
+    pub fn as_label(self) -> &'static str {
+        match self {
+            Self::Restricted => "restricted",
+            Self::Baseline => "baseline",
+            Self::Privileged => "privileged",
+        }
+    }
+}
+
+/// What the labels of the target namespace allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespacePolicy {
+    /// Whether it may be a target.
+    pub is_target: bool,
+    /// What pods may do there.
+    pub level: Level,
 }
 
 /// The groups that a `ReportsServer` asks for.
@@ -72,6 +116,12 @@ pub struct Dereferenced {
     pub now: Timestamp,
     /// The target namespace.
     pub namespace: NamespaceState,
+    /// What the target namespace allows.
+    pub policy: NamespacePolicy,
+    /// The operator's own namespace.
+    pub operator_namespace: String,
+    /// Whether the specification was carried out before and is kept in place of one that is refused.
+    pub kept: bool,
     /// Every `ReportsServer` of the cluster; the object itself may be among them.
     pub claims: Vec<Claim>,
     /// The server's image where the specification names none.
@@ -80,6 +130,8 @@ pub struct Dereferenced {
     pub default_postgres_image: String,
     /// uid of the namespace `kube-system`: what tells one cluster from another.
     pub cluster_uid: String,
+    /// Ports on which the kube-apiservers listen; read only where network policies are asked for.
+    pub api_server_ports: BTreeSet<i32>,
     /// The APIServices that point to the server.
     pub registered: Vec<Registered>,
     /// Groups that are named no more and not back at their CRDs.
@@ -106,6 +158,9 @@ pub struct ServingFound {
 pub struct Inside {
     /// The certificates.
     pub material: Material,
+    /// The annotations of the `ServiceAccount` that the specification names; nothing where it is
+    /// missing, or where none is named.
+    pub account: Option<BTreeMap<String, String>>,
     /// What the server's certificate is made of, where the operator does not issue it.
     pub serving: ServingFound,
     /// The server.
@@ -120,6 +175,9 @@ pub struct Inside {
     pub connection: Objects,
     /// The outcome of the last examination of PostgreSQL.
     pub verdict: Option<Verdict>,
+    /// The history that the server tells of the database that it has opened, read while the status
+    /// names none.
+    pub history: Option<String>,
     /// The move of an embedded database.
     pub moving: moving::Seen,
 }

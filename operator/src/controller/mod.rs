@@ -44,7 +44,7 @@ use self::validate::Refused;
 use crate::events;
 
 #[cfg(test)]
-pub(crate) use build::schema_reader_rules;
+pub(crate) use build::config_reader_rules;
 pub use build::{ServiceAccountRef, control_api_name, data_metadata};
 pub use context::Context;
 pub use error::Error;

@@ -6,10 +6,15 @@ use crds::control;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
 use crds::v1alpha1::status::MigrationPhase;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use super::dereference::service_ref;
 use super::found::Registered;
 use super::validate::Validated;
+use super::workload;
+use crate::apiservice;
+use crate::certs::Material;
 use crate::migration::{self, GroupStatus, GroupTarget};
 
 /// The server as the migrations find it; by default there is none.
@@ -21,6 +26,18 @@ pub struct Serving {
     pub control_available: bool,
     /// What its certificate is verified with (PEM).
     pub ca_bundle: Vec<u8>,
+}
+
+impl Serving {
+    /// Returns the server as its objects tell; a Deployment that is missing does not serve.
+    #[must_use]
+    pub fn of(deployment: Option<&Deployment>, control_api: &APIService, certs: &Material) -> Self {
+        Self {
+            ready: deployment.is_some_and(workload::is_serving),
+            control_available: apiservice::is_available(control_api),
+            ca_bundle: certs.bundle().into_bytes(),
+        }
+    }
 }
 
 /// Returns the groups that the specification names no more and that are not back at their CRDs: an

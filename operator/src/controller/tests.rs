@@ -173,7 +173,7 @@ async fn leftovers_are_deleted_and_nothing_else() {
 async fn certificate_of(owner: &str, deleted: bool) -> Option<String> {
     let (client, mut server) = pair();
     let spec = fixtures::validated(json!({}));
-    let task = tokio::spawn(async move { apply::remove_certificate(&client, &spec).await });
+    let task = tokio::spawn(async move { apply::remove_unasked_certificate(&client, &spec).await });
     let certificate = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
         "metadata": {"name": "simple-server", "namespace": "target", "uid": "uid-of-it",
             "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": owner}]}});
@@ -213,6 +213,45 @@ async fn the_control_api_of_another_is_left_alone() {
     get.answer(200, &foreign);
     // The mock answers nothing more: a DELETE would not end.
     task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn only_the_api_services_of_the_lost_server_are_given_back() {
+    let service = |name: &str, namespace: &str| {
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "5"},
+            "spec": {"group": "a.example", "version": "v1", "groupPriorityMinimum": 1,
+                "versionPriority": 1,
+                "service": {"namespace": namespace, "name": "simple-server", "port": 443}}})
+    };
+    let items = ["v1.a.example", "v1.b.example"].map(|name| service(name, "target"));
+    let foreign = service("v1.c.example", "elsewhere");
+    let all: Vec<Value> = items.into_iter().chain([foreign]).collect();
+    let (client, mut server) = pair();
+    let service_ref = crate::apiservice::ServiceRef {
+        namespace: "target".into(),
+        name: "simple-server".into(),
+        port: 443,
+    };
+    let task = tokio::spawn(async move { apply::release(&client, &service_ref).await });
+    let list = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIServiceList",
+        "metadata": {}, "items": all});
+    server.next().await.answer(200, &list);
+    for (name, code) in [("v1.a.example", 200), ("v1.b.example", 404)] {
+        let delete = server.next().await;
+        assert_eq!(delete.method, "DELETE");
+        assert!(delete.path.contains(&format!("/apiservices/{name}")));
+        let uid = format!("uid-of-{name}");
+        let expected = json!({"uid": uid, "resourceVersion": "5"});
+        assert_eq!(delete.body["preconditions"], expected);
+        if code == 200 {
+            delete.answer(200, &deleted());
+        } else {
+            delete.refuse(code, "NotFound");
+        }
+    }
+    // The mock answers nothing more: another DELETE would not end.
+    assert_eq!(task.await.unwrap().unwrap(), ["v1.a.example"]);
 }
 
 #[tokio::test]
@@ -354,7 +393,7 @@ async fn a_pod_that_is_in_the_way_is_deleted_and_no_other_of_its_name() {
         );
         assert_eq!(delete.body["preconditions"]["uid"], "uid-of-pod");
         if code == 200 {
-            delete.answer(200, &pod_deleted());
+            delete.answer(200, &deleted());
         } else {
             delete.refuse(409, "Conflict");
         }
@@ -362,6 +401,6 @@ async fn a_pod_that_is_in_the_way_is_deleted_and_no_other_of_its_name() {
     }
 }
 
-fn pod_deleted() -> Value {
+fn deleted() -> Value {
     json!({"apiVersion": "v1", "kind": "Status", "status": "Success", "metadata": {}})
 }

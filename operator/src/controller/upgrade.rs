@@ -11,9 +11,9 @@ use super::workload;
 use crate::database::managed::CONTAINER;
 use crate::database::managed::upgrade::{self, Database, Outcome, Seen, Volume};
 use crate::names::Names;
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
-/// What could not be read or done.
+/// The error of a step of an upgrade.
 #[derive(Debug, thiserror::Error)]
 #[error("major upgrade of the database: cannot {doing} in namespace {namespace}: {}", said(.source))]
 pub struct Error {
@@ -35,7 +35,7 @@ impl Error {
     /// Returns whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
-        matches!(&self.source, kube::Error::Api(status) if status.code == 403)
+        is_forbidden(&self.source)
     }
 }
 

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::status::MigrationPhase;
+use crds::v1alpha1::{ReportsServer, reasons};
 use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
@@ -16,8 +16,8 @@ use super::found::{Dereferenced, Found};
 use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
-use super::validate::{self, Refused, Validated};
-use super::{Context, Error, apply, build, dereference, workload};
+use super::validate::{self, Refusal, Refused, Validated};
+use super::{Context, Error, apply, build, dereference};
 use crate::events;
 use crate::migration::GroupStatus;
 
@@ -57,12 +57,11 @@ pub async fn refuse(
 ) -> Result<Action, Error> {
     let Refused { refusal, spec } = refused;
     let again = if spec.is_some() { STANDING } else { RESYNC };
-    let last = match last_accepted(object, read) {
-        Some(last) => Some(
-            dereference::dereference(&last, ctx)
-                .await
-                .map(|read| (last, read))?,
-        ),
+    let last = match last_accepted(object, read, refusal) {
+        Some(last) => {
+            let read = dereference::dereference(&last, ctx).await?;
+            Some((last, Dereferenced { kept: true, ..read }))
+        }
         None => None,
     };
     let valid = last
@@ -99,11 +98,17 @@ pub async fn refuse(
     Ok(Action::requeue(due(found.as_ref(), again)))
 }
 
-/// Returns the object with the specification that was carried out last, where that is another one.
-fn last_accepted(object: &ReportsServer, read: &Dereferenced) -> Option<ReportsServer> {
+/// Returns the object with the specification that was carried out last, where that is another one, or
+/// is the same and was in force until its namespace was closed.
+fn last_accepted(
+    object: &ReportsServer,
+    read: &Dereferenced,
+    refusal: &Refusal,
+) -> Option<ReportsServer> {
     let mut spec = read.accepted.clone()?;
     spec.suspend = object.spec.suspend;
-    (spec != object.spec).then(|| ReportsServer {
+    let closed = refusal.reason == reasons::TARGET_NAMESPACE_CLOSED;
+    (closed || spec != object.spec).then(|| ReportsServer {
         spec,
         ..object.clone()
     })
@@ -155,11 +160,8 @@ async fn renew(
 }
 
 fn serving(found: &Found) -> Serving {
-    Serving {
-        ready: found.deployment.as_ref().is_some_and(workload::is_serving),
-        control_available: crate::apiservice::is_available(&found.control_api),
-        ca_bundle: found.certs.material.bundle().into_bytes(),
-    }
+    let (deployment, control_api) = (found.deployment.as_ref(), &found.control_api);
+    Serving::of(deployment, control_api, &found.certs.material)
 }
 
 /// Returns when to look again at the latest.
@@ -184,5 +186,31 @@ fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
             Some(MigrationPhase::Switching | MigrationPhase::RollingBack)
         ),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::fixtures;
+
+    #[test]
+    fn the_same_specification_stays_in_force_when_its_namespace_is_closed() {
+        let object = fixtures::object(json!({}));
+        let read = Dereferenced {
+            accepted: Some(object.spec.clone()),
+            ..fixtures::read()
+        };
+        let last = |reason| {
+            let message = String::new();
+            last_accepted(&object, &read, &Refusal { reason, message }).map(|last| last.spec)
+        };
+        assert_eq!(
+            last(reasons::TARGET_NAMESPACE_CLOSED),
+            Some(object.spec.clone())
+        );
+        assert_eq!(last(reasons::INVALID_SPEC), None);
     }
 }

@@ -17,6 +17,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -155,6 +156,7 @@ fn children(client: &Client, namespace: &str, selector: &str) -> BoxStream<'stat
         changes::<RoleBinding>(client, namespace, selector),
         changes::<PodDisruptionBudget>(client, namespace, selector),
         changes::<HorizontalPodAutoscaler>(client, namespace, selector),
+        changes::<NetworkPolicy>(client, namespace, selector),
     ])
     .boxed()
 }

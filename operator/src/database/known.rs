@@ -91,6 +91,17 @@ impl Known {
         }
     }
 
+    /// Returns the problem that it is another database than the one in use, or holds the cluster
+    /// under another identity. Trying again does not help.
+    #[must_use]
+    pub fn mistaken(&self) -> Option<&Problem> {
+        const MISTAKEN: [&str; 2] = [reasons::OTHER_DATABASE, reasons::OTHER_IDENTITY];
+        match &self.state {
+            State::Unusable(problem) if MISTAKEN.contains(&problem.reason) => Some(problem),
+            _ => None,
+        }
+    }
+
     /// Returns the reason of the condition.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -139,6 +150,7 @@ mod tests {
                 bytes: 7,
                 schema_version: Some(3),
             },
+            held: Vec::new(),
         })
     }
 

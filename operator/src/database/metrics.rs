@@ -116,7 +116,7 @@ fn problem(name: &str, reason: &'static str) -> ReasonLabels {
 }
 
 /// Every reason that [`Known::reason`] can return for a database that cannot be used.
-pub const PROBLEMS: [&str; 18] = [
+pub const PROBLEMS: [&str; 20] = [
     reasons::DATABASE_UNAVAILABLE,
     reasons::SECRET_MISSING,
     reasons::SECRET_KEY_MISSING,
@@ -131,6 +131,8 @@ pub const PROBLEMS: [&str; 18] = [
     reasons::DISK_FULL,
     reasons::DATABASE_UNSUITABLE,
     reasons::DATABASE_UNREACHABLE,
+    reasons::OTHER_DATABASE,
+    reasons::OTHER_IDENTITY,
     reasons::CLOUD_NATIVE_PG_MISSING,
     reasons::CLUSTER_MISSING,
     reasons::CLUSTER_NOT_READY,

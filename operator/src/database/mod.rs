@@ -5,6 +5,7 @@ pub mod check;
 pub mod cloudnativepg;
 pub mod external;
 pub mod files;
+pub mod history;
 pub mod known;
 pub mod managed;
 pub mod metrics;

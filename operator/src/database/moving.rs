@@ -273,6 +273,8 @@ mod tests {
 
     fn server(engine: DatabaseEngine, phase: Option<MovePhase>) -> control::DatabaseStatus {
         control::DatabaseStatus {
+            history: None,
+            elsewhere: None,
             engine,
             sequence: 1,
             resource_version: "1".to_owned(),

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use crds::control::HISTORY_FILE;
 use crds::v1alpha1::spec::DatabaseMode;
 use database::parameters::key;
 use k8s_openapi::api::core::v1::{
@@ -18,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::managed::{self, Managed};
 use crate::certs::{CA_CRT, TLS_CRT, TLS_KEY};
-use crate::names::Names;
+use crate::names::{HISTORY_KEY, Names};
 
 /// The directory in which the server finds the parameters.
 pub const DIRECTORY: &str = "/etc/reports-server/database";
@@ -179,6 +180,20 @@ impl Connection {
             }),
             ..Volume::default()
         }
+    }
+}
+
+/// Returns the file with the history that the database has to have, from the server's `ConfigMap`.
+#[must_use]
+pub fn history(config: &str) -> VolumeProjection {
+    VolumeProjection {
+        config_map: Some(ConfigMapProjection {
+            name: config.to_owned(),
+            items: Some(paths(&[(HISTORY_KEY.to_owned(), HISTORY_FILE)])),
+            // Before the first use there is none.
+            optional: Some(true),
+        }),
+        ..VolumeProjection::default()
     }
 }
 

@@ -44,7 +44,8 @@ fn selector() -> BTreeMap<String, String> {
     ])
 }
 
-fn meta(name: &str, namespace: Option<&str>) -> ObjectMeta {
+/// Returns the metadata of an object of the installation.
+pub(super) fn meta(name: &str, namespace: Option<&str>) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: namespace.map(str::to_owned),

@@ -67,9 +67,13 @@ fn item(rule: &PolicyRule) -> Result<String, Error> {
     let list = |values: &[String]| {
         serde_json::to_string(values).map(|text| text.replace("\",\"", "\", \""))
     };
-    let groups = list(rule.api_groups.as_deref().unwrap_or_default())?;
-    let resources = list(rule.resources.as_deref().unwrap_or_default())?;
-    let mut text = format!("- apiGroups: {groups}\n  resources: {resources}\n");
+    let mut text = if let Some(urls) = &rule.non_resource_urls {
+        format!("- nonResourceURLs: {}\n", list(urls)?)
+    } else {
+        let groups = list(rule.api_groups.as_deref().unwrap_or_default())?;
+        let resources = list(rule.resources.as_deref().unwrap_or_default())?;
+        format!("- apiGroups: {groups}\n  resources: {resources}\n")
+    };
     if let Some(names) = &rule.resource_names {
         text.extend(["  resourceNames: ", &list(names)?, "\n"]);
     }

@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::names::{AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR};
+use crate::names::{
+    AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR, SERVER_CLUSTER_ROLE,
+};
 
 /// A rule and the reason for it, which is printed beside it.
 #[derive(Clone, Debug)]
@@ -13,13 +15,20 @@ pub struct Reasoned {
     pub rule: PolicyRule,
 }
 
-const READ: &[&str] = &["get", "list", "watch"];
+/// Verbs of a reader.
+pub(super) const READ: &[&str] = &["get", "list", "watch"];
 /// Verbs of a server-side apply of an object that may not exist yet.
 const APPLY: &[&str] = &["create", "patch"];
 /// Verbs on own objects: apply, watch, and remove what is no longer needed.
 const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
-fn rule(reason: &'static str, group: &str, resources: &[&str], verbs: &[&str]) -> Reasoned {
+/// Returns a rule about `resources` of one API group.
+pub(super) fn rule(
+    reason: &'static str,
+    group: &str,
+    resources: &[&str],
+    verbs: &[&str],
+) -> Reasoned {
     let owned = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect());
     Reasoned {
         reason,
@@ -73,8 +82,8 @@ fn own_resources() -> Vec<Reasoned> {
             APPLY,
         ),
         rule(
-            "State of the target namespace. The server reads namespaces too, and only a right that \
-             is held can be handed out.",
+            "State and labels of the target namespace, and etcd's revision, which is read from a \
+             list.",
             "",
             &["namespaces"],
             READ,
@@ -82,13 +91,13 @@ fn own_resources() -> Vec<Reasoned> {
     ]
 }
 
-/// Returns the rights that a server needs in the cluster, and those to grant them.
+/// Returns the rights to give a server its own.
 fn handed_out() -> Vec<Reasoned> {
     vec![
         rule(
-            "The server's right to read namespaces and CRDs, made for each ReportsServer.",
+            "Binds the account of each server to the first two roles below.",
             "rbac.authorization.k8s.io",
-            &["clusterroles", "clusterrolebindings"],
+            &["clusterrolebindings"],
             APPLY,
         ),
         rule(
@@ -100,14 +109,15 @@ fn handed_out() -> Vec<Reasoned> {
         ),
         named(
             rule(
-                "The only roles that the operator can bind without having their rights: those of \
-                 every aggregated API server, and its own for target namespaces. Leave the second \
-                 out and bind it yourself where you do not want the operator to.",
+                "The only roles that the operator can bind without having their rights: that of \
+                 every aggregated API server, what our server reads, and its own for target \
+                 namespaces. Leave the last out and bind it yourself where you do not want the \
+                 operator to.",
                 "rbac.authorization.k8s.io",
                 &["clusterroles"],
                 &["bind"],
             ),
-            &[AUTH_DELEGATOR, OPERAND_CLUSTER_ROLE],
+            &[AUTH_DELEGATOR, SERVER_CLUSTER_ROLE, OPERAND_CLUSTER_ROLE],
         ),
         named(
             rule(
@@ -145,7 +155,7 @@ fn switch() -> Vec<Reasoned> {
                 "validatingadmissionpolicies",
                 "validatingadmissionpolicybindings",
             ],
-            &["get", "create", "patch", "delete"],
+            &["create", "patch", "delete"],
         ),
         rule(
             "Names policies and webhooks for reports: the kube-apiserver does not apply them to an \
@@ -168,10 +178,16 @@ fn switch() -> Vec<Reasoned> {
             &["list"],
         ),
         rule(
-            "What the server holds: progress, verification, and whether it may be trusted.",
+            "What the server holds: progress and verification.",
             "control.reports-server.io",
-            &["databases", "storedresources", "storedresources/digest"],
-            READ,
+            &["databases", "storedresources/digest"],
+            &["get"],
+        ),
+        rule(
+            "What the server holds, and whether it may be trusted.",
+            "control.reports-server.io",
+            &["storedresources"],
+            &["list"],
         ),
         rule(
             "Hands reports over to the server.",
@@ -189,7 +205,7 @@ fn switch() -> Vec<Reasoned> {
             "Holds requests during the switch, and raises the resource versions.",
             "control.reports-server.io",
             &["storedresources/gate", "storedresources/floor"],
-            &["get", "update"],
+            &["update"],
         ),
     ]
 }
@@ -264,6 +280,18 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
+            "Has Prometheus find the server and alert, where that is asked for.",
+            "monitoring.coreos.com",
+            &["servicemonitors", "prometheusrules"],
+            &["get", "create", "patch", "delete"],
+        ),
+        rule(
+            "Limits the connections of server, database and backups, where that is asked for.",
+            "networking.k8s.io",
+            &["networkpolicies"],
+            OWN,
+        ),
+        rule(
             "Says why server, database or a restore do not go on; delete lets a database's pod that \
              cannot start give way to a corrected one.",
             "",
@@ -300,10 +328,11 @@ pub fn own_namespace() -> Vec<Reasoned> {
             &[OPERATOR],
         ),
         rule(
-            "Notes on migrations that must survive a restart of the operator.",
+            "Notes on migrations that must survive a restart of the operator, and revisions of etcd \
+             that the way back makes.",
             "",
             &["configmaps"],
-            OWN,
+            &["get", "create", "patch", "delete"],
         ),
     ]
 }
@@ -312,10 +341,11 @@ pub fn own_namespace() -> Vec<Reasoned> {
 #[must_use]
 pub fn default_namespace() -> Vec<Reasoned> {
     vec![rule(
-        "Addresses of all kube-apiservers: the switch is confirmed at each of them.",
+        "Addresses of all kube-apiservers: the switch is confirmed at each of them, and network \
+         policies let the server reach them.",
         "discovery.k8s.io",
         &["endpointslices"],
-        &["get", "list"],
+        &["list"],
     )]
 }
 
@@ -356,25 +386,6 @@ pub fn reports() -> Vec<Reasoned> {
                 "clusterbackgroundscanreports",
             ],
             all,
-        ),
-    ]
-}
-
-/// Returns the rights of people who may look.
-#[must_use]
-pub fn view() -> Vec<Reasoned> {
-    vec![
-        rule(
-            "See whether the migration is done and well.",
-            "reports-server.io",
-            &["reportsservers"],
-            READ,
-        ),
-        rule(
-            "See what the server holds.",
-            "control.reports-server.io",
-            &["databases", "storedresources"],
-            READ,
         ),
     ]
 }

@@ -1,12 +1,14 @@
 //! The rendered text, read back as a cluster would get it.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::install;
-use crate::controller::schema_reader_rules;
+use crate::names::{AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, SERVER_CLUSTER_ROLE};
 use crate::security;
 
 fn objects() -> Vec<Value> {
@@ -47,7 +49,7 @@ fn every_rule_has_a_reason_beside_it() {
     for (index, _) in lines
         .iter()
         .enumerate()
-        .filter(|(_, l)| l.starts_with("- apiGroups:"))
+        .filter(|(_, l)| l.starts_with("- apiGroups:") || l.starts_with("- nonResourceURLs:"))
     {
         found += 1;
         assert!(
@@ -98,37 +100,37 @@ fn secrets_are_reached_only_where_the_operand_role_is_bound() {
                 .flatten()
                 .any(|resource| resource == "secrets")
         });
-        let operand = object["metadata"]["name"] == crate::names::OPERAND_CLUSTER_ROLE;
+        let operand = object["metadata"]["name"] == OPERAND_CLUSTER_ROLE;
         assert_eq!(secrets, operand, "{}", object["metadata"]["name"]);
     }
     for kind in ["ClusterRoleBinding", "RoleBinding"] {
         for object in of_kind(kind) {
-            assert_ne!(
-                object["roleRef"]["name"],
-                crate::names::OPERAND_CLUSTER_ROLE
-            );
+            assert_ne!(object["roleRef"]["name"], OPERAND_CLUSTER_ROLE);
         }
     }
 }
 
-/// A right can be granted only by a holder: the kube-apiserver checks that.
+/// The operator writes no roles of the cluster, so none can be widened; what it binds is named.
 #[test]
-fn the_operator_has_every_right_that_it_hands_out() {
-    let held: Vec<PolicyRule> = super::rules::cluster()
-        .into_iter()
-        .map(|r| r.rule)
-        .collect();
-    let covers = |wanted: &PolicyRule, held: &PolicyRule| {
-        let within = |a: &[String], b: &[String]| a.iter().all(|value| b.contains(value));
-        let list = |values: &Option<Vec<String>>| values.clone().unwrap_or_default();
-        within(&list(&wanted.api_groups), &list(&held.api_groups))
-            && within(&list(&wanted.resources), &list(&held.resources))
-            && within(&wanted.verbs, &held.verbs)
-            && held.resource_names.is_none()
-    };
-    for wanted in schema_reader_rules() {
-        assert!(held.iter().any(|held| covers(&wanted, held)), "{wanted:?}");
+fn the_operator_binds_the_roles_of_its_servers_and_of_its_own() {
+    let mut bound = BTreeSet::new();
+    for rule in super::rules::cluster().into_iter().map(|r| r.rule) {
+        let resources = rule.resources.unwrap_or_default();
+        if rule.verbs.iter().any(|verb| verb == "bind") {
+            bound.extend(rule.resource_names.unwrap());
+        } else {
+            assert!(!resources.iter().any(|resource| resource == "clusterroles"));
+            assert!(!resources.iter().any(|resource| resource == "roles"));
+        }
     }
+    let expected = [
+        AUTH_DELEGATOR,
+        AUTH_READER,
+        OPERAND_CLUSTER_ROLE,
+        SERVER_CLUSTER_ROLE,
+    ];
+    let expected = BTreeSet::from(expected.map(str::to_owned));
+    assert_eq!(bound, expected);
 }
 
 /// The installation grants every right that the preflight of a migration asks for.
@@ -169,6 +171,29 @@ fn the_operator_has_every_right_that_a_migration_asks_for() {
     }
 }
 
+/// `e2e/tests/policies.rs` applies them.
+#[test]
+fn every_policy_is_in_force_and_fails_closed() {
+    let text = super::policies().unwrap();
+    let documents = serde_yaml::Deserializer::from_str(&text);
+    let documents: Vec<Value> = documents
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect();
+    let (policies, bindings): (Vec<_>, Vec<_>) = documents
+        .iter()
+        .partition(|object| object["kind"] == "ValidatingAdmissionPolicy");
+    assert_eq!(policies.len(), 2);
+    for policy in policies {
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+        let name = &policy["metadata"]["name"];
+        let bound = bindings.iter().any(|binding| {
+            binding["spec"]["policyName"] == *name
+                && binding["spec"]["validationActions"][0] == "Deny"
+        });
+        assert!(bound, "{name}");
+    }
+}
+
 #[test]
 fn bindings_refer_to_roles_that_are_installed() {
     let objects = objects();
@@ -186,8 +211,55 @@ fn bindings_refer_to_roles_that_are_installed() {
     }
 }
 
+#[test]
+fn the_namespace_of_a_server_that_groups_depend_on_is_guarded() {
+    let only = |kind: &str| {
+        let found = of_kind(kind);
+        assert_eq!(found.len(), 1, "{kind}");
+        found[0].clone()
+    };
+    let policy = only("ValidatingAdmissionPolicy");
+    let spec = &policy["spec"];
+    let rule = &spec["matchConstraints"]["resourceRules"][0];
+    assert_eq!(rule["operations"], serde_json::json!(["DELETE"]));
+    assert_eq!(rule["resources"], serde_json::json!(["namespaces"]));
+    assert_eq!(spec["failurePolicy"], "Ignore");
+    let crd = only("CustomResourceDefinition");
+    let served = &crd["spec"];
+    let version = format!(
+        "{}/{}",
+        served["group"].as_str().unwrap(),
+        served["versions"][0]["name"].as_str().unwrap()
+    );
+    assert_eq!(spec["paramKind"]["apiVersion"], version);
+    assert_eq!(spec["paramKind"]["kind"], served["names"]["kind"]);
+    let expression = spec["validations"][0]["expression"].as_str().unwrap();
+    assert!(expression.contains(crds::names::FINALIZER), "{expression}");
+    let binding = only("ValidatingAdmissionPolicyBinding");
+    assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
+    assert_eq!(
+        binding["spec"]["paramRef"],
+        serde_json::json!({"selector": {}, "parameterNotFoundAction": "Allow"})
+    );
+}
+
+/// Nothing in the installation lets the operator change a namespace: labels there decide what its
+/// pods may do.
+#[test]
+fn the_operator_only_reads_namespaces() {
+    for kind in ["Role", "ClusterRole"] {
+        for object in of_kind(kind) {
+            for rule in rules(&object) {
+                let namespaces = rule.resources.iter().flatten().any(|r| r == "namespaces");
+                let writes = |verb: &String| !["get", "list", "watch"].contains(&verb.as_str());
+                assert!(!namespaces || !rule.verbs.iter().any(writes), "{object}");
+            }
+        }
+    }
+}
+
 /// Returns the paths of all fields.
-fn fields(value: &Value) -> std::collections::BTreeSet<String> {
+fn fields(value: &Value) -> BTreeSet<String> {
     let below = |name: String, value: &Value| {
         let inner = fields(value)
             .into_iter()
@@ -204,7 +276,7 @@ fn fields(value: &Value) -> std::collections::BTreeSet<String> {
             .enumerate()
             .flat_map(|(i, v)| below(i.to_string(), v))
             .collect(),
-        _ => std::collections::BTreeSet::new(),
+        _ => BTreeSet::new(),
     }
 }
 
@@ -248,6 +320,24 @@ fn examples_are_accepted_and_whole() {
         "minimal.yaml",
     ];
     assert_eq!(names, expected);
+}
+
+/// What has Prometheus scrape the operator finds the pods of the installation, and their port.
+#[test]
+fn the_monitor_of_the_operator_finds_its_pods() {
+    let text = include_str!("../../../manifests/monitoring/operator.yaml");
+    let monitor: Value = serde_yaml::from_str(text).unwrap();
+    let deployment = of_kind("Deployment").remove(0);
+    let template = &deployment["spec"]["template"];
+    let namespace = &deployment["metadata"]["namespace"];
+    assert_eq!(monitor["metadata"]["namespace"], *namespace);
+    let selector = monitor["spec"]["selector"]["matchLabels"].as_object();
+    for (key, wanted) in selector.unwrap() {
+        assert_eq!(template["metadata"]["labels"][key], *wanted);
+    }
+    let port = &monitor["spec"]["podMetricsEndpoints"][0]["port"];
+    let ports = template["spec"]["containers"][0]["ports"].as_array();
+    assert!(ports.unwrap().iter().any(|own| own["name"] == *port));
 }
 
 #[test]

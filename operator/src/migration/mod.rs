@@ -26,7 +26,7 @@ pub use plan::target::{
 };
 pub use report::metrics::Metrics;
 pub use report::status::{
-    ApiServiceStatus, Dropped, GroupStatus, Imported, Problem, Pruned, ReportSummary,
+    ApiServiceStatus, Counted, Dropped, GroupStatus, Imported, Problem, Pruned, ReportSummary,
     ResourceProgress, Restart,
 };
 pub use task::supervisor::Supervisor;

@@ -15,6 +15,7 @@ mod record;
 mod routes;
 mod server;
 mod traffic;
+mod waiting;
 
 pub use age::ConnectionAge;
 pub use context::{ApiHandler, RequestContext};
@@ -22,3 +23,4 @@ pub use health::{Check, Health};
 pub use limits::{LimitConfig, Limits};
 pub use pipeline::{Pipeline, SERVER_HEADER};
 pub use server::{Server, ServerError};
+pub use waiting::Probes;

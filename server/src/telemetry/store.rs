@@ -249,3 +249,39 @@ fn per_resource(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Metrics;
+    use super::*;
+
+    /// Metrics that are registered elsewhere, or only with PostgreSQL.
+    const OTHERS: [&str; 2] = ["orphans_deleted", "store_database_info"];
+
+    /// Every metric, by the line that explains it, is a row of the docs.
+    #[test]
+    fn every_metric_is_in_the_docs() {
+        let docs = include_str!("../../../docs/monitoring.md");
+        let table = docs.split("\n## Metrics of the server\n").nth(1).unwrap();
+        let table = table.split("\n## ").next().unwrap();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut documented: Vec<&str> = rows
+            .filter_map(|row| row.split(['`', '{']).next())
+            .map(|name| name.strip_suffix("_total").unwrap_or(name))
+            .collect();
+        let text = Metrics::new().encode().unwrap();
+        let registered = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
+        let registered = registered.filter_map(|line| line.split(' ').next());
+        let figures = GAUGES.iter().chain(&COUNTERS).map(|figure| figure.0);
+        let collected = figures
+            .chain(MOVE_GAUGES.iter().map(|figure| figure.0))
+            .chain(RESOURCE_GAUGES.iter().map(|figure| figure.0))
+            .chain(OTHERS)
+            .map(|name| format!("reports_server_{name}"));
+        let mut known: Vec<String> = registered.map(str::to_owned).chain(collected).collect();
+        documented.sort_unstable();
+        known.sort_unstable();
+        assert!(known.len() > 30, "{known:?}");
+        assert_eq!(documented, known);
+    }
+}

@@ -20,6 +20,12 @@ CREATE TABLE reports_server.clusters (
     cluster    int         GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     -- what tells the cluster from others, such as the uid of its namespace kube-system
     identity   text        NOT NULL UNIQUE,
+    -- what tells this history of the cluster from any that was begun elsewhere, or anew; it goes
+    -- along with backups, copies and upgrades
+    history    uuid        NOT NULL DEFAULT gen_random_uuid(),
+    -- uid of the namespace kube-system of the cluster that writes here, whatever its identity;
+    -- empty where no server has told
+    cluster_uid text       NOT NULL DEFAULT '',
     -- what people call it
     name       text        NOT NULL DEFAULT '',
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -378,20 +384,33 @@ BEGIN
     END LOOP;
 END $$;
 
--- Finds a cluster, or begins one, whose log has partitions if p_partitions says so.
-CREATE FUNCTION reports_server.register_v1(p_identity text, p_name text, p_partitions boolean)
+-- Finds a cluster, or begins one, whose log has partitions if p_partitions says so. One that has
+-- rows under another identity is not begun anew: RS003 names that identity. p_uid is empty where it
+-- is not known.
+CREATE FUNCTION reports_server.register_v1(
+    p_identity text, p_name text, p_uid text, p_partitions boolean)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     v_cluster int;
+    v_other   text;
     v_log     text;
 BEGIN
     SELECT cluster INTO v_cluster FROM reports_server.clusters WHERE identity = p_identity;
     IF FOUND THEN
         UPDATE reports_server.clusters SET name = p_name
         WHERE cluster = v_cluster AND name <> p_name AND p_name <> '';
+        UPDATE reports_server.clusters SET cluster_uid = p_uid
+        WHERE cluster = v_cluster AND cluster_uid <> p_uid AND p_uid <> '';
         RETURN v_cluster;
     END IF;
-    INSERT INTO reports_server.clusters (identity, name) VALUES (p_identity, p_name)
+    SELECT identity INTO v_other FROM reports_server.clusters
+    WHERE p_uid <> '' AND (cluster_uid = p_uid OR (cluster_uid = '' AND identity = p_uid))
+    ORDER BY cluster LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION '%', v_other USING ERRCODE = 'RS003';
+    END IF;
+    INSERT INTO reports_server.clusters (identity, name, cluster_uid)
+    VALUES (p_identity, p_name, p_uid)
     ON CONFLICT (identity) DO NOTHING RETURNING cluster INTO v_cluster;
     IF v_cluster IS NULL THEN
         SELECT cluster INTO STRICT v_cluster FROM reports_server.clusters
@@ -411,7 +430,7 @@ BEGIN
                     FOR VALUES IN (%s)', v_log, v_cluster);
     PERFORM reports_server.extend_log_v1(v_cluster, 4096, 4096);
     INSERT INTO reports_server.commits (cluster, seq, counter, batch, changes, records, bytes)
-    VALUES (v_cluster, 0, 1, 0, 0, false, 0);
+    VALUES (v_cluster, 0, 1, 1 + floor(random() * 9007199254740991)::bigint, 0, false, 0);
     RETURN v_cluster;
 END $$;
 
@@ -956,7 +975,7 @@ DECLARE
 BEGIN
     SELECT cluster INTO v_cluster FROM reports_server.clusters WHERE identity = p_identity;
     IF NOT FOUND THEN
-        v_cluster := reports_server.register_v1(p_identity, p_name, true);
+        v_cluster := reports_server.register_v1(p_identity, p_name, '', true);
         -- Somebody who registered it at the same moment has taken it.
         PERFORM FROM reports_server.clusters WHERE cluster = v_cluster AND xmin = pg_current_xact_id()::xid;
         IF NOT FOUND THEN

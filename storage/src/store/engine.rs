@@ -7,7 +7,7 @@ use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 use tokio::sync::watch;
 
 use super::DatabaseInfo;
-use super::postgres::PostgresError;
+use super::postgres::{OtherDatabase, PostgresError};
 use crate::cache::{Change, Log};
 use crate::model::{
     Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
@@ -28,6 +28,10 @@ pub enum EngineError {
     /// written; the committer calls [`Engine::rejoin`] and loads everything again.
     #[error("the database does not go on from what this server has seen")]
     Parted,
+    /// The connection leads to a database that does not have the cluster's history: it is empty, or
+    /// holds others. Nothing was written there, nor may be, and nothing may be taken from there.
+    #[error("{0}")]
+    OtherDatabase(Box<OtherDatabase>),
     /// The schema of the database could not be brought up to date.
     #[error("{0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -192,6 +196,18 @@ pub(crate) trait Engine: Log {
 
     /// Returns the capabilities of the database; `None` where it is part of this process.
     fn info(&self) -> Option<DatabaseInfo> {
+        None
+    }
+
+    /// Returns the history that tells the database from others; `None` where it is part of this
+    /// process.
+    fn history(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the words for another database than this one to which the parameters of the
+    /// connection led the last time.
+    fn elsewhere(&self) -> Option<String> {
         None
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::EngineError;
+use super::{EngineError, OtherDatabase};
 use crate::model::GroupResource;
 
 /// The reason why the store did not do as asked.
@@ -110,9 +110,33 @@ pub enum OpenError {
          name that one again"
     )]
     MovedElsewhere(String),
+    /// The database holds the cluster under another identity.
+    #[error(
+        "the database holds the reports of this Kubernetes cluster under the identity {found}, and \
+         none under {wanted}; start the server with --cluster-identity={found}, or name another \
+         database"
+    )]
+    OtherIdentity {
+        /// The identity in the database.
+        found: String,
+        /// The identity that was looked for.
+        wanted: String,
+    },
+    /// The database does not have the history that it has to have. Nothing was made there.
+    #[error(transparent)]
+    OtherDatabase(Box<OtherDatabase>),
     /// The database cannot be opened or read.
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
-    Database(#[from] EngineError),
+    Database(#[source] EngineError),
+}
+
+impl From<EngineError> for OpenError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::OtherDatabase(other) => Self::OtherDatabase(other),
+            error => Self::Database(error),
+        }
+    }
 }
 
 impl OpenError {
@@ -121,7 +145,7 @@ impl OpenError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::BeingFilled(_) => true,
+            Self::BeingFilled(_) | Self::OtherDatabase(_) => true,
             Self::Database(EngineError::Postgres(error)) => error.diagnosis().may_pass(),
             _ => false,
         }

@@ -219,6 +219,8 @@ impl Store {
             },
             sequence: position.seq,
             resource_version: position.counter.max(1).to_string(),
+            history: self.engine().history(),
+            elsewhere: self.engine().elsewhere(),
             move_: progress.map(|state| state.describe()),
         }
     }

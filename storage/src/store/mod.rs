@@ -35,7 +35,7 @@ pub use error::{OpenError, StoreError};
 pub use handle::{ReadError, Store};
 pub use moving::MoveOptions;
 pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
-pub use postgres::PostgresError;
+pub use postgres::{FoundHistories, OtherDatabase, PostgresError};
 pub use stats::{DatabaseInfo, StoreStats};
 pub use write::{Write, WriteError};
 

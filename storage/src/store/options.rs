@@ -95,6 +95,9 @@ pub struct PostgresOptions {
     pub cluster_identity: String,
     /// Name of the cluster for people; may be empty.
     pub cluster_name: String,
+    /// What stays the same of the cluster under every identity, such as the uid of its namespace
+    /// `kube-system`: it is not begun anew under another one. Empty where that is not known.
+    pub cluster_uid: String,
     /// Name that the database shows for its clients.
     pub application_name: String,
     /// Most connections, at least 5.
@@ -109,6 +112,7 @@ impl PostgresOptions {
             directory: directory.into(),
             cluster_identity: cluster_identity.into(),
             cluster_name: String::new(),
+            cluster_uid: String::new(),
             application_name: "reports-server".to_owned(),
             max_connections: 8,
         }

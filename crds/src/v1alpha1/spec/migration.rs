@@ -64,7 +64,7 @@ pub struct MigrationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub soak: Option<Duration>,
-    /// The reaction when the API does badly during the soak: `Revert` gives it back to the CRD,
+    /// The reaction when the API is unhealthy during the soak: `Revert` gives it back to the CRD,
     /// `Hold` leaves it and says so. Default: `Revert`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
@@ -179,7 +179,7 @@ impl Verification {
     }
 }
 
-/// The reaction when an API does badly during the soak.
+/// The reaction when an API is unhealthy during the soak.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[schemars(transform = crate::v1alpha1::schema::without_description)]
 pub enum OnFailure {

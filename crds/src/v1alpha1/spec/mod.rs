@@ -6,6 +6,8 @@
 mod database;
 mod images;
 mod migration;
+mod monitoring;
+mod network;
 mod reference;
 mod server;
 mod tls;
@@ -21,6 +23,8 @@ pub use migration::{
     Approval, MigrationSpec, OnFailure, RestartSpec, RestartWhen, SourcePolicy, SourceSpec,
     Verification, WorkloadKind,
 };
+pub use monitoring::MonitoringSpec;
+pub use network::NetworkPolicySpec;
 pub use reference::LocalReference;
 pub use server::{
     AutoscalingSpec, LogFormat, LogLevel, LoggingSpec, PodDisruptionBudgetSpec, ServerSpec,
@@ -66,6 +70,7 @@ use super::status::ReportsServerStatus;
     validation = keeps_class(Volume::CloudNativePg),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#, description = "Whether everything that was asked for is done and well"),
     printcolumn(name = "Migration", type_ = "string", json_path = ".status.migration.phase", description = "Where the least advanced API group stands"),
+    printcolumn(name = "Progress", type_ = "string", json_path = ".status.migration.progress", description = "Reports that are done in the present step of that group, of all"),
     printcolumn(name = "Database", type_ = "string", json_path = ".status.database.mode", description = "Where reports are stored"),
     printcolumn(name = "Served", type_ = "string", json_path = ".status.served", description = "API groups served by the server, of those asked for"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -86,8 +91,8 @@ use super::status::ReportsServerStatus;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ReportsServerSpec {
-    /// Namespace in which server and database run. It must exist, and every referenced Secret must
-    /// be in it. Immutable.
+    /// Namespace in which server and database run. It must exist with the label
+    /// `reports-server.io/target: "true"`, and every referenced Secret must be in it. Immutable.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -133,7 +138,7 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
 
-    /// Network policies around server and database.
+    /// Network policies around server, managed database and its Jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicySpec>,
 
@@ -271,30 +276,6 @@ pub struct ClusterIdentitySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub display_name: Option<String>,
-}
-
-/// Network policies around server and database.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkPolicySpec {
-    /// True when the operator makes network policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-}
-
-/// Objects for a monitoring stack.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MonitoringSpec {
-    /// True when the operator makes a `ServiceMonitor`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_monitor: Option<bool>,
-    /// True when the operator makes a `PrometheusRule` with alerts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prometheus_rule: Option<bool>,
-    /// True when the operator makes a `ConfigMap` with a Grafana dashboard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grafana_dashboard: Option<bool>,
 }
 
 /// The policy for the deletion of the `ReportsServer`.

@@ -63,6 +63,7 @@ pub struct ServerSpec {
     pub logging: Option<LoggingSpec>,
     /// A pod template that is merged over ours last, for whatever has no field of its own: lists of
     /// things with names by the name (the server's container is `server`), other lists as a whole.
+    /// It may ask for what the Pod Security label of `targetNamespace` admits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub pod_template: Option<Map<String, Value>>,
@@ -113,6 +114,7 @@ pub struct PodDisruptionBudgetSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ServiceAccountSpec {
     /// An existing `ServiceAccount` in `targetNamespace`, used instead of one made by the operator.
+    /// Its annotation `reports-server.io/allow-use` must have the name of the `ReportsServer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub name: Option<String>,

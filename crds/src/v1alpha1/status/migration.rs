@@ -20,6 +20,11 @@ pub struct MigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub plan_hash: Option<String>,
+    /// How far that group is with its reports while it goes through all of them, such as
+    /// `1,234/10,000`: copied, compared, deleted from etcd, or compared and written back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub progress: Option<String>,
     /// One sentence about the state of the migrations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
@@ -167,6 +172,11 @@ pub struct GroupMigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub message: Option<String>,
+    /// How far the group is with its reports while it goes through all of them, such as
+    /// `1,234/10,000`: copied, compared, deleted from etcd, or compared and written back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub progress: Option<String>,
     /// The plan of a switch; present while the copy is verified and not switched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,

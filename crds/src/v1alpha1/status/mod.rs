@@ -139,6 +139,11 @@ pub struct DatabaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub cluster_identity: Option<String>,
+    /// The history of this cluster there: a random name that goes along with backups, copies and
+    /// upgrades. A database without it is not used; empty for `Embedded` and before the first use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 36))]
+    pub history: Option<String>,
     /// Host name; empty for `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]

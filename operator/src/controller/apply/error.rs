@@ -1,9 +1,9 @@
-//! What could not be done.
+//! The errors of writing children.
 
 use crate::controller::upgrade;
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
-/// What could not be done.
+/// The error of a write.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A child was refused.
@@ -38,6 +38,12 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// `APIService`s of a server that is gone could not be deleted.
+    #[error("cannot give the APIs of a server that is gone back to their CRDs: {}", said(.source))]
+    Release {
+        /// Why.
+        source: kube::Error,
+    },
     /// Backups could not be listed.
     #[error("cannot list the jobs of the backups: {}", said(.source))]
     Backups {
@@ -47,7 +53,7 @@ pub enum Error {
     /// A pod of an old template that cannot start could not be deleted.
     #[error("cannot delete pod {pod}, which blocks its replacement: {}", said(.source))]
     InTheWay {
-        /// Its name.
+        /// Name of the pod.
         pod: String,
         /// Why.
         source: kube::Error,
@@ -84,12 +90,11 @@ impl Error {
         match self {
             Self::Apply { source, .. }
             | Self::Orphans { source, .. }
+            | Self::Release { source }
             | Self::Backups { source }
             | Self::InTheWay { source, .. }
             | Self::Pods { source }
-            | Self::Access { source, .. } => {
-                matches!(source, kube::Error::Api(status) if status.code == 403)
-            }
+            | Self::Access { source, .. } => is_forbidden(source),
             Self::Upgrade(error) => error.is_forbidden(),
             Self::NoAccess(_) => true,
             Self::Foreign { .. } => false,

@@ -1,10 +1,13 @@
 //! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
 //! any more.
 
+mod certificate;
 mod error;
 mod managed;
+mod monitoring;
 mod probe;
 mod refused;
+mod release;
 mod untyped;
 mod upgrade;
 mod volume;
@@ -21,29 +24,35 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
-use super::build::{self, Children, Kept, ServiceAccountRef, control_api_name, operand_binding};
+use self::untyped::{check_own, full_name};
+use super::build::{
+    self, Children, Kept, MonitoringKind, ServiceAccountRef, control_api_name, operand_binding,
+};
 use super::validate::{MoveProgress, Validated};
-use super::{ownership, workload};
-use crate::cert_manager;
+use super::workload;
+use crate::database::cloudnativepg;
 
+#[cfg(test)]
+pub use certificate::remove_unasked as remove_unasked_certificate;
 pub use error::Error;
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
 pub use probe::probe;
-#[cfg(test)]
-pub use untyped::remove_certificate;
-use untyped::{cloud_native_pg, untyped};
+pub use release::release;
 pub use upgrade::note;
 pub use volume::Volume;
 #[cfg(test)]
@@ -65,6 +74,8 @@ pub struct Applied {
     pub managed: Option<Managed>,
     /// The control API.
     pub control_api: APIService,
+    /// Kinds of the Prometheus operator that are asked for and have no CRD.
+    pub unmonitored: Vec<MonitoringKind>,
     /// The server's pods, read only while the server is not ready.
     pub pods: Vec<Pod>,
 }
@@ -80,12 +91,12 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         service_account,
         auth_delegator,
         auth_reader,
-        schema_reader,
-        schema_reader_binding,
+        cluster_reader,
         config_reader,
         config_reader_binding,
         ca,
         serving_cert,
+        network_policies,
         config,
         managed,
         cluster,
@@ -96,6 +107,8 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         deployment,
         disruption_budget,
         autoscaler,
+        dashboard,
+        monitored,
         control_api,
         certificate,
         accepted,
@@ -105,8 +118,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     maybe(client, service_account.as_ref()).await?;
     named(&Api::all(client.clone()), &auth_delegator).await?;
     named(&inside(client, &auth_reader), &auth_reader).await?;
-    named(&Api::all(client.clone()), &schema_reader).await?;
-    named(&Api::all(client.clone()), &schema_reader_binding).await?;
+    named(&Api::all(client.clone()), &cluster_reader).await?;
     one(&inside(client, &config_reader), &config_reader).await?;
     one(
         &inside(client, &config_reader_binding),
@@ -115,6 +127,9 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     .await?;
     one(&inside(client, &ca), &ca).await?;
     one(&inside(client, &serving_cert), &serving_cert).await?;
+    for policy in &network_policies {
+        one(&inside(client, policy), policy).await?;
+    }
     one(&inside(client, &config), &config).await?;
     let managed = match managed {
         Some(managed) => Some(Box::pin(managed::apply(client, managed)).await?),
@@ -133,10 +148,10 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     maybe(client, disruption_budget.as_ref()).await?;
     maybe(client, autoscaler.as_ref()).await?;
+    maybe(client, dashboard.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
-    if let Some(certificate) = &certificate {
-        untyped(client, certificate, &cert_manager::resource(), &forced()).await?;
-    }
+    certificate::apply(client, certificate.as_ref(), &forced()).await?;
+    let unmonitored = monitoring::apply(client, &monitored, &forced()).await?;
     one(&inside(client, &accepted), &accepted).await?;
     let pods = pods_in_trouble(client, &deployment).await?;
     Ok(Applied {
@@ -144,6 +159,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         data,
         managed,
         control_api,
+        unmonitored,
         pods,
     })
 }
@@ -249,38 +265,20 @@ fn forced() -> PatchParams {
     PatchParams::apply(FIELD_MANAGER).force()
 }
 
+/// Applies a `Cluster` of `CloudNativePG`, unless it is somebody else's.
+async fn cloud_native_pg(
+    client: &Client,
+    cluster: &DynamicObject,
+    params: &PatchParams,
+) -> Result<(), Error> {
+    untyped::apply(client, &cloudnativepg::resource(), cluster, params).await
+}
+
 /// Makes sure that there is none of this name, or ours.
 async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error> {
     let found = api.get_metadata_opt(&object.name_any()).await;
     let found = found.map_err(|source| refused_to(object, source))?;
     check_own(&K::kind(&()), object, found.as_ref())
-}
-
-/// Makes sure that what was found by the name of a child is none of somebody else.
-fn check_own(
-    kind: &str,
-    object: &impl ResourceExt,
-    found: Option<&impl ResourceExt>,
-) -> Result<(), Error> {
-    let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
-    else {
-        return Ok(());
-    };
-    Err(Error::Foreign {
-        kind: kind.to_owned(),
-        name: full_name(object),
-        manager: found
-            .managed_fields()
-            .iter()
-            .find_map(|entry| entry.manager.clone()),
-    })
-}
-
-fn full_name<K: ResourceExt>(object: &K) -> String {
-    let name = object.name_any();
-    object
-        .namespace()
-        .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"))
 }
 
 fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) -> Error {
@@ -394,13 +392,16 @@ pub async fn remove_orphans(
         service_accounts,
         disruption_budgets,
         autoscalers,
+        network_policies,
         stateful_sets,
         cron_jobs,
         jobs,
+        monitored,
     } = kept;
-    let mut gone = Vec::new();
+    let mut gone = monitoring::remove_others(client, spec, monitored).await?;
     gone.extend(orphans::<HorizontalPodAutoscaler>(client, spec, autoscalers).await?);
     gone.extend(orphans::<PodDisruptionBudget>(client, spec, disruption_budgets).await?);
+    gone.extend(orphans::<NetworkPolicy>(client, spec, network_policies).await?);
     gone.extend(orphans::<CronJob>(client, spec, cron_jobs).await?);
     gone.extend(orphans::<Job>(client, spec, jobs).await?);
     gone.extend(orphans::<StatefulSet>(client, spec, stateful_sets).await?);
@@ -411,9 +412,7 @@ pub async fn remove_orphans(
     gone.extend(orphans::<RoleBinding>(client, spec, role_bindings).await?);
     gone.extend(orphans::<Role>(client, spec, roles).await?);
     gone.extend(orphans::<ServiceAccount>(client, spec, service_accounts).await?);
-    if spec.origin.plan().is_none() {
-        gone.extend(untyped::remove_certificate(client, spec).await?);
-    }
+    gone.extend(certificate::remove_unasked(client, spec).await?);
     Ok(gone)
 }
 

@@ -5,8 +5,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt};
 
 use super::error::Error;
-use super::{NamespacedChild, cloud_native_pg, forced, inside, patch, refuse_foreign, untyped};
-use crate::cert_manager;
+use super::{
+    NamespacedChild, certificate, cloud_native_pg, forced, inside, monitoring, patch,
+    refuse_foreign,
+};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -36,9 +38,11 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     if let Some(data) = &children.data {
         claim(client, data).await?;
     }
-    if let Some(certificate) = &children.certificate {
-        let dry = forced().dry_run();
-        untyped(client, certificate, &cert_manager::resource(), &dry).await?;
+    let certificate = children.certificate.as_ref();
+    certificate::apply(client, certificate, &forced().dry_run()).await?;
+    monitoring::apply(client, &children.monitored, &forced().dry_run()).await?;
+    for policy in &children.network_policies {
+        one(client, policy).await?;
     }
     one(client, &children.deployment).await?;
     if let Some(budget) = &children.disruption_budget {
@@ -60,6 +64,9 @@ async fn names(client: &Client, children: &Children) -> Result<(), Error> {
     free(client, &children.config).await?;
     free(client, &children.accepted).await?;
     free(client, &children.service).await?;
+    if let Some(dashboard) = &children.dashboard {
+        free(client, dashboard).await?;
+    }
     if let Some(connection) = &children.connection {
         free(client, connection).await?;
     }

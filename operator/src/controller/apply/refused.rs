@@ -5,12 +5,14 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
 use kube::core::Status;
 
 use super::error::Error;
 use crate::cert_manager;
+use crate::controller::build::MonitoringKind;
 use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
 
@@ -61,6 +63,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         "spec.server.autoscaling".to_owned()
     } else if is(PodDisruptionBudget::kind(&())) {
         "spec.server.podDisruptionBudget".to_owned()
+    } else if is(NetworkPolicy::kind(&())) {
+        "spec.networkPolicy".to_owned()
     } else if is(ServiceAccount::kind(&())) {
         "spec.server.serviceAccount".to_owned()
     } else if is(CronJob::kind(&())) || is(Job::kind(&())) {
@@ -69,6 +73,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         volume_field(name).to_owned()
     } else if is(StatefulSet::kind(&())) {
         "spec.database.managed".to_owned()
+    } else if MonitoringKind::ALL.iter().any(|known| known.name() == kind) {
+        "spec.monitoring".to_owned()
     } else if kind == cloudnativepg::resource().kind {
         "spec.database.cloudNativePG.create".to_owned()
     } else if kind == cert_manager::resource().kind {
@@ -149,6 +155,13 @@ mod tests {
         "a-server",
         "spec.minAvailable",
         "spec.server.podDisruptionBudget"
+    )]
+    #[case("ServiceMonitor", "a-server", "metadata.labels", "spec.monitoring")]
+    #[case(
+        "NetworkPolicy",
+        "a-server",
+        "spec.ingress[0].from[0].ipBlock.cidr",
+        "spec.networkPolicy"
     )]
     #[case(
         "PersistentVolumeClaim",

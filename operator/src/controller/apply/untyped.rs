@@ -1,35 +1,20 @@
-//! Objects of kinds that others define.
+//! Objects without a type of ours, and whether an object is somebody else's.
 
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 
 use super::error::Error;
-use super::{check_own, full_name};
-use crate::cert_manager;
-use crate::controller::ownership::is_child;
+use crate::controller::ownership;
 use crate::controller::validate::Validated;
-use crate::database::cloudnativepg;
 
-/// Applies a `Cluster` of `CloudNativePG`, unless it is somebody else's.
+/// Applies an object of a kind that not every cluster has, unless it is somebody else's.
 ///
 /// # Errors
-/// If it is somebody else's, or is refused.
-pub async fn cloud_native_pg(
+/// If it is, or the kube-apiserver refuses it.
+pub(super) async fn apply(
     client: &Client,
-    cluster: &DynamicObject,
-    params: &PatchParams,
-) -> Result<(), Error> {
-    untyped(client, cluster, &cloudnativepg::resource(), params).await
-}
-
-/// Applies an object of a kind that others define, unless it is somebody else's.
-///
-/// # Errors
-/// If it is somebody else's, or is refused.
-pub async fn untyped(
-    client: &Client,
-    object: &DynamicObject,
     resource: &ApiResource,
+    object: &DynamicObject,
     params: &PatchParams,
 ) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
@@ -46,30 +31,29 @@ pub async fn untyped(
     patched.map(drop).map_err(failed)
 }
 
-/// Deletes the `Certificate`, where there is one of ours. Its Secret is cert-manager's.
+/// Deletes an object of such a kind, unless it is somebody else's. Returns whether there was one.
 ///
 /// # Errors
-/// If it cannot be read or deleted. That the operator may not read it is none: there is no
-/// cert-manager in reach then.
-pub async fn remove_certificate(
+/// If it cannot be read or deleted.
+pub(super) async fn remove(
     client: &Client,
     spec: &Validated,
-) -> Result<Option<String>, Error> {
-    let resource = cert_manager::resource();
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &spec.namespace, &resource);
+    resource: &ApiResource,
+    name: &str,
+) -> Result<bool, Error> {
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &spec.namespace, resource);
     let failed = |source| Error::Orphans {
         kind: resource.kind.clone(),
         source,
     };
-    let name = spec.names.certificate();
-    let found = match api.get_metadata_opt(&name).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => None,
+    let found = match api.get_metadata(name).await {
+        // Without the CRD or the right there is none of ours.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(false),
         found => found.map_err(failed)?,
     };
-    let own = |meta: &_| is_child(meta, &spec.uid, spec.names.instance());
-    let Some(found) = found.filter(|found| own(&found.metadata)) else {
-        return Ok(None);
-    };
+    if !ownership::is_child(&found.metadata, &spec.uid, spec.names.instance()) {
+        return Ok(false);
+    }
     let params = DeleteParams {
         preconditions: Some(Preconditions {
             uid: found.uid(),
@@ -77,10 +61,40 @@ pub async fn remove_certificate(
         }),
         ..DeleteParams::background()
     };
-    match api.delete(&name, &params).await {
-        Ok(_) => Ok(Some(format!("{} {name}", resource.kind))),
+    match api.delete(name, &params).await {
         // Somebody else was faster, or it is a new object of that name.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
-        Err(error) => Err(failed(error)),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        deleted => deleted.map(|_| true).map_err(failed),
     }
+}
+
+/// Makes sure that what was found by the name of a child is none of somebody else.
+///
+/// # Errors
+/// [`Error::Foreign`].
+pub(super) fn check_own(
+    kind: &str,
+    object: &impl ResourceExt,
+    found: Option<&impl ResourceExt>,
+) -> Result<(), Error> {
+    let Some(found) = found.filter(|found| !ownership::is_shared(found.meta(), object.meta()))
+    else {
+        return Ok(());
+    };
+    Err(Error::Foreign {
+        kind: kind.to_owned(),
+        name: full_name(object),
+        manager: found
+            .managed_fields()
+            .iter()
+            .find_map(|entry| entry.manager.clone()),
+    })
+}
+
+/// Returns `namespace/name`, or the name of what is in no namespace.
+pub(super) fn full_name<K: ResourceExt>(object: &K) -> String {
+    let name = object.name_any();
+    object
+        .namespace()
+        .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"))
 }

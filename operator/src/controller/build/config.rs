@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Validated;
 use super::metadata::namespaced;
-use crate::names::{ACCEPTED_KEY, GROUPS_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT};
+use crate::names::{
+    ACCEPTED_KEY, GROUPS_KEY, HISTORY_KEY, PORT_NAME, REFUSED_WRITERS_KEY, SERVICE_PORT,
+};
 
 /// Returns every group named by the user, those owned by CRDs and those that are named no more too:
 /// a group on its way back is read from the server until its last report is in etcd again. A group
@@ -29,6 +31,9 @@ pub(super) fn config(spec: &Validated) -> ConfigMap {
     if !predecessors.is_empty() {
         let users: Vec<String> = predecessors.into_iter().collect();
         data.insert(REFUSED_WRITERS_KEY.to_owned(), users.join(","));
+    }
+    if let Some(history) = &spec.history {
+        data.insert(HISTORY_KEY.to_owned(), history.clone());
     }
     ConfigMap {
         metadata: namespaced(spec, spec.names.config()),

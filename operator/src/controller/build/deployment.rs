@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crds::names::ANNOTATION_BEGIN_ANEW;
 use crds::v1alpha1::spec::LogFormat;
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
@@ -59,6 +60,11 @@ fn template(spec: &Validated) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(spec.names.labels()),
+            // Pods that hold on to a history that is given up are replaced.
+            annotations: spec
+                .begun_anew
+                .clone()
+                .map(|history| [(ANNOTATION_BEGIN_ANEW.to_owned(), history)].into()),
             ..ObjectMeta::default()
         }),
         spec: Some(pod(spec)),
@@ -202,6 +208,7 @@ fn database_args(spec: &Validated) -> Vec<String> {
     };
     let mut args = vec![
         format!("--cluster-identity={}", postgres.cluster_identity),
+        format!("--cluster-uid={}", spec.cluster_uid),
         format!("--database-dir={}", place::DIRECTORY),
         format!("--database-max-connections={}", postgres.max_connections),
     ];

@@ -5,6 +5,8 @@ mod config;
 mod control_api;
 mod deployment;
 mod metadata;
+mod monitoring;
+mod network;
 mod notes;
 mod rbac;
 mod scale;
@@ -19,8 +21,9 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use kube::ResourceExt;
@@ -33,9 +36,10 @@ use crate::database::{cloudnativepg, managed};
 pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};
 pub use metadata::data_metadata;
+pub use monitoring::{Kind as MonitoringKind, Monitored};
 pub use notes::{Note, commit, retired};
 #[cfg(test)]
-pub(crate) use rbac::schema_reader_rules;
+pub(crate) use rbac::config_reader_rules;
 pub use rbac::{ServiceAccountRef, operand_binding};
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights
@@ -50,10 +54,8 @@ pub struct Children {
     pub auth_delegator: ClusterRoleBinding,
     /// Lets the server read the aggregator's client CA.
     pub auth_reader: RoleBinding,
-    /// Rights to read namespaces and CRDs.
-    pub schema_reader: ClusterRole,
-    /// Gives [`Self::schema_reader`] to the server.
-    pub schema_reader_binding: ClusterRoleBinding,
+    /// Gives the server its rights to read namespaces, CRDs and APIServices.
+    pub cluster_reader: ClusterRoleBinding,
     /// Right to read the one `ConfigMap`.
     pub config_reader: Role,
     /// Gives [`Self::config_reader`] to the server.
@@ -62,6 +64,8 @@ pub struct Children {
     pub ca: Secret,
     /// The server's certificate.
     pub serving_cert: Secret,
+    /// Who may connect to server, database and Jobs, and what they may connect to.
+    pub network_policies: Vec<NetworkPolicy>,
     /// Groups to serve.
     pub config: ConfigMap,
     /// A PostgreSQL that the operator runs.
@@ -82,6 +86,10 @@ pub struct Children {
     pub disruption_budget: Option<PodDisruptionBudget>,
     /// Number of the server's pods by load.
     pub autoscaler: Option<HorizontalPodAutoscaler>,
+    /// A dashboard for Grafana.
+    pub dashboard: Option<ConfigMap>,
+    /// Objects of the Prometheus operator.
+    pub monitored: Vec<Monitored>,
     /// Registers the control API.
     pub control_api: APIService,
     /// Asks cert-manager for the server's certificate. Late, since it passes a webhook of
@@ -101,12 +109,12 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         service_account: rbac::service_account(spec),
         auth_delegator: rbac::auth_delegator(spec),
         auth_reader: rbac::auth_reader(spec),
-        schema_reader: rbac::schema_reader(spec),
-        schema_reader_binding: rbac::schema_reader_binding(spec),
+        cluster_reader: rbac::cluster_reader(spec),
         config_reader: rbac::config_reader(spec),
         config_reader_binding: rbac::config_reader_binding(spec),
         ca: secrets::ca(spec, material),
         serving_cert: secrets::serving_cert(spec, material),
+        network_policies: network::policies(spec, operator),
         config: config::config(spec),
         managed: managed_children(spec, material),
         cluster: cluster(spec),
@@ -117,6 +125,8 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         deployment: deployment::deployment(spec),
         disruption_budget: scale::disruption_budget(spec),
         autoscaler: scale::autoscaler(spec),
+        dashboard: monitoring::dashboard(spec),
+        monitored: monitoring::objects(spec),
         control_api: control_api::api_service(spec, material),
         certificate: secrets::certificate(spec),
         accepted: config::accepted(spec),
@@ -163,12 +173,16 @@ pub struct Kept {
     pub disruption_budgets: Vec<String>,
     /// `HorizontalPodAutoscaler`s.
     pub autoscalers: Vec<String>,
+    /// `NetworkPolicy`s.
+    pub network_policies: Vec<String>,
     /// `StatefulSet`s.
     pub stateful_sets: Vec<String>,
     /// `CronJob`s.
     pub cron_jobs: Vec<String>,
     /// Jobs that no `CronJob` has made.
     pub jobs: Vec<String>,
+    /// Kinds of the Prometheus operator, of which there is one object each.
+    pub monitored: Vec<MonitoringKind>,
 }
 
 impl Children {
@@ -188,11 +202,18 @@ impl Children {
             service_accounts: name(self.service_account.as_ref()),
             disruption_budgets: name(self.disruption_budget.as_ref()),
             autoscalers: name(self.autoscaler.as_ref()),
+            network_policies: self
+                .network_policies
+                .iter()
+                .map(ResourceExt::name_any)
+                .collect(),
             stateful_sets: Vec::new(),
             cron_jobs: Vec::new(),
             jobs: Vec::new(),
+            monitored: self.monitored.iter().map(|object| object.kind).collect(),
         };
         kept.config_maps.extend(name(self.connection.as_ref()));
+        kept.config_maps.extend(name(self.dashboard.as_ref()));
         // It goes when no pod needs it any more, and that is not known here.
         kept.secrets.push(self.move_name.clone());
         if let Some(managed) = &self.managed {

@@ -2,13 +2,15 @@
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
-    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+    ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Validated;
 use super::metadata::{cluster, namespaced};
-use crate::names::{AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE};
+use crate::names::{
+    AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE, SERVER_CLUSTER_ROLE,
+};
 
 /// A `ServiceAccount`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,38 +69,10 @@ pub(super) fn auth_reader(spec: &Validated) -> RoleBinding {
     }
 }
 
-pub(super) fn schema_reader(spec: &Validated) -> ClusterRole {
-    ClusterRole {
-        metadata: cluster(spec, spec.names.cluster("schema-reader")),
-        rules: Some(schema_reader_rules()),
-        ..ClusterRole::default()
-    }
-}
-
-/// Returns what a server reads of the cluster. The operator has to hold the same rights to hand
-/// them out.
-pub(crate) fn schema_reader_rules() -> Vec<PolicyRule> {
-    let read = |group: &str, resource: &str| PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(vec![resource.to_owned()]),
-        verbs: read_verbs(),
-        ..PolicyRule::default()
-    };
-    vec![
-        // A missing or terminating namespace refuses reports, as it does with the kube-apiserver.
-        read("", "namespaces"),
-        // Schemas, names and columns of the served groups.
-        read("apiextensions.k8s.io", "customresourcedefinitions"),
-        // Whether requests are still sent here: while they are not, they wait.
-        read("apiregistration.k8s.io", "apiservices"),
-    ]
-}
-
-pub(super) fn schema_reader_binding(spec: &Validated) -> ClusterRoleBinding {
-    let name = spec.names.cluster("schema-reader");
+pub(super) fn cluster_reader(spec: &Validated) -> ClusterRoleBinding {
     ClusterRoleBinding {
-        metadata: cluster(spec, name.clone()),
-        role_ref: role_ref("ClusterRole", name),
+        metadata: cluster(spec, spec.names.cluster("server")),
+        role_ref: role_ref("ClusterRole", SERVER_CLUSTER_ROLE.to_owned()),
         subjects: Some(server(spec)),
     }
 }
@@ -106,14 +80,19 @@ pub(super) fn schema_reader_binding(spec: &Validated) -> ClusterRoleBinding {
 pub(super) fn config_reader(spec: &Validated) -> Role {
     Role {
         metadata: namespaced(spec, spec.names.server()),
-        rules: Some(vec![PolicyRule {
-            api_groups: Some(vec![String::new()]),
-            resources: Some(vec!["configmaps".to_owned()]),
-            resource_names: Some(vec![spec.names.config()]),
-            verbs: read_verbs(),
-            ..PolicyRule::default()
-        }]),
+        rules: Some(config_reader_rules(spec.names.config())),
     }
+}
+
+/// Returns what a server reads of its namespace: the `ConfigMap` called `config`.
+pub(crate) fn config_reader_rules(config: String) -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["configmaps".to_owned()]),
+        resource_names: Some(vec![config]),
+        verbs: ["get", "list", "watch"].map(str::to_owned).to_vec(),
+        ..PolicyRule::default()
+    }]
 }
 
 pub(super) fn config_reader_binding(spec: &Validated) -> RoleBinding {
@@ -122,10 +101,6 @@ pub(super) fn config_reader_binding(spec: &Validated) -> RoleBinding {
         role_ref: role_ref("Role", spec.names.server()),
         subjects: Some(server(spec)),
     }
-}
-
-fn read_verbs() -> Vec<String> {
-    ["get", "list", "watch"].map(str::to_owned).to_vec()
 }
 
 fn role_ref(kind: &str, name: String) -> RoleRef {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::{Validated, data_metadata};
 use crate::controller::validate::Backend;
-use crate::database::place::{Database, Storage};
+use crate::database::place::{self, Database, Storage};
 
 /// Returns the claim.
 pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
@@ -36,7 +36,14 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
 pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
     match spec.backend() {
         Backend::Pod(storage) => embedded(spec, storage, name),
-        Backend::Postgres(postgres) => postgres.connection.volume(name, &spec.names.database()),
+        Backend::Postgres(postgres) => {
+            let mut volume = postgres.connection.volume(name, &spec.names.database());
+            let projected = volume.projected.as_mut();
+            if let Some(sources) = projected.and_then(|projected| projected.sources.as_mut()) {
+                sources.push(place::history(&spec.names.config()));
+            }
+            volume
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! What could not be read.
+//! The errors of reading.
 
 use crate::cert_manager;
 use crate::controller::{apply, upgrade};
 use crate::database::{cloudnativepg, files};
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
 /// The error of a read.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub enum Error {
     /// The target namespace.
     #[error("cannot read namespace {name}: {}", said(.source))]
     Namespace {
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -19,19 +19,25 @@ pub enum Error {
     /// A Secret with certificates.
     #[error("cannot read secret {namespace}/{name}: {}", said(.source))]
     Secret {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The addresses of the kube-apiservers.
+    #[error("cannot list the EndpointSlices of the Service default/kubernetes: {}", said(.source))]
+    ApiServers {
         /// Why.
         source: kube::Error,
     },
     /// A volume.
     #[error("cannot read persistentvolumeclaim {namespace}/{name}: {}", said(.source))]
     Claim {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -39,6 +45,16 @@ pub enum Error {
     /// The Job that restores a backup.
     #[error("cannot read job {namespace}/{name}: {}", said(.source))]
     Job {
+        /// Namespace of the object.
+        namespace: String,
+        /// Name of the object.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The account that the specification names.
+    #[error("cannot read serviceaccount {namespace}/{name}: {}", said(.source))]
+    Account {
         /// Its namespace.
         namespace: String,
         /// Its name.
@@ -49,9 +65,9 @@ pub enum Error {
     /// What was carried out last.
     #[error("cannot read configmap {namespace}/{name}: {}", said(.source))]
     ConfigMap {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -59,9 +75,9 @@ pub enum Error {
     /// The database.
     #[error("cannot read statefulset {namespace}/{name}: {}", said(.source))]
     StatefulSet {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -69,9 +85,9 @@ pub enum Error {
     /// The server.
     #[error("cannot read deployment {namespace}/{name}: {}", said(.source))]
     Deployment {
-        /// Its namespace.
+        /// Namespace of the object.
         namespace: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
         /// Why.
         source: kube::Error,
@@ -106,8 +122,10 @@ impl Error {
         let source = match self {
             Self::Namespace { source, .. }
             | Self::Secret { source, .. }
+            | Self::ApiServers { source }
             | Self::Claim { source, .. }
             | Self::Job { source, .. }
+            | Self::Account { source, .. }
             | Self::ConfigMap { source, .. }
             | Self::StatefulSet { source, .. }
             | Self::Deployment { source, .. }
@@ -118,7 +136,7 @@ impl Error {
             Self::Access(error) => return error.is_forbidden(),
             Self::NoIdentity => return false,
         };
-        matches!(source, kube::Error::Api(status) if status.code == 403)
+        is_forbidden(source)
     }
 
     /// Returns whether it is about the database.

@@ -1,12 +1,13 @@
 //! The content of the target namespace.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crds::control::{self, DATABASE_NAME, DATABASES};
 use crds::v1alpha1::ReportsServer;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
 use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::debug;
@@ -36,6 +37,7 @@ pub async fn read(
 ) -> Result<Inside, Error> {
     let client = &ctx.client;
     let material = material(client, spec).await?;
+    let account = account(client, spec).await?;
     let serving = serving(client, spec).await?;
     let deployment = deployment(client, spec).await?;
     let (stateful_set, managed) = if spec.is_managed() {
@@ -58,8 +60,10 @@ pub async fn read(
     let name = spec.names.instance();
     let verdict = target.and_then(|target| ctx.checks.verdict(name, &target));
     let moving = move_of(object, spec, deployment.as_ref(), client).await?;
+    let history = history(spec, deployment.as_ref(), client).await;
     Ok(Inside {
         material,
+        account,
         serving,
         deployment,
         stateful_set,
@@ -67,6 +71,7 @@ pub async fn read(
         cloud_native_pg,
         connection,
         verdict,
+        history,
         moving,
     })
 }
@@ -132,6 +137,27 @@ async fn values(client: &Client, spec: &Validated, name: &str) -> Result<Option<
         source,
     })?;
     Ok(found.as_ref().map(secret_values))
+}
+
+/// Returns the annotations of the account that the specification names.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+async fn account(
+    client: &Client,
+    spec: &Validated,
+) -> Result<Option<BTreeMap<String, String>>, Error> {
+    let Some(name) = spec.pod.service_account.clone() else {
+        return Ok(None);
+    };
+    let api = Api::<ServiceAccount>::namespaced(client.clone(), &spec.namespace);
+    let found = api.get_metadata_opt(&name).await;
+    let found = found.map_err(|source| Error::Account {
+        namespace: spec.namespace.clone(),
+        name,
+        source,
+    })?;
+    Ok(found.map(|found| found.metadata.annotations.unwrap_or_default()))
 }
 
 /// Returns the server as it is; one of somebody else by that name is none.
@@ -255,6 +281,19 @@ async fn move_of(
         secret,
         server: if asked { database(client).await } else { None },
     })
+}
+
+/// Returns the history that a server on PostgreSQL tells, while it is not known which one is in use.
+async fn history(
+    spec: &Validated,
+    deployment: Option<&Deployment>,
+    client: &Client,
+) -> Option<String> {
+    let deployment = deployment.filter(|_| spec.history.is_none())?;
+    if workload::is_embedded(deployment) || !workload::is_serving(deployment) {
+        return None;
+    }
+    database(client).await?.history
 }
 
 /// Asks the server for its database; returns nothing where it does not answer.

@@ -1,9 +1,11 @@
 //! Step 1 of a reconciliation: reads everything that the other steps decide on.
 
+mod api_servers;
 mod error;
 mod inside;
 mod registered;
 
+use crds::names::{LABEL_POD_SECURITY, LABEL_TARGET};
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -12,7 +14,9 @@ use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource, ResourceExt};
 
-use super::found::{Claim, Dereferenced, Inside, NamespaceState, Registered};
+use super::found::{
+    Claim, Dereferenced, Inside, Level, NamespacePolicy, NamespaceState, Registered,
+};
 use super::validate::specification;
 use super::{Context, apply, targets};
 use crate::names::{ACCEPTED_KEY, KUBE_SYSTEM, Names};
@@ -54,9 +58,20 @@ async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, 
     let registered = registered(object, ctx);
     let groups = ctx.supervisor.status(&object.name_any());
     let leaves = object.meta().deletion_timestamp.is_some();
+    let namespace = namespace(client, &object.spec.target_namespace).await?;
+    let accepted = match accepted(client, object).await {
+        // Nothing was ever carried out in that namespace.
+        Err(error) if error.is_forbidden() => None,
+        read => read?,
+    };
+    let specifications: Vec<_> = accepted.iter().chain([&object.spec]).collect();
+    let api_server_ports = api_servers::ports(client, &specifications).await?;
     Ok(Dereferenced {
         now: Timestamp::now(),
-        namespace: namespace(client, &object.spec.target_namespace).await?,
+        namespace: namespace_state(namespace.as_ref()),
+        policy: namespace_policy(namespace.as_ref()),
+        operator_namespace: ctx.operator.namespace.clone(),
+        kept: false,
         // Whoever leaves claims nothing any more.
         claims: if leaves {
             Vec::new()
@@ -68,29 +83,34 @@ async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, 
         cluster_uid: cluster_uid.await?.clone(),
         dropped: targets::dropped(object, &registered, &groups),
         registered,
-        accepted: match accepted(client, object).await {
-            // Nothing was ever carried out in that namespace.
-            Err(error) if error.is_forbidden() => None,
-            read => read?,
-        },
+        accepted,
+        api_server_ports,
         inside: Inside::default(),
     })
 }
 
-/// State of the target namespace.
+/// Returns the target namespace; nothing where it is missing.
+///
+/// # Errors
+/// If it cannot be read.
+async fn namespace(
+    client: &Client,
+    name: &str,
+) -> Result<Option<PartialObjectMeta<Namespace>>, Error> {
+    let api = Api::<Namespace>::all(client.clone());
+    let found = api.get_metadata_opt(name).await;
+    found.map_err(|source| Error::Namespace {
+        name: name.to_owned(),
+        source,
+    })
+}
+
+/// Returns the state of a namespace.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
-async fn namespace(client: &Client, name: &str) -> Result<NamespaceState, Error> {
-    let api = Api::<Namespace>::all(client.clone());
-    let found = api
-        .get_metadata_opt(name)
-        .await
-        .map_err(|source| Error::Namespace {
-            name: name.to_owned(),
-            source,
-        })?;
-    Ok(namespace_state(found.as_ref()))
+pub async fn state_of_namespace(client: &Client, name: &str) -> Result<NamespaceState, Error> {
+    Ok(namespace_state(namespace(client, name).await?.as_ref()))
 }
 
 fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceState {
@@ -98,6 +118,16 @@ fn namespace_state(found: Option<&PartialObjectMeta<Namespace>>) -> NamespaceSta
         None => NamespaceState::Missing,
         Some(found) if found.metadata.deletion_timestamp.is_some() => NamespaceState::Terminating,
         Some(_) => NamespaceState::Active,
+    }
+}
+
+/// Returns what the labels of the target namespace allow.
+fn namespace_policy(found: Option<&PartialObjectMeta<Namespace>>) -> NamespacePolicy {
+    let labels = found.and_then(|found| found.metadata.labels.as_ref());
+    let label = |key: &str| labels.and_then(|labels| labels.get(key).map(String::as_str));
+    NamespacePolicy {
+        is_target: label(LABEL_TARGET) == Some("true"),
+        level: Level::of(label(LABEL_POD_SECURITY)),
     }
 }
 
@@ -118,6 +148,8 @@ async fn cluster_uid(client: &Client) -> Result<String, Error> {
 }
 
 /// Returns the specification that was carried out last, where there is one that can still be read.
+/// One for another namespace is none of ours: the target namespace never changes, and somebody else
+/// may have written it.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
@@ -142,7 +174,8 @@ async fn accepted(
     };
     let text = found.filter(own).and_then(|map| map.data);
     let text = text.and_then(|mut data| data.remove(ACCEPTED_KEY));
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    let spec = text.and_then(|text| serde_json::from_str::<ReportsServerSpec>(&text).ok());
+    Ok(spec.filter(|spec| &spec.target_namespace == namespace))
 }
 
 /// Returns the APIServices that lead to the server of a `ReportsServer`.
@@ -178,5 +211,27 @@ mod tests {
         );
         let going = of(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
         assert_eq!(namespace_state(Some(&going)), NamespaceState::Terminating);
+    }
+
+    #[test]
+    fn what_a_namespace_allows_is_said_by_its_labels() {
+        let of = |labels: serde_json::Value| {
+            let found = json!({"metadata": {"labels": labels}});
+            namespace_policy(Some(&serde_json::from_value(found).unwrap()))
+        };
+        assert_eq!(namespace_policy(None), NamespacePolicy::default());
+        assert_eq!(of(json!({})), NamespacePolicy::default());
+        for value in ["false", "True", "yes", ""] {
+            assert!(!of(json!({LABEL_TARGET: value})).is_target, "{value}");
+        }
+        assert!(of(json!({LABEL_TARGET: "true"})).is_target);
+        for (value, level) in [
+            ("restricted", Level::Restricted),
+            ("baseline", Level::Baseline),
+            ("privileged", Level::Privileged),
+            ("something", Level::Restricted),
+        ] {
+            assert_eq!(of(json!({LABEL_POD_SECURITY: value})).level, level);
+        }
     }
 }

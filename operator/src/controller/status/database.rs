@@ -30,6 +30,7 @@ pub fn status(
     DatabaseStatus {
         mode: Some(spec.backend().mode()),
         cluster_identity: identity(spec),
+        history: spec.history.clone().filter(|_| serves),
         ready: conditions
             .get(types::DATABASE_READY)
             .filter(|condition| condition.status != "Unknown")

@@ -32,10 +32,18 @@ pub fn rests(phase: MigrationPhase) -> bool {
     phase.is_settled() || phase == MigrationPhase::DryRun
 }
 
-/// One sentence about a group.
-pub fn words(group: &GroupStatus) -> &str {
-    let problem = group.problem.as_ref();
-    problem.map_or(&group.message, |problem| &problem.message)
+/// One sentence about a group: what is in its way, or what goes on and how far it is.
+pub fn words(group: &GroupStatus) -> String {
+    match (&group.problem, group.progress) {
+        (Some(problem), _) => problem.message.clone(),
+        (None, Some(progress)) => format!("{}: {progress}", group.message),
+        (None, None) => group.message.clone(),
+    }
+}
+
+/// How far a group is with its reports, such as `1,234/10,000`.
+fn progress(group: &GroupStatus) -> Option<String> {
+    group.progress.map(|progress| progress.to_string())
 }
 
 /// API groups that the server serves, of those it is asked to: `2/3`.
@@ -111,6 +119,7 @@ pub fn migration(
     MigrationStatus {
         phase: leading.map(|group| group.phase),
         plan_hash,
+        progress: leading.and_then(progress),
         message: leading
             .filter(|group| !words(group).is_empty())
             .map(|group| bounded(&format!("{}: {}", group.group, words(group)))),
@@ -155,7 +164,8 @@ fn entry(
         group: group.group.clone(),
         phase,
         step: group.step.map(|step| step.as_str().to_owned()),
-        message: (!message.is_empty()).then(|| bounded(message)),
+        message: (!message.is_empty()).then(|| bounded(&message)),
+        progress: progress(group),
         plan: group.plan.as_ref().map(plan),
         total: sum(|resource| resource.total),
         copied: sum(|resource| Some(copied(resource))),
@@ -382,6 +392,36 @@ mod tests {
             }],
             ..GroupStatus::default()
         }
+    }
+
+    #[test]
+    fn progress_is_shown_in_the_message_and_by_itself() {
+        let mut copying = group(None);
+        copying.phase = MigrationPhase::Mirroring;
+        copying.message = "copying the reports".to_owned();
+        copying.progress = Some(migration::Counted {
+            done: 1_234,
+            total: 10_000,
+        });
+        let shown = Some("1,234/10,000");
+        let status = migration(None, &[copying.clone()], at(0));
+        assert_eq!(status.progress.as_deref(), shown);
+        assert_eq!(status.groups[0].progress.as_deref(), shown);
+        assert_eq!(
+            status.message.as_deref(),
+            Some("a.example: copying the reports: 1,234/10,000")
+        );
+        copying.problem = Some(migration::Problem {
+            reason: reasons::COPYING,
+            message: "503".to_owned(),
+            stalled: false,
+        });
+        assert_eq!(words(&copying), "503");
+        let done = migration(None, &[group(None)], at(1));
+        assert_eq!(
+            (done.progress, done.groups[0].progress.clone()),
+            (None, None)
+        );
     }
 
     #[test]

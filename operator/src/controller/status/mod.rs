@@ -7,6 +7,7 @@ mod components;
 mod conditions;
 mod database;
 mod migration;
+mod monitoring;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -109,6 +110,10 @@ pub fn compute(
     if let Some((spec, found)) = found(state) {
         observe(&mut status, &mut conditions, spec, found);
     }
+    if let Some(refusal) = homeless(state) {
+        let away = Finding::no(refusal.reason, refusal.message.clone());
+        conditions.set(types::SERVER_AVAILABLE, away);
+    }
     if let State::Applied {
         spec,
         refusal: _,
@@ -147,6 +152,7 @@ pub fn compute(
         );
         conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
         conditions.set(types::UPGRADEABLE, components::upgradeable(spec, groups));
+        monitoring::tell(&mut conditions, spec, &applied.unmonitored);
     }
     summarize(&mut conditions, object, state, groups);
     status.conditions = conditions.into_list();
@@ -159,6 +165,16 @@ fn found<'a>(state: &'a State<'a>) -> Option<(&'a Validated, &'a Found)> {
         State::Refused { found, .. } => *found,
         State::Suspended { spec, found, .. } => found.map(|found| (*spec, found)),
         State::Applied { .. } | State::Failed { .. } | State::Deleting => None,
+    }
+}
+
+/// Returns the refusal of a specification whose namespace is gone: no server can be there.
+fn homeless<'a>(state: &'a State<'_>) -> Option<&'a Refusal> {
+    match state {
+        State::Refused { refusal, .. } if refusal.reason == reasons::TARGET_NAMESPACE_MISSING => {
+            Some(refusal)
+        }
+        _ => None,
     }
 }
 
@@ -232,7 +248,8 @@ fn summarize(
         }
         (None, State::Deleting) => {
             let message = "the API groups are given back to their CRDs".to_owned();
-            Finding::no(reasons::DELETING, problem(groups).unwrap_or(message))
+            let told = problem(groups).or_else(|| counted(groups));
+            Finding::no(reasons::DELETING, told.unwrap_or(message))
         }
         (None, State::Failed { message, .. }) => failed(conditions, message),
         (None, State::Applied { .. } | State::Refused { .. }) => ready(conditions, object, groups),
@@ -326,6 +343,13 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             message,
             forbidden: true,
         } => Some((reasons::FORBIDDEN, message.clone())),
+        State::Applied {
+            database: Some(known),
+            ..
+        } if known.mistaken().is_some() => {
+            let problem = known.mistaken()?;
+            Some((problem.reason, problem.message.clone()))
+        }
         _ => migration::leading(groups).and_then(|group| {
             let problem = group.problem.as_ref().filter(|problem| problem.stalled)?;
             Some((
@@ -347,6 +371,13 @@ fn problem(groups: &[GroupStatus]) -> Option<String> {
     let group = migration::leading(groups)?;
     let problem = group.problem.as_ref()?;
     Some(format!("{}: {}", group.group, problem.message))
+}
+
+/// Returns how far the group to look at first is, where its reports are counted.
+fn counted(groups: &[GroupStatus]) -> Option<String> {
+    let group = migration::leading(groups)?;
+    let words = || format!("{}: {}", group.group, migration::words(group));
+    group.progress.map(|_| words())
 }
 
 /// A step that is tried again says nothing about what is served, so a `Ready` that is true stays.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crds::names::LABEL_TARGET;
 use crds::v1alpha1::defaults::Effective;
 use crds::v1alpha1::spec::DatabaseMode;
 use crds::v1alpha1::support::unsupported_fields;
@@ -75,7 +76,27 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
          database where it runs, and a CloudNativePG one with its own settings"
             .to_owned()
     });
-    shared.chain(image).chain(backup).collect()
+    let network = network_out_of_place(spec, mode);
+    shared.chain(image).chain(backup).chain(network).collect()
+}
+
+/// Fields of network policies that have no effect in the mode at hand.
+fn network_out_of_place(spec: &ReportsServerSpec, mode: DatabaseMode) -> Vec<String> {
+    let policy = spec.network_policy.clone().unwrap_or_default();
+    let external = mode == DatabaseMode::External;
+    let fields = [
+        (
+            policy.database_cidrs.is_some() && !external,
+            "spec.networkPolicy.databaseCIDRs can only be set with spec.database.mode External",
+        ),
+        (
+            policy.additional_ports.is_some() && !external && mode != DatabaseMode::Managed,
+            "spec.networkPolicy.additionalPorts can only be set with spec.database.mode External, \
+             or Managed for a bucket",
+        ),
+    ];
+    let given = fields.into_iter().filter(|(given, _)| *given);
+    given.map(|(_, why)| why.to_owned()).collect()
 }
 
 pub(super) fn pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {
@@ -252,16 +273,19 @@ pub(super) fn claims(name: &str, object: &ReportsServer, claims: &[Claim]) -> Re
     refuse(reasons::API_GROUP_CLAIMED, message)
 }
 
-pub(super) fn namespace(name: &str, state: NamespaceState) -> Result<(), Refusal> {
+/// A namespace that is being deleted takes the server of `owner` along, whatever is tried.
+pub(super) fn namespace(owner: &str, name: &str, state: NamespaceState) -> Result<(), Refusal> {
     let message = match state {
         NamespaceState::Active => return Ok(()),
         NamespaceState::Missing => format!(
-            "spec.targetNamespace: namespace {name} does not exist; create it \
-             (kubectl create namespace {name})"
+            "spec.targetNamespace: namespace {name} does not exist; create and label it \
+             (kubectl create namespace {name}; kubectl label namespace {name} {LABEL_TARGET}=true)"
         ),
         NamespaceState::Terminating => format!(
             "spec.targetNamespace: namespace {name} is being deleted, and the server with it; \
-             see docs/install.md, \"When the namespace went first\""
+             kubectl delete reportsserver {owner} gives the API groups back to their CRDs with the \
+             reports that etcd has, and lets the deletion of the namespace end \
+             (docs/install.md, \"When the namespace went first\")"
         ),
     };
     refuse(reasons::TARGET_NAMESPACE_MISSING, message)

@@ -6,7 +6,7 @@ use kube::Resource;
 use super::postgres::Route;
 use super::specification::specification;
 use super::validated::{Refusal, Validated};
-use super::{certificates, moving};
+use super::{allowed, certificates, moving};
 use crate::controller::found::Dereferenced;
 
 /// A specification that is not carried out.
@@ -32,7 +32,9 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
     let leaves = object.meta().deletion_timestamp.is_some();
     let spec = if leaves { spec.staying() } else { spec };
     let spec = certificates::certified(spec, found);
-    decide(object, spec.clone(), found).map_err(|refusal| Refused {
+    let allowed = allowed::check(&spec, found, leaves);
+    let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
+    decided.map_err(|refusal| Refused {
         refusal,
         spec: Some(Box::new(spec)),
     })

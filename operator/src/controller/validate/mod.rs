@@ -3,13 +3,16 @@
 //! Whatever gets past this step is whole: [`Validated`] is the only input of the build step, with
 //! every default resolved.
 
+mod allowed;
 mod certificates;
 mod checks;
 mod decide;
 mod moving;
+mod network;
 mod postgres;
 mod scale;
 mod specification;
+mod standard;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -17,6 +20,7 @@ mod validated;
 
 pub use certificates::Origin;
 pub use decide::{Refused, validate};
+pub use network::Network;
 pub use postgres::{Reached, Route, cluster};
 pub use scale::Replicas;
 #[cfg(test)]

@@ -8,9 +8,10 @@ use crds::v1alpha1::spec::DatabaseMode;
 use super::validated::Validated;
 use crate::controller::found::Inside;
 use crate::controller::watches::Watched;
-use crate::database::check::Target;
+use crate::database::check::{Target, Verdict};
 use crate::database::cloudnativepg::{self, Plan};
 use crate::database::files::{self, Objects, Problem};
+use crate::database::history::{self, Wanted};
 use crate::database::known::Known;
 use crate::database::place::{Connection, Source};
 use crate::names::Names;
@@ -22,6 +23,10 @@ pub struct Route {
     pub connection: Connection,
     /// The instance that takes writes, where somebody names it.
     primary: Option<String>,
+    /// The identity of the cluster.
+    identity: String,
+    /// uid of the cluster's namespace `kube-system`.
+    cluster_uid: String,
     /// A problem that whoever runs the database tells of.
     problem: Option<Problem>,
     /// The `Cluster` of `CloudNativePG`, in its mode.
@@ -62,6 +67,8 @@ impl Route {
             return Some(Self {
                 connection: postgres.connection.clone(),
                 primary: None,
+                identity: postgres.cluster_identity.clone(),
+                cluster_uid: spec.cluster_uid.clone(),
                 problem: None,
                 cluster: None,
             });
@@ -70,6 +77,8 @@ impl Route {
         Some(Self {
             connection: reached.connection,
             primary: reached.primary,
+            identity: postgres.cluster_identity.clone(),
+            cluster_uid: spec.cluster_uid.clone(),
             problem: reached.problem,
             cluster: Some(plan),
         })
@@ -83,6 +92,8 @@ impl Route {
         Ok(Target {
             parameters: files::parameters(namespace, &self.connection, objects)?,
             primary: self.primary.clone(),
+            identity: self.identity.clone(),
+            cluster_uid: self.cluster_uid.clone(),
         })
     }
 
@@ -103,6 +114,16 @@ impl Route {
         let (known, target) = match target {
             Ok(target) => {
                 let verdict = inside.verdict.clone().filter(|_| !stopped);
+                let wanted = Wanted {
+                    identity: &self.identity,
+                    cluster_uid: &self.cluster_uid,
+                    history: spec.history.as_deref(),
+                    namespace: &spec.namespace,
+                    connection: &self.connection,
+                };
+                // What is known of another database tells nothing about the one in use.
+                let other = history::mistaken(wanted, verdict.as_ref()).map(Verdict::Unusable);
+                let verdict = other.or(verdict);
                 let known = Known::found(&target.parameters, verdict, self.primary, self.problem);
                 (known, Some(target).filter(|_| !stopped))
             }

@@ -1,5 +1,6 @@
 //! The specification, checked against itself and the cluster, with every default.
 
+use crds::control;
 use crds::names as crd_names;
 use crds::v1alpha1::defaults::{self, Effective};
 use crds::v1alpha1::spec::{
@@ -13,11 +14,10 @@ use kube::{Resource, ResourceExt};
 use super::certificates::Origin;
 use super::scale::Scale;
 use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
-use super::{checks, scale};
+use super::{allowed, checks, network, scale};
 use crate::controller::found::Dereferenced;
-use crate::database::external;
-use crate::database::managed;
 use crate::database::place::{Connection, Database, Postgres, Storage};
+use crate::database::{external, history, managed};
 use crate::names::Names;
 use crate::{certs, images, migration};
 
@@ -40,7 +40,8 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     checks::lifetimes(&effective)?;
     checks::drain_window(&effective)?;
     checks::claims(&name, object, &found.claims)?;
-    checks::namespace(&spec.target_namespace, found.namespace)?;
+    checks::namespace(&name, &spec.target_namespace, found.namespace)?;
+    allowed::begun(object, found)?;
 
     let names = Names::new(&name);
     checks::sources(spec, &names)?;
@@ -52,6 +53,10 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     let database = database(spec, &effective, found, &names, &scale)?;
     checks::identity(object, &database)?;
     let certified = database_names(&database, &names, &spec.target_namespace);
+    let postgres = database.postgres();
+    let begun_anew = postgres.and_then(|postgres| begun_anew(object, found, postgres));
+    let told = found.inside.history.as_deref();
+    let history = postgres.and_then(|_| history::in_use(noted(object), told, begun_anew));
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
     Ok(Validated {
         uid,
@@ -61,6 +66,8 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         apis: spec.apis.clone(),
         dropped: found.dropped.clone(),
         cluster_uid: found.cluster_uid.clone(),
+        history,
+        begun_anew: begun_anew.map(str::to_owned),
         database,
         postgres: None,
         moving: None,
@@ -68,6 +75,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         now: found.now,
         scale,
         retain_data: !(delete_data && confirmed == Some(&name)),
+        network: network::of(spec, &found.api_server_ports),
         pod: pod_settings(spec, &effective, &found.default_image),
         certs: certs::Policy {
             ca_validity: effective.ca_validity,
@@ -82,6 +90,31 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         migration: migration_settings(spec, &effective),
         names,
     })
+}
+
+/// Returns the history that the status names.
+fn noted(object: &ReportsServer) -> Option<&str> {
+    let status = object.status.as_ref()?;
+    status.database.as_ref()?.history.as_deref()
+}
+
+/// Returns the history that is given up on purpose, or was. One that is in use is not, while an API
+/// group is served from it.
+fn begun_anew<'a>(
+    object: &'a ReportsServer,
+    found: &Dereferenced,
+    postgres: &Postgres,
+) -> Option<&'a str> {
+    let asked = object.annotations().get(crd_names::ANNOTATION_BEGIN_ANEW)?;
+    let served = found
+        .registered
+        .iter()
+        .any(|registered| registered.group != control::GROUP);
+    let verdict = found.inside.verdict.as_ref();
+    let counts = !served
+        || noted(object) != Some(asked.as_str())
+        || history::is_other(&postgres.cluster_identity, asked, verdict);
+    counts.then_some(asked.as_str())
 }
 
 fn database(
@@ -226,4 +259,81 @@ fn workloads(migration: &MigrationSpec) -> Vec<migration::Workload> {
         }
     });
     workloads.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crds::v1alpha1::ReportsServerStatus;
+    use crds::v1alpha1::status::DatabaseStatus;
+    use database::inspect::{Contents, Held};
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::fixtures;
+    use crate::controller::found::{Inside, Registered};
+    use crate::database::check::{Usable, Verdict};
+
+    /// Returns an object on the history `old`, with the annotation that gives up another or that.
+    fn giving_up(history: &str) -> ReportsServer {
+        let mut object = fixtures::object(json!({"database": {"mode": "External",
+            "external": {"connectionSecretRef": {"name": "pg"}}}}));
+        let annotation = (
+            crd_names::ANNOTATION_BEGIN_ANEW.to_owned(),
+            history.to_owned(),
+        );
+        object.metadata.annotations = Some([annotation].into());
+        object.status = Some(ReportsServerStatus {
+            database: Some(DatabaseStatus {
+                history: Some("old".to_owned()),
+                ..DatabaseStatus::default()
+            }),
+            ..ReportsServerStatus::default()
+        });
+        object
+    }
+
+    /// Returns a cluster with or without a group that is served, and a database with `history`.
+    fn found(served: bool, history: &str) -> Dereferenced {
+        let registered = Registered {
+            group: "a.example".to_owned(),
+            ca_bundle: Vec::new(),
+        };
+        let held = Held {
+            identity: "uid-of-kube-system".to_owned(),
+            history: history.to_owned(),
+            cluster_uid: "uid-of-kube-system".to_owned(),
+        };
+        let usable = Usable {
+            endpoint: "db:5432".to_owned(),
+            version: "17.2".to_owned(),
+            contents: Contents::default(),
+            held: vec![held],
+        };
+        Dereferenced {
+            registered: served.then_some(registered).into_iter().collect(),
+            inside: Inside {
+                verdict: Some(Verdict::Usable(usable)),
+                ..Inside::default()
+            },
+            ..fixtures::read()
+        }
+    }
+
+    #[rstest]
+    #[case::of_another("older", false, "old", Some("old"))]
+    #[case::while_nothing_is_served("old", false, "old", None)]
+    #[case::while_a_group_is_served("old", true, "old", Some("old"))]
+    #[case::that_is_lost("old", true, "new", None)]
+    fn a_history_is_given_up_by_name_and_not_while_it_serves(
+        #[case] named: &str,
+        #[case] served: bool,
+        #[case] there: &str,
+        #[case] expected: Option<&str>,
+    ) {
+        let spec = specification(&giving_up(named), &found(served, there)).unwrap();
+        assert_eq!(spec.history.as_deref(), expected);
+        let replaced = expected.is_none() || named == "older";
+        assert_eq!(spec.begun_anew.is_some(), replaced);
+    }
 }

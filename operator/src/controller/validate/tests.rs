@@ -68,13 +68,16 @@ fn fields_without_effect_are_refused(#[case] spec: Value, #[case] message: &str)
 #[test]
 fn every_unsupported_field_is_named_at_once() {
     let refusal = try_validate(json!({
-        "server": {"replicas": 2}, "networkPolicy": {"enabled": true}, "clusterIdentity": {},
+        "server": {"replicas": 2}, "database": {"pool": {}}, "clusterIdentity": {},
+        "networkPolicy": {"databaseCIDRs": ["192.0.2.0/24"], "additionalPorts": [6432]},
     }));
     let message = refusal.unwrap_err().message;
     for field in [
         "spec.server.replicas",
-        "spec.networkPolicy.enabled",
+        "spec.database.pool",
         "spec.clusterIdentity",
+        "spec.networkPolicy.databaseCIDRs",
+        "spec.networkPolicy.additionalPorts",
     ] {
         assert!(message.contains(field), "{message}");
     }
@@ -199,6 +202,7 @@ fn the_oldest_wins(
 #[rstest]
 #[case(NamespaceState::Missing, "kubectl create namespace target")]
 #[case(NamespaceState::Terminating, "is being deleted")]
+#[case(NamespaceState::Terminating, "kubectl delete reportsserver simple")]
 fn a_namespace_that_cannot_be_used_is_named(
     #[case] namespace: NamespaceState,
     #[case] words: &str,

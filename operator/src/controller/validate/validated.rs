@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
 use super::certificates::Origin;
+use super::network::Network;
 use super::postgres::{Reached, Route};
 use super::scale::Scale;
 use crate::controller::found::Inside;
@@ -132,12 +133,18 @@ pub struct Validated {
     pub move_progress: MoveProgress,
     /// The time of the reading that this was decided on.
     pub now: Timestamp,
+    /// The history of the PostgreSQL in use; none before the first use.
+    pub history: Option<String>,
+    /// The history after which the database was begun anew on purpose, the last time.
+    pub begun_anew: Option<String>,
     /// How the PostgreSQL of [`Self::database`] is reached, and what is known about it.
     pub postgres: Option<Reached>,
     /// How many pods there are, and where.
     pub scale: Scale,
     /// Whether the database's volume outlives the `ReportsServer`.
     pub retain_data: bool,
+    /// What network policies are made of; absent where there are none.
+    pub network: Option<Network>,
     /// How the pods run.
     pub pod: PodSettings,
     /// Lifetimes of certificates.

@@ -37,6 +37,10 @@ pub struct Target {
     pub parameters: Arc<Parameters>,
     /// The instance that should take writes, where its name is known.
     pub primary: Option<String>,
+    /// The identity of the cluster whose reports are looked for.
+    pub identity: String,
+    /// uid of the cluster's namespace `kube-system`.
+    pub cluster_uid: String,
 }
 
 struct Running {
@@ -176,11 +180,15 @@ impl Examiner {
         if !known_fit && let Err(unfit) = inspect::fitness(&client).await {
             return Verdict::unfit(&self.target.parameters, &unfit);
         }
-        match inspect::contents(&client).await {
-            Ok(contents) => Verdict::Usable(Usable {
+        let contents = inspect::contents(&client).await;
+        let (identity, uid) = (&self.target.identity, &self.target.cluster_uid);
+        let held = inspect::held(&client, identity, uid).await;
+        match contents.and_then(|contents| Ok((contents, held?))) {
+            Ok((contents, held)) => Verdict::Usable(Usable {
                 endpoint: endpoint.to_string(),
                 version: version.text,
                 contents,
+                held,
             }),
             Err(error) => Verdict::unfit(&self.target.parameters, &inspect::Unfit::Failed(error)),
         }

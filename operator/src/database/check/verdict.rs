@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crds::v1alpha1::reasons;
-use database::inspect::{Contents, Unfit};
+use database::inspect::{Contents, Held, Unfit};
 use database::{ConnectError, Diagnosis, Parameters};
 
 use crate::database::files::Problem;
@@ -26,6 +26,8 @@ pub struct Usable {
     pub version: String,
     /// The content of the database.
     pub contents: Contents,
+    /// Clusters that it holds, the wanted one among them where it holds that.
+    pub held: Vec<Held>,
 }
 
 impl Verdict {
@@ -64,8 +66,8 @@ impl Verdict {
     pub(super) fn differs(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Usable(a), Self::Usable(b)) => {
-                (&a.endpoint, &a.version, a.contents.schema_version)
-                    != (&b.endpoint, &b.version, b.contents.schema_version)
+                (&a.endpoint, &a.version, a.contents.schema_version, &a.held)
+                    != (&b.endpoint, &b.version, b.contents.schema_version, &b.held)
             }
             (a, b) => a != b,
         }
@@ -127,6 +129,7 @@ mod tests {
                 bytes,
                 schema_version: None,
             },
+            held: Vec::new(),
         })
     }
 
@@ -140,6 +143,15 @@ mod tests {
     fn growth_is_no_news_and_everything_else_is() {
         assert!(!usable(1, "17.1").differs(&usable(2, "17.1")));
         assert!(usable(1, "17.1").differs(&usable(1, "17.2")));
+        let mut emptied = usable(1, "17.1");
+        if let Verdict::Usable(usable) = &mut emptied {
+            usable.held.push(Held {
+                identity: "a".into(),
+                history: "h".into(),
+                cluster_uid: "u".into(),
+            });
+        }
+        assert!(usable(1, "17.1").differs(&emptied));
         let wrong = |message| Verdict::Unusable(Problem::new(reasons::WRONG_PASSWORD, message));
         assert!(usable(1, "17.1").differs(&wrong("a")));
         assert!(wrong("a").differs(&wrong("b")));

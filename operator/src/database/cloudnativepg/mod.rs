@@ -8,6 +8,8 @@ mod observe;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crds::v1alpha1::spec::{CloudNativePgCreate, CloudNativePgSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject};
@@ -23,6 +25,15 @@ pub use observe::Observed;
 
 /// Name of the CRD of `Cluster`.
 pub const CRD: &str = "clusters.postgresql.cnpg.io";
+
+/// Label of the pods of a `Cluster`, its value the name.
+const POD_LABEL: &str = "cnpg.io/cluster";
+
+/// Returns the labels of the pods of the `Cluster` called `name`.
+#[must_use]
+pub fn pod_labels(name: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(POD_LABEL.to_owned(), name.to_owned())])
+}
 
 /// The wanted use of `CloudNativePG`.
 #[derive(Clone, Debug, PartialEq)]

@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const CONFLICTS: u32 = 8;
 
 /// Returns the path of an APIService.
-fn api_service_path(name: &str) -> String {
+#[must_use]
+pub fn api_service_path(name: &str) -> String {
     format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
 }
 

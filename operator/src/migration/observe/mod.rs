@@ -17,11 +17,11 @@ use self::notes::{NoteBook, reverted};
 use self::state::{Crd, Notes, Observed, Resource, Version};
 use crate::apiservice::{self, ETCD_BYTES, Holder, PRUNED_AT, SWITCHED_AT, TAKEN_FROM, TAKEN_SPEC};
 use crate::migration::cluster::control::Control;
-use crate::migration::cluster::wire::{self, WireError};
+use crate::migration::cluster::wire::WireError;
 use crate::migration::plan::target::{GroupTarget, Predecessor};
 use crate::migration::report::status::Problem;
 use crate::migration::steps::import;
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
 /// The reason why the state of a group cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ impl ObserveError {
     #[must_use]
     pub fn problem(&self) -> Problem {
         if let Self::Cluster { source, .. } = self
-            && wire::is_forbidden(source)
+            && is_forbidden(source)
         {
             return Problem::forbidden(self);
         }

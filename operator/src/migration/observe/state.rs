@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crds::control::{GateState, StoredResource};
+use crds::names::ANNOTATION_CLAIMED_BY;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -10,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::bypass::Bypass;
 use super::bypass::rules::Requests;
-use crate::apiservice::Holder;
+use crate::apiservice::{Holder, TAKEN_FROM};
 use crate::migration::cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION};
 use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::target::GroupTarget;
@@ -156,6 +157,26 @@ pub struct Version {
     pub holder: Holder,
     /// True when it is ours, but with another port or CA bundle than wanted.
     pub outdated: bool,
+}
+
+impl Version {
+    /// Returns whether the APIService carries the mark of one that was put into our server's charge.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.annotation(ANNOTATION_CLAIMED_BY).is_some()
+    }
+
+    /// Returns whether such an APIService leads to `service` by now, and was not taken over from
+    /// there.
+    #[must_use]
+    pub fn is_led_away_to(&self, service: &str) -> bool {
+        self.is_claimed() && self.annotation(TAKEN_FROM) != Some(service)
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.api_service.as_ref()?.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
 }
 
 /// The progress of the group's mirrors; known to this process only.

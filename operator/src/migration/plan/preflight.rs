@@ -49,6 +49,11 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
         let api_service = name(&target.group, &v.name);
         match &v.holder {
             Holder::Foreign(service) if may_take_over(o, service) => None,
+            Holder::Foreign(service) if v.is_led_away_to(service) && o.is_ahead_of_etcd() => {
+                Some(led_away(&api_service, service))
+            }
+            // Its Service was taken away: it is taken back with what etcd has got since.
+            Holder::Unmanaged if v.is_claimed() && o.is_ahead_of_etcd() => None,
             Holder::Foreign(service) => Some(stalled(
                 reasons::FOREIGN_API_SERVICE,
                 format!(
@@ -68,6 +73,19 @@ fn foreign(o: &Observed, target: &GroupTarget) -> Option<Problem> {
             Holder::Absent | Holder::Crd | Holder::Ours => None,
         }
     })
+}
+
+/// Returns the problem of an APIService that somebody has led from our server to another Service.
+fn led_away(api_service: &str, service: &str) -> Problem {
+    stalled(
+        reasons::FOREIGN_API_SERVICE,
+        format!(
+            "APIService {api_service} was led away from the server to the Service {service}; the \
+             operator leads it back while the server is ready, three times in ten minutes at most: \
+             stop whoever changes it (kubectl get apiservice {api_service} -o yaml \
+             --show-managed-fields), or set owner: CRD before another server takes the group over"
+        ),
+    )
 }
 
 /// Returns whether the group may be taken over from `service`: the user has named it, and our

@@ -473,6 +473,39 @@ fn an_apiservice_that_was_taken_away_is_taken_back_and_etcd_looked_through() {
 }
 
 #[test]
+fn what_was_led_away_by_hand_is_taken_back_or_told_with_what_to_do() {
+    let claimed = |holder: Holder| {
+        let mut o = observed(holder, GateState::Open, true);
+        let object = json!({"metadata": {"annotations": {"reports-server.io/claimed-by": "a"}}});
+        o.versions[0].api_service = Some(serde_json::from_value(object).unwrap());
+        o
+    };
+    // Its Service was taken out: etcd may have been written to.
+    let local = claimed(Holder::Unmanaged);
+    assert_eq!(action(&local, &target()), Action::Retake);
+    let away = problem(&claimed(Holder::Foreign("x/y".into())), &target());
+    assert_eq!(away.reason, reasons::FOREIGN_API_SERVICE);
+    assert!(
+        away.message.contains("led away from the server"),
+        "{}",
+        away.message
+    );
+    assert!(!away.message.contains("from.server"), "{}", away.message);
+    // Back at the server that the group was taken over from.
+    let mut back = claimed(Holder::Foreign("x/y".into()));
+    let object = json!({"metadata": {"annotations": {"reports-server.io/claimed-by": "a",
+        "reports-server.io/taken-from": "x/y"}}});
+    back.versions[0].api_service = Some(serde_json::from_value(object).unwrap());
+    assert!(problem(&back, &target()).message.contains("from.server"));
+    // What nobody of us had is left alone.
+    let local = observed(Holder::Unmanaged, GateState::Open, true);
+    assert_eq!(
+        problem(&local, &target()).reason,
+        reasons::FOREIGN_API_SERVICE
+    );
+}
+
+#[test]
 fn a_version_that_the_crd_has_gained_is_taken_over_with_what_etcd_got_through_it() {
     let mut back = target();
     back.owner = ApiOwner::Crd;

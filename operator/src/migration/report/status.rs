@@ -1,5 +1,7 @@
 //! The progress of the migration of one API group, for the `ReportsServer`'s status.
 
+use std::fmt;
+
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::status::{MigrationPhase, RestartResult, ServedBy};
 use jiff::Timestamp;
@@ -66,6 +68,47 @@ impl ResourceProgress {
     }
 }
 
+/// How far a step is that goes through all reports of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Reports that are done.
+    pub done: u64,
+    /// All reports.
+    pub total: u64,
+}
+
+impl Counted {
+    /// Returns the reports of `resources` for which `done` counts, once all of them are listed. A
+    /// resource counts what was written meanwhile, too, and is never shown beyond its list.
+    #[must_use]
+    pub fn of(
+        resources: &[ResourceProgress],
+        done: impl Fn(&ResourceProgress) -> u64,
+    ) -> Option<Self> {
+        let mut sum = Self::default();
+        for resource in resources {
+            let total = resource.total?;
+            sum.done += done(resource).min(total);
+            sum.total += total;
+        }
+        (!resources.is_empty()).then_some(sum)
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", grouped(self.done), grouped(self.total))
+    }
+}
+
+/// Returns a number with its thousands set apart.
+fn grouped(number: u64) -> String {
+    if number < 1000 {
+        return number.to_string();
+    }
+    format!("{},{:03}", grouped(number / 1000), number % 1000)
+}
+
 /// Something that keeps the migration from going on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -80,7 +123,7 @@ pub struct Problem {
 impl Problem {
     /// Returns the problem of an operator that lacks a right, which `error` names.
     #[must_use]
-    pub fn forbidden(error: &impl std::fmt::Display) -> Self {
+    pub fn forbidden(error: &impl fmt::Display) -> Self {
         Self {
             reason: reasons::FORBIDDEN,
             message: format!("the operator lacks a right: {error}; grant it to its ServiceAccount"),
@@ -167,6 +210,8 @@ pub struct GroupStatus {
     pub step: Option<StepName>,
     /// One sentence for people.
     pub message: String,
+    /// How far the present step is, where it goes through all reports.
+    pub progress: Option<Counted>,
     /// One entry a served version.
     pub api_services: Vec<ApiServiceStatus>,
     /// One entry a resource.
@@ -229,6 +274,7 @@ impl GroupStatus {
     pub fn succeed(&mut self) {
         self.goes_on();
         self.action = None;
+        self.progress = None;
     }
 
     /// Notes that the present work goes on: its obstacle is gone.
@@ -254,6 +300,7 @@ impl GroupStatus {
         }
         self.step = Some(step);
         self.phase = phase;
+        self.progress = None;
         step.describe().clone_into(&mut self.message);
     }
 }
@@ -283,6 +330,48 @@ mod tests {
         status.attempt(Action::Mirror);
         status.begin(StepName::Mirror, MigrationPhase::Mirroring);
         assert_eq!(shown(&status), None);
+    }
+
+    #[test]
+    fn progress_is_counted_over_all_resources_once_they_are_listed() {
+        let resource = |total: Option<u64>, copied: u64| ResourceProgress {
+            total,
+            copied,
+            ..ResourceProgress::default()
+        };
+        let of = |resources: &[ResourceProgress]| {
+            let counted = Counted::of(resources, |resource| resource.copied);
+            counted.map(|counted| counted.to_string())
+        };
+        let listed = resource(Some(9_000), 1_234);
+        // Events of what was written meanwhile count as copied.
+        let passed = resource(Some(1_000), 1_500);
+        let both = of(&[listed.clone(), passed]);
+        assert_eq!(both.as_deref(), Some("2,234/10,000"));
+        assert_eq!(of(&[listed, resource(None, 7)]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let shown = [0, 999, 1_000, 65_007, 1_000_000].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "65,007", "1,000,000"]);
+    }
+
+    #[test]
+    fn progress_belongs_to_the_step_that_made_it() {
+        let counted = Some(Counted { done: 1, total: 2 });
+        let mut status = GroupStatus {
+            progress: counted,
+            ..GroupStatus::default()
+        };
+        status.goes_on();
+        assert_eq!(status.progress, counted);
+        status.begin(StepName::Verify, MigrationPhase::Verifying);
+        assert_eq!(status.progress, None);
+        status.progress = counted;
+        status.succeed();
+        assert_eq!(status.progress, None);
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::migration::cluster::{operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::plan::step::StepName;
+use crate::migration::report::status::Counted;
 
 /// The distance of etcd's revision above our counter when the CRD's caches begin anew, at first:
 /// what clients write until the jump has to fit in between.
@@ -267,8 +268,14 @@ impl<'a> Back<'a> {
             .map_or(&self.cx.wire, |e| &e.wire);
         let mut writers = Vec::new();
         let mut account = Account::default();
+        let objects = |resource: &Resource| resource.stored.status.objects;
+        let mut before = Counted {
+            done: 0,
+            total: self.o.crds().map(|(resource, _)| objects(resource)).sum(),
+        };
         for (resource, crd) in self.o.crds() {
-            let (writer, one) = Writer::begin(self.cx, resource, crd, wire).await?;
+            let (writer, one) = Writer::begin(self.cx, resource, crd, wire, before).await?;
+            before.done += objects(resource);
             account.add(one);
             writers.push(writer);
         }

@@ -37,7 +37,7 @@ use self::switch::SwitchError;
 use self::verify::VerifyError;
 use crate::apiservice::SWITCHED_AT;
 use crate::migration::cluster::endpoints::{self, EndpointsError};
-use crate::migration::cluster::wire::{self, WireError};
+use crate::migration::cluster::wire::WireError;
 use crate::migration::cluster::{door, operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::observe::notes;
@@ -48,7 +48,7 @@ use crate::migration::plan::step::StepName;
 
 use crate::migration::report::status::Problem;
 use crate::migration::task::live::{Live, LiveError};
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
 /// The distance above etcd's revision from which our versions go on when the APIServices are taken
 /// back: clients continue with those of etcd until the kube-apiservers have noticed.
@@ -149,7 +149,7 @@ impl ActError {
     /// Returns whether the operator lacks a right.
     fn is_forbidden(&self) -> bool {
         match self {
-            Self::Notes(error) => wire::is_forbidden(error),
+            Self::Notes(error) => is_forbidden(error),
             _ => self.wire().is_some_and(|e| e.code() == Some(403)),
         }
     }

@@ -25,7 +25,7 @@ use crate::migration::cluster::wire::{Wire, WireError, collection, object};
 use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Observed, Resource};
-use crate::migration::report::status::Pruned;
+use crate::migration::report::status::{Counted, Pruned};
 use crate::migration::report::{Left, journal};
 
 /// The time for which one request is tried.
@@ -40,7 +40,7 @@ pub enum PruneError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
-    /// The group does badly; its copies in etcd are worth keeping.
+    /// The API is unhealthy; its copies in etcd are worth keeping.
     #[error("nothing is deleted from etcd while the API is unhealthy: {0}")]
     Unhealthy(String),
 }
@@ -129,10 +129,10 @@ impl Progress<'_> {
             if gone > 0 {
                 status.goes_on();
             }
-            status.message = format!(
-                "deleting the verified copies in etcd: {} deleted, {remaining} remaining",
-                pruned.objects
-            );
+            status.progress = Some(Counted {
+                done: pruned.objects,
+                total: pruned.objects + remaining,
+            });
             status.pruned = Some(pruned);
         });
     }

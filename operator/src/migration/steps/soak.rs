@@ -19,7 +19,7 @@ const SLOW: Duration = Duration::from_secs(5);
 /// restarted or moved to another node is back before that.
 const BREACH: Duration = Duration::from_mins(1);
 
-/// The finding that the group does badly.
+/// The finding that the API is unhealthy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("every check failed for {} s; the last error: {why}", BREACH.as_secs())]
 pub struct Breach {

@@ -24,6 +24,7 @@ use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection, object, query};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, Resource};
+use crate::migration::report::status::Counted;
 
 /// The time for which one request is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -121,7 +122,7 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Compares everything and writes the differences, through the door at `door`, while the server
-    /// still serves.
+    /// still serves. `before` counts the reports of the group that were compared already, of all.
     ///
     /// # Errors
     /// See [`WriteBackError`]; writes that are refused are in the account.
@@ -130,6 +131,7 @@ impl<'a> Writer<'a> {
         resource: &'a Resource,
         crd: &'a Crd,
         door: &'a Wire,
+        before: Counted,
     ) -> Result<(Self, Account), WriteBackError> {
         let version = crd.read_version().unwrap_or_default().to_owned();
         let path = collection(&cx.target.group, &version, resource.plural());
@@ -167,7 +169,7 @@ impl<'a> Writer<'a> {
                 }
             }
             account.add(writer.carry_out(work, true).await?);
-            writer.tell(compared, account.written);
+            writer.tell(before, compared, account.written);
             cx.pacer.turn().await;
             page = match pages.next().await? {
                 Some(page) => page,
@@ -179,14 +181,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Publishes the progress of the comparison.
-    fn tell(&self, compared: u64, written: usize) {
+    fn tell(&self, before: Counted, compared: u64, written: usize) {
         let plural = self.resource.plural();
-        let total = self.resource.stored.status.objects.max(compared);
+        let done = before.done + compared;
+        let total = before.total.max(done);
         self.cx.report.update(|status| {
             status.message = format!(
-                "comparing {plural} with etcd: {compared} of {total} are compared, {written} of \
-                 them written"
+                "comparing {plural} with etcd and writing the differences ({written} so far)"
             );
+            status.progress = Some(Counted { done, total });
         });
     }
 

@@ -17,7 +17,7 @@ use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, MirrorStage, Observed, Resource};
 
 use crate::migration::plan::verified::Verified;
-use crate::migration::report::status::ResourceProgress;
+use crate::migration::report::status::{Counted, GroupStatus, ResourceProgress};
 use crate::migration::steps::mirror::{self, Mirror, Progress, Source};
 use crate::migration::steps::predecessor::{self, Copier};
 use crate::migration::steps::settle::Reported;
@@ -208,6 +208,7 @@ impl Live {
                         status.goes_on();
                     }
                     status.resources = self.progress();
+                    status.progress = Counted::of(&status.resources, |r| r.copied);
                 });
                 (copied, shown) = (now, Some(Instant::now()));
             }
@@ -236,6 +237,7 @@ impl Live {
     /// See [`VerifyError`].
     pub async fn verify(&mut self, cx: &Cx) -> Result<(), VerifyError> {
         let asked = cx.target.settings.verification;
+        cx.report.update(show_verified);
         for running in self.running.values_mut() {
             if running.is_verified(asked) {
                 continue;
@@ -289,7 +291,13 @@ fn show(cx: &Cx, plural: &str, change: impl Fn(&mut ResourceProgress)) {
     cx.report.update(|status| {
         let of_plural = status.resources.iter_mut().filter(|r| r.resource == plural);
         of_plural.for_each(change);
+        show_verified(status);
     });
+}
+
+/// Shows how many reports are compared.
+fn show_verified(status: &mut GroupStatus) {
+    status.progress = Counted::of(&status.resources, |resource| resource.verified);
 }
 
 /// Returns the version from which a mirror can go on: the one that the server has durably, unless

@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod changes;
 pub mod group;
+pub mod keeper;
 pub mod live;
 pub mod looks;
 pub mod supervisor;

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::changes::Changes;
-use super::{attention, group};
+use super::{attention, group, keeper};
 use crate::migration::context::deps::Deps;
 use crate::migration::plan::target::{GroupTarget, Owner};
 use crate::migration::report::publisher::StatusPublisher;
@@ -37,6 +37,10 @@ struct Task {
     handle: AbortOnDropHandle<()>,
     /// The signal that makes the task look again.
     wake: Arc<Notify>,
+    /// The signal that makes the keeper look.
+    changed: Arc<Notify>,
+    /// The task that puts APIServices back which others have changed.
+    _keeper: AbortOnDropHandle<()>,
 }
 
 impl Supervisor {
@@ -113,7 +117,10 @@ impl Supervisor {
             let Some(tasks) = tasks.upgrade() else { return };
             let tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
             let of_group = tasks.iter().filter(|((_, of), _)| of == group);
-            of_group.for_each(|(_, task)| task.wake.notify_one());
+            of_group.for_each(|(_, task)| {
+                task.changed.notify_one();
+                task.wake.notify_one();
+            });
         };
         let follow = attention::follow(self.deps.client.clone(), notify);
         *attention = Some(AbortOnDropHandle::new(tokio::spawn(follow)));
@@ -126,7 +133,13 @@ impl Supervisor {
         });
         let (target, target_rx) = watch::channel(target);
         let report = StatusPublisher::new(status_tx, self.changes.clone(), owner.clone());
-        let wake = Arc::<Notify>::default();
+        let (wake, changed) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+        let keeper = tokio::spawn(keeper::run(
+            self.deps.clone(),
+            owner.clone(),
+            target_rx.clone(),
+            Arc::clone(&changed),
+        ));
         let handle = tokio::spawn(group::run(
             self.deps.clone(),
             owner.clone(),
@@ -139,6 +152,8 @@ impl Supervisor {
             status,
             handle: AbortOnDropHandle::new(handle),
             wake,
+            changed,
+            _keeper: AbortOnDropHandle::new(keeper),
         }
     }
 

@@ -208,6 +208,20 @@ impl Engine for Movable {
         }
     }
 
+    fn history(&self) -> Option<String> {
+        match &**self.present.load() {
+            Present::Sqlite(engine) => engine.history(),
+            Present::Postgres(moved) => moved.engine.history(),
+        }
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        match &**self.present.load() {
+            Present::Sqlite(engine) => engine.elsewhere(),
+            Present::Postgres(moved) => moved.engine.elsewhere(),
+        }
+    }
+
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {
         forward!(self.rejoin(counter))
     }

@@ -155,6 +155,14 @@ impl Engine for Renumbered {
         self.engine.info()
     }
 
+    fn history(&self) -> Option<String> {
+        self.engine.history()
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        self.engine.elsewhere()
+    }
+
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {
         self.engine.rejoin(counter).await
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use database::{ConnectError, Diagnosis, ParametersError};
 use tokio_postgres::error::{DbError, SqlState};
 
+use super::place::OtherDatabase;
+
 /// A statement, or the connection for it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
@@ -23,13 +25,18 @@ pub enum PostgresError {
     /// The database did not answer a statement.
     #[error("the database did not answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
+    /// The connection leads to a database that does not have the cluster's history.
+    #[error(transparent)]
+    OtherDatabase(#[from] OtherDatabase),
 }
 
 impl PostgresError {
     /// Returns whether the statement may have been carried out all the same.
     pub(super) fn is_ambiguous(&self) -> bool {
         match self {
-            Self::Parameters(_) | Self::Connect(_) | Self::NoAnswer => false,
+            Self::Parameters(_) | Self::Connect(_) | Self::NoAnswer | Self::OtherDatabase(_) => {
+                false
+            }
             Self::Timeout(_) => true,
             Self::Statement(error) => error.as_db_error().is_none_or(ends_connection),
         }
@@ -62,7 +69,7 @@ impl PostgresError {
             Self::Parameters(_) => Diagnosis::InvalidParameters,
             Self::Connect(error) => error.diagnosis(),
             Self::Statement(error) => Diagnosis::of(error),
-            Self::NoAnswer => Diagnosis::Other,
+            Self::NoAnswer | Self::OtherDatabase(_) => Diagnosis::Other,
             Self::Timeout(_) => Diagnosis::Unreachable,
         }
     }

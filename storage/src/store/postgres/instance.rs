@@ -7,6 +7,7 @@ use database::ServerVersion;
 use super::connection::{Connector, Readers, Writer};
 use super::lineage::Lineage;
 use super::notifier::{Notifier, Task};
+use super::place::Place;
 use super::projection::KnownChecks;
 use crate::store::{DatabaseInfo, PostgresOptions};
 
@@ -24,6 +25,8 @@ pub(crate) struct Postgres {
     pub(super) readers: Readers,
     /// The cluster's number in this database.
     pub(super) cluster: i32,
+    /// The cluster's number, with what tells this database from others.
+    pub(super) place: Place,
     pub(super) lineage: Lineage,
     pub(super) checks: KnownChecks,
     pub(super) notifier: Arc<Notifier>,
@@ -46,9 +49,11 @@ impl Postgres {
     pub(super) fn assemble(
         connector: Arc<Connector>,
         greeting: Greeting,
-        cluster: i32,
+        place: Place,
         options: &PostgresOptions,
     ) -> Self {
+        connector.hold_to(place.clone());
+        let cluster = place.cluster;
         let (notifier, tasks) = Notifier::start(Arc::clone(&connector), cluster);
         let readers = options.max_connections.saturating_sub(RESERVED);
         Self {
@@ -57,6 +62,7 @@ impl Postgres {
             readers: Readers::new(Arc::clone(&connector), readers),
             connector,
             cluster,
+            place,
             lineage: Lineage::default(),
             checks: KnownChecks::default(),
             notifier,

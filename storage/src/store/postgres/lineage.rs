@@ -33,7 +33,7 @@ impl Lineage {
     }
 }
 
-/// Returns the name of a new commit: never 0, which is that of the first one.
+/// Returns the name of a new commit.
 pub(super) fn new_batch() -> i64 {
     rand::random_range(1..=i64::MAX)
 }

@@ -17,6 +17,7 @@ mod migrate;
 pub(super) mod moving;
 mod notifier;
 mod open;
+mod place;
 mod probe;
 mod projection;
 mod read;
@@ -35,6 +36,7 @@ use tokio_postgres::types::Type;
 
 pub use self::error::PostgresError;
 pub(crate) use self::instance::Postgres;
+pub use self::place::{FoundHistories, OtherDatabase};
 use self::tx::Tx;
 use super::DatabaseInfo;
 use super::engine::{
@@ -101,6 +103,14 @@ impl Engine for Postgres {
         let mut info = self.info.get()?.clone();
         info.notifications = self.notifier.is_listening();
         Some(info)
+    }
+
+    fn history(&self) -> Option<String> {
+        Some(self.place.history.clone())
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        self.connector.elsewhere()
     }
 
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {

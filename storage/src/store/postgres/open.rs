@@ -2,25 +2,38 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connection::{Connector, PgConnection};
 use super::instance::{Greeting, Postgres};
-use super::{PostgresError, migrate, moving, probe, rejoin};
+use super::place::Place;
+use super::{PostgresError, migrate, moving, place, probe, rejoin};
 use crate::store::engine::EngineError;
 use crate::store::{OpenError, PostgresOptions};
 
 impl Postgres {
-    /// Connects, brings the schema up to date and finds the cluster's place in the database.
+    /// Connects, brings the schema up to date and finds the cluster's place in the database. A
+    /// database in which the cluster is expected, and is not, stays as it is.
     pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
         let (connector, connection, greeting) = Self::connect(options).await?;
+        let identity = &options.cluster_identity;
+        if let Some(history) = place::expected(&options.directory) {
+            place::expect(&connection, identity, &history)
+                .await
+                .map_err(EngineError::from)?;
+        }
         migrate::migrate(&connection).await?;
         let cluster = register(&connection, options).await?;
         if moving::is_filled(&connection, cluster).await? {
             return Err(OpenError::BeingFilled(options.cluster_identity.clone()));
         }
+        let place = Place::find(&connection, identity)
+            .await
+            .map_err(EngineError::from)?;
         connection.close().await;
-        let engine = Self::assemble(connector, greeting, cluster, options);
+        let place = place.ok_or(EngineError::Parted)?;
+        let engine = Self::assemble(connector, greeting, place, options);
         rejoin::check_origin(&engine).await?;
         engine.look_around().await?;
         Ok(engine)
@@ -50,16 +63,34 @@ impl Postgres {
     }
 }
 
+/// Code of the database's refusal to begin a cluster that has rows under another identity, which is
+/// the message.
+const OTHER_IDENTITY: &str = "RS003";
+
 /// Finds the cluster's number, or assigns one. Its log has partitions where the database supports
 /// them.
-async fn register(
-    connection: &PgConnection,
-    options: &PostgresOptions,
-) -> Result<i32, EngineError> {
-    match try_register(connection, options, true).await {
-        Err(error) if error.is_unsupported() => Ok(try_register(connection, options, false).await?),
-        other => Ok(other?),
-    }
+async fn register(connection: &PgConnection, options: &PostgresOptions) -> Result<i32, OpenError> {
+    let registered = match try_register(connection, options, true).await {
+        Err(error) if error.is_unsupported() => try_register(connection, options, false).await,
+        other => other,
+    };
+    registered.map_err(|error| match other_identity(&error) {
+        Some(found) => OpenError::OtherIdentity {
+            found,
+            wanted: options.cluster_identity.clone(),
+        },
+        None => EngineError::from(error).into(),
+    })
+}
+
+/// Returns the identity under which the database holds the cluster, where that is the error.
+fn other_identity(error: &PostgresError) -> Option<String> {
+    let PostgresError::Statement(refusal) = error else {
+        return None;
+    };
+    let answer = refusal.as_db_error()?;
+    let refused = *answer.code() == SqlState::from_code(OTHER_IDENTITY);
+    refused.then(|| answer.message().to_owned())
 }
 
 async fn try_register(
@@ -69,10 +100,11 @@ async fn try_register(
 ) -> Result<i32, PostgresError> {
     let rows = connection
         .long_query(
-            "SELECT reports_server.register_v1($1, $2, $3) AS cluster",
+            "SELECT reports_server.register_v1($1, $2, $3, $4) AS cluster",
             &[
                 (&options.cluster_identity, Type::TEXT),
                 (&options.cluster_name, Type::TEXT),
+                (&options.cluster_uid, Type::TEXT),
                 (&partitions, Type::BOOL),
             ],
         )

@@ -57,24 +57,33 @@ impl<'a> Tx<'a> {
         Ok(tx)
     }
 
-    /// Begins a transaction and takes the lock.
+    /// Begins a transaction and takes the lock, where the database has the cluster's place.
     pub async fn begin_anywhere(engine: &'a Postgres) -> Result<Self, EngineError> {
         let (connection, slot) = engine.writer.take().await?;
         connection.batch(BEGIN, STATEMENT).await?;
-        let cluster = (&engine.cluster as _, Type::INT4);
+        let place = &engine.place;
         let rows = connection
             .query(
-                "SELECT log_end FROM reports_server.clusters WHERE cluster = $1 FOR UPDATE",
-                std::slice::from_ref(&cluster),
+                "SELECT log_end FROM reports_server.clusters
+                 WHERE cluster = $1 AND identity = $2 AND history::text = $3 FOR UPDATE",
+                &[
+                    (&engine.cluster, Type::INT4),
+                    (&place.identity, Type::TEXT),
+                    (&place.history, Type::TEXT),
+                ],
             )
             .await?;
-        let log_end = rows.first().ok_or(EngineError::Parted)?;
-        let log_end = column(log_end, "log_end")?;
+        let Some(row) = rows.first() else {
+            // A pooler has come to lead elsewhere, under a connection that stays as it is.
+            place.check(&connection).await?;
+            return Err(EngineError::Parted);
+        };
+        let log_end = column(row, "log_end")?;
         let rows = connection
             .query(
                 "SELECT seq, counter, batch, bytes FROM reports_server.commits
                  WHERE cluster = $1 ORDER BY seq DESC LIMIT 1",
-                &[cluster],
+                &[(&engine.cluster, Type::INT4)],
             )
             .await?;
         let row = rows.first().ok_or(EngineError::Parted)?;
@@ -216,6 +225,9 @@ impl Deref for Tx<'_> {
 
 impl From<PostgresError> for EngineError {
     fn from(error: PostgresError) -> Self {
-        Self::Postgres(Box::new(error))
+        match error {
+            PostgresError::OtherDatabase(other) => Self::OtherDatabase(Box::new(other)),
+            error => Self::Postgres(Box::new(error)),
+        }
     }
 }

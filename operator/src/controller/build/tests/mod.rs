@@ -2,6 +2,8 @@
 
 mod examples;
 mod managed;
+mod monitoring;
+mod network;
 mod pods;
 mod upgrade;
 
@@ -42,12 +44,12 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         service_account,
         auth_delegator,
         auth_reader,
-        schema_reader,
-        schema_reader_binding,
+        cluster_reader,
         config_reader,
         config_reader_binding,
         ca,
         serving_cert,
+        network_policies,
         config,
         managed,
         cluster,
@@ -58,19 +60,22 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         deployment,
         disruption_budget,
         autoscaler,
+        dashboard,
+        monitored,
         control_api,
         certificate,
         accepted,
         move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
+    let policies = network_policies.iter();
+    let policies = policies.map(|policy| ("network_policy", value(policy)));
     let all = vec![
         ("operand_binding", value(&operand_binding)),
         ("service_account", value(&service_account)),
         ("auth_delegator", value(&auth_delegator)),
         ("auth_reader", value(&auth_reader)),
-        ("schema_reader", value(&schema_reader)),
-        ("schema_reader_binding", value(&schema_reader_binding)),
+        ("cluster_reader", value(&cluster_reader)),
         ("config_reader", value(&config_reader)),
         ("config_reader_binding", value(&config_reader_binding)),
         ("ca", value(&ca)),
@@ -84,12 +89,19 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("deployment", value(&deployment)),
         ("disruption_budget", value(&disruption_budget)),
         ("autoscaler", value(&autoscaler)),
+        ("dashboard", value(&dashboard)),
         ("control_api", value(&control_api)),
         ("certificate", value(&certificate)),
         ("accepted", value(&accepted)),
     ];
     all.into_iter()
         .chain(managed)
+        .chain(policies.collect::<Vec<_>>())
+        .chain(
+            monitored
+                .iter()
+                .map(|own| (own.kind.name(), value(&own.object))),
+        )
         .filter(|(_, object)| !object.is_null())
         .collect()
 }
@@ -271,7 +283,9 @@ fn the_pods_pass_the_restricted_standard() {
 
 #[test]
 fn everything_goes_with_its_owner_but_the_data() {
-    for (name, object) in all(children(json!({}))) {
+    for (name, object) in all(children(json!({"networkPolicy": {"enabled": true},
+        "monitoring": {"serviceMonitor": true, "prometheusRule": true, "grafanaDashboard": true}})))
+    {
         let owners = &object["metadata"]["ownerReferences"];
         if name == "data" {
             assert!(owners.is_null(), "the volume outlives the ReportsServer");

@@ -2,6 +2,7 @@
 
 mod managed;
 mod moving;
+mod other_database;
 mod upgrade;
 
 use crds::v1alpha1::status::{MigrationPhase, ServedBy};
@@ -16,7 +17,7 @@ use crate::controller::apply::{Applied, Managed, Recovery, Volume};
 use crate::controller::fixtures::{self, validated};
 use crate::controller::found::Found;
 use crate::controller::validate::Refusal;
-use crate::migration::{ApiServiceStatus, GroupStatus, Plan, Problem};
+use crate::migration::{ApiServiceStatus, Counted, GroupStatus, Plan, Problem};
 
 const GROUP: &str = "a.example";
 
@@ -40,6 +41,7 @@ fn applied(ready: bool, available: bool, bound: bool) -> Applied {
         })))
         .unwrap(),
         pods: Vec::new(),
+        unmonitored: Vec::new(),
         managed: None,
         data: Some(Volume {
             claim: serde_json::from_value(object(json!({
@@ -373,6 +375,43 @@ fn a_refused_specification_stalls_and_leaves_the_rest_as_it_was() {
     let available = Some(("True", reasons::AS_EXPECTED));
     assert_eq!(condition(&status, types::SERVER_AVAILABLE), available);
     assert_eq!(status.served.as_deref(), Some("1/1"));
+}
+
+#[test]
+fn a_deletion_tells_how_far_the_way_back_is() {
+    let object = fixtures::object(spec());
+    let mut back = group(MigrationPhase::RollingBack, ServedBy::Server);
+    let message = |back: &GroupStatus| {
+        let groups = std::slice::from_ref(back);
+        let status = compute(&object, &State::Deleting, groups, at(0));
+        let ready = status.conditions.iter().find(|c| c.type_ == types::READY);
+        ready.unwrap().message.clone()
+    };
+    assert!(!message(&back).contains("at work"));
+    back.progress = Some(Counted {
+        done: 1_234,
+        total: 10_000,
+    });
+    assert_eq!(message(&back), "a.example: at work: 1,234/10,000");
+}
+
+#[test]
+fn a_server_whose_namespace_is_gone_is_not_available() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let refusal = Refusal {
+        reason: reasons::TARGET_NAMESPACE_MISSING,
+        message: "namespace target is being deleted".into(),
+    };
+    let state = State::Refused {
+        refusal: &refusal,
+        found: None,
+    };
+    let status = compute(&object, &state, &groups, at(9));
+    let away = Some(("False", reasons::TARGET_NAMESPACE_MISSING));
+    assert_eq!(condition(&status, types::SERVER_AVAILABLE), away);
+    assert_eq!(condition(&status, types::READY), away);
 }
 
 /// Suspended, with the server as it is found.

@@ -471,11 +471,5 @@ pub fn query(path: &str, pairs: &[(&str, &str)]) -> String {
     format!("{path}?{}", encoded.finish())
 }
 
-/// Returns whether the kube-apiserver says that a right is missing.
-#[must_use]
-pub fn is_forbidden(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 403)
-}
-
 #[cfg(test)]
 mod tests;

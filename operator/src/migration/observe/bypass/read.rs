@@ -9,9 +9,8 @@ use kube::core::GroupVersionKind;
 
 use super::rules::Requests;
 use super::{Bypass, Found, Kind};
-use crate::migration::cluster::wire;
 use crate::migration::report::status::Problem;
-use crate::said::said;
+use crate::said::{is_forbidden, said};
 
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
@@ -115,7 +114,7 @@ impl ReadError {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::List { source, .. } if wire::is_forbidden(source) => Problem::forbidden(self),
+            Self::List { source, .. } if is_forbidden(source) => Problem::forbidden(self),
             Self::List { .. } | Self::Timeout => Problem {
                 reason: reasons::PROGRESSING,
                 message: self.to_string(),

@@ -1,15 +1,18 @@
 //! Connections: one that writes, and a few that read beside it.
 
+mod connector;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use database::{ConnectOptions, ConnectionTask, ParametersReader, Session};
-use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, SemaphorePermit, watch};
+use database::{ConnectionTask, Session};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
+pub(super) use self::connector::Connector;
 use super::error::PostgresError;
 
 /// Longest time of a statement, as seen from here. Clients wait half a minute at most, and the
@@ -19,92 +22,11 @@ pub(super) const STATEMENT: Duration = Duration::from_secs(5);
 pub(super) const LONG_STATEMENT: Duration = Duration::from_mins(1);
 /// Longest time of a statement that reads a page or tidies up while writes wait behind it.
 pub(super) const PAGE_STATEMENT: Duration = Duration::from_secs(15);
-/// Time for which parameters that cannot be read any more are still used: a Secret is being
-/// replaced.
-const GRACE: Duration = Duration::from_mins(5);
-/// Longest time to connect.
-const CONNECT: Duration = Duration::from_secs(3);
 /// Longest time of a farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Longest time for one host.
-const CONNECT_HOST: Duration = Duration::from_secs(2);
 
 /// A parameter of a statement and its type.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
-
-/// Opens connections, with the parameters of that moment.
-pub(super) struct Connector {
-    reader: ParametersReader,
-    options: ConnectOptions,
-    /// The newest [`database::Reading::revision`] that was seen.
-    revision: watch::Sender<u64>,
-}
-
-impl Connector {
-    pub fn new(directory: &std::path::Path, application_name: &str) -> Self {
-        let mut options = ConnectOptions::new(application_name)
-            .idle_in_transaction_timeout(STATEMENT * 2)
-            .statement_timeout(LONG_STATEMENT);
-        options.attempt_timeout = CONNECT_HOST;
-        options.total_timeout = CONNECT;
-        Self {
-            reader: ParametersReader::new(directory),
-            options,
-            revision: watch::Sender::new(0),
-        }
-    }
-
-    /// Opens a connection that nobody polls yet.
-    pub async fn session(&self) -> Result<(Session, u64), PostgresError> {
-        let reading = self.reader.read_or_last(GRACE)?;
-        self.saw(reading.revision);
-        let session = database::establish(&reading.parameters, &self.options).await?;
-        Ok((session, reading.revision))
-    }
-
-    /// Opens a connection.
-    pub async fn connect(&self) -> Result<PgConnection, PostgresError> {
-        let (session, revision) = self.session().await?;
-        Ok(PgConnection::new(session, revision))
-    }
-
-    /// Reads the parameters again; connections with older ones are replaced as they become idle.
-    pub fn refresh(&self) {
-        match self.reader.read_or_last(GRACE) {
-            Ok(reading) => self.saw(reading.revision),
-            // Those who need a connection say so; the open ones go on.
-            Err(error) => tracing::debug!(%error, "reading the database's parameters again"),
-        }
-    }
-
-    /// Returns whether `connection` may be used for the next statement.
-    pub fn is_current(&self, connection: &PgConnection) -> bool {
-        !connection.client.is_closed() && connection.revision == *self.revision.borrow()
-    }
-
-    /// Waits until there are newer parameters than those of `revision`.
-    pub async fn newer_than(&self, revision: u64) {
-        let mut newest = self.revision.subscribe();
-        // The sender lives as long as `self`.
-        let _ = newest.wait_for(|newest| *newest > revision).await;
-    }
-
-    /// Waits until `connection` is of older parameters than the present ones; for ever without one.
-    pub async fn outdates(&self, connection: Option<&PgConnection>) {
-        match connection {
-            Some(connection) => self.newer_than(connection.revision).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn saw(&self, revision: u64) {
-        self.revision.send_if_modified(|newest| {
-            let newer = revision > *newest;
-            *newest = revision.max(*newest);
-            newer
-        });
-    }
-}
 
 /// An open connection.
 pub(super) struct PgConnection {

@@ -16,6 +16,7 @@ use tokio_postgres::types::Type;
 pub(crate) use self::compare::Fingerprint;
 
 use super::connection::{LONG_STATEMENT, Parameter, PgConnection, Slot};
+use super::place::Place;
 use super::rows::{Keys, column, db};
 use super::{Postgres, migrate, rejoin};
 use crate::model::ResourceId;
@@ -67,13 +68,17 @@ impl Postgres {
             )
             .await
             .map_err(EngineError::from)?;
+        let place = Place::find(&connection, &marker.identity)
+            .await
+            .map_err(EngineError::from)?;
         connection.close().await;
         let row = rows.first().ok_or(EngineError::Parted)?;
-        let Some(cluster) = column::<Option<i32>>(row, "cluster")? else {
+        if column::<Option<i32>>(row, "cluster")?.is_none() {
             return Ok(None);
-        };
+        }
+        let place = place.ok_or(EngineError::Parted)?;
         Ok(Some(Filling {
-            engine: Arc::new(Self::assemble(connector, greeting, cluster, options)),
+            engine: Arc::new(Self::assemble(connector, greeting, place, options)),
             source: marker.source.clone(),
             attempt: marker.attempt,
             ids: HashMap::new(),
@@ -85,18 +90,14 @@ impl Postgres {
     /// Opens the cluster to which a database was moved; it may have been opened before.
     pub async fn open_moved(options: &PostgresOptions, marker: &Marker) -> Result<Self, OpenError> {
         let (connector, connection, greeting) = Self::connect(options).await?;
-        migrate::migrate(&connection).await?;
-        let rows = connection
-            .query(
-                "SELECT cluster FROM reports_server.clusters WHERE identity = $1",
-                &[(&marker.identity, Type::TEXT)],
-            )
+        let place = Place::find(&connection, &marker.identity)
             .await
             .map_err(EngineError::from)?;
-        connection.close().await;
         let other = || OpenError::MovedElsewhere(marker.identity.clone());
-        let cluster = column(rows.first().ok_or_else(other)?, "cluster")?;
-        let engine = Self::assemble(connector, greeting, cluster, options);
+        let place = place.ok_or_else(other)?;
+        migrate::migrate(&connection).await?;
+        connection.close().await;
+        let engine = Self::assemble(connector, greeting, place, options);
         if !engine.open_move(&marker.source, marker.attempt).await? {
             return Err(other());
         }

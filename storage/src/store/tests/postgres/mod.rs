@@ -78,6 +78,7 @@ impl Fixture for Cluster {
     }
 }
 
+mod elsewhere;
 mod faults;
 mod replicas;
 mod wakeups;

@@ -10,7 +10,9 @@
     reason = "as in unit tests; helpers too"
 )]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod registration;
 
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -32,8 +35,6 @@ const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
 /// How soon a condition has to tell that the server is away.
 const TOLD: Duration = Duration::from_secs(15);
-/// How soon an APIService that was changed by hand is as it was.
-const MENDED: Duration = Duration::from_secs(2);
 /// How soon a certificate that was deleted is made anew.
 const AGAIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -130,8 +131,11 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     let reports = ground.shown().await.unwrap();
     assert!(reports > 0);
     the_identity_in_force_stays(&ground, reports).await;
-    a_damaged_registration_is_put_right(&ground, reports).await;
+    Box::pin(registration::is_put_right(&ground, reports)).await;
     a_refused_field_stops_nothing(&ground, reports).await;
+    Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
+    Box::pin(a_namespace_that_is_closed_stops_nothing(&ground, reports)).await;
+    what_is_optional_comes_and_goes(&ground, reports).await;
     Box::pin(what_the_kube_apiserver_refuses_changes_nothing(
         &ground, reports,
     ))
@@ -195,46 +199,12 @@ async fn the_identity_in_force_stays(ground: &Ground, reports: usize) {
     assert_eq!(ground.shown().await, Some(reports));
 }
 
-/// Somebody has changed how the server is verified.
-async fn a_damaged_registration_is_put_right(ground: &Ground, reports: usize) {
-    let services: Api<APIService> = Api::all(ground.line.client.clone());
-    let found = services.list(&ListParams::default()).await.unwrap();
-    let ours = found.items.iter().find(|service| {
-        let group = service.spec.as_ref().and_then(|spec| spec.group.as_deref());
-        group == Some(GROUPS[0])
-    });
-    let ours = ours.unwrap();
-    let (name, bundle) = (
-        ours.metadata.name.clone().unwrap(),
-        ours.spec.clone().unwrap().ca_bundle,
-    );
-    let patch = Patch::Merge(json!({"spec": {"caBundle": null}}));
-    let params = PatchParams::default();
-    services.patch(&name, &params, &patch).await.unwrap();
-    let mended = async {
-        loop {
-            let found = services.get(&name).await.unwrap();
-            if found.spec.unwrap().ca_bundle == bundle {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    tokio::time::timeout(MENDED, mended).await.unwrap();
-    let shown = async {
-        while ground.shown().await != Some(reports) {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    tokio::time::timeout(TOLD, shown).await.unwrap();
-}
-
 async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
     ground
-        .patch(json!({"networkPolicy": {"enabled": true}}))
+        .patch(json!({"server": {"podTemplate": {"spec": {"noSuchField": true}}}}))
         .await;
     ground
-        .follow("the refusal", |server| is_refused(server, "networkPolicy"))
+        .follow("the refusal", |server| is_refused(server, "noSuchField"))
         .await;
     ground.renews(reports).await;
     // What clients depend on is put right.
@@ -248,8 +218,120 @@ async fn a_refused_field_stops_nothing(ground: &Ground, reports: usize) {
         }
     };
     tokio::time::timeout(LIMIT, back).await.unwrap();
-    ground.patch(json!({"networkPolicy": null})).await;
+    ground.patch(json!({"server": {"podTemplate": null}})).await;
     ground.follow("an end of the refusal", is_ready).await;
+}
+
+/// Pods that are to reach the node, and to run as an account that belongs to somebody else.
+async fn what_nobody_has_allowed_is_not_done(ground: &Ground, reports: usize) {
+    let name = names::server(NAME);
+    let before = ground.deployments().get(&name).await.unwrap();
+    for (asked, words) in [
+        (
+            json!({"podTemplate": {"spec": {"hostPID": true}}}),
+            "spec.server.podTemplate.spec.hostPID",
+        ),
+        (
+            json!({"serviceAccount": {"name": "default"}}),
+            "annotate serviceaccount default",
+        ),
+    ] {
+        ground.patch(json!({"server": asked})).await;
+        ground
+            .follow("the refusal", |server| is_refused(server, words))
+            .await;
+        let server = ground.servers().get(NAME).await.unwrap();
+        let (_, reason, _) = condition(&server, conditions::STALLED).unwrap();
+        assert_eq!(reason, reasons::NOT_ALLOWED);
+        assert_eq!(ground.shown().await, Some(reports));
+        let nothing = json!({"podTemplate": null, "serviceAccount": null});
+        ground.patch(json!({"server": nothing})).await;
+        ground.follow("an end of the refusal", is_ready).await;
+    }
+    let after = ground.deployments().get(&name).await.unwrap();
+    assert_eq!(after.metadata.generation, before.metadata.generation);
+}
+
+/// The label that opens the target namespace is taken away.
+async fn a_namespace_that_is_closed_stops_nothing(ground: &Ground, reports: usize) {
+    open(ground, None).await;
+    ground
+        .follow("the refusal", |server| {
+            is_refused(server, "kubectl label namespace")
+        })
+        .await;
+    let server = ground.servers().get(NAME).await.unwrap();
+    let (_, reason, _) = condition(&server, conditions::STALLED).unwrap();
+    assert_eq!(reason, reasons::TARGET_NAMESPACE_CLOSED);
+    ground.renews(reports).await;
+    // What is in force is put right as before.
+    let params = DeleteParams::default();
+    let name = names::server(NAME);
+    ground.deployments().delete(&name, &params).await.unwrap();
+    let back = async {
+        while ground.shown().await != Some(reports) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, back).await.unwrap();
+    open(ground, Some("true")).await;
+    ground.follow("an end of the refusal", is_ready).await;
+}
+
+/// Sets the label that opens the target namespace, or takes it away.
+async fn open(ground: &Ground, value: Option<&str>) {
+    let namespaces: Api<Namespace> = Api::all(ground.line.client.clone());
+    let label = names::LABEL_TARGET;
+    let patch = Patch::Merge(json!({"metadata": {"labels": {label: value}}}));
+    let params = PatchParams::default();
+    let patched = namespaces.patch(TARGET_NAMESPACE, &params, &patch).await;
+    patched.unwrap();
+}
+
+/// Objects that are made on request.
+async fn what_is_optional_comes_and_goes(ground: &Ground, reports: usize) {
+    let policies: Api<NetworkPolicy> =
+        Api::namespaced(ground.line.client.clone(), TARGET_NAMESPACE);
+    let count = async |wanted: usize| {
+        let counted = async {
+            while policies
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items
+                .len()
+                != wanted
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, counted).await.unwrap();
+    };
+    ground
+        .patch(json!({"networkPolicy": {"enabled": true, "clientNamespaces": ["monitoring"]}}))
+        .await;
+    count(3).await;
+    // One that is deleted by hand is made again.
+    let server = names::server(NAME);
+    let params = DeleteParams::default();
+    policies.delete(&server, &params).await.unwrap();
+    count(3).await;
+    ground.patch(json!({"networkPolicy": null})).await;
+    count(0).await;
+    // A CRD that is missing is named, and takes nothing else away.
+    ground
+        .patch(json!({"monitoring": {"serviceMonitor": true, "grafanaDashboard": true}}))
+        .await;
+    let named = |server: &ReportsServer| {
+        let told = condition(server, conditions::MONITORING_READY);
+        told.is_some_and(|(is, _, message)| is == "False" && message.contains("servicemonitors"))
+    };
+    ground.follow("a missing CRD", named).await;
+    ground.follow("a server that serves", is_ready).await;
+    ground.patch(json!({"monitoring": null})).await;
+    let untold = |server: &ReportsServer| condition(server, conditions::MONITORING_READY).is_none();
+    ground.follow("an end of it", untold).await;
+    assert_eq!(ground.shown().await, Some(reports));
 }
 
 async fn what_the_kube_apiserver_refuses_changes_nothing(ground: &Ground, reports: usize) {

@@ -1,0 +1,295 @@
+//! Network policies: who may connect to the server, to a managed database and to the Jobs for its
+//! backups and upgrades, and what they may connect to. `docs/network.md` has the table.
+
+use std::collections::BTreeSet;
+
+use crds::names::{LABEL_APP_COMPONENT, LABEL_APP_NAME};
+use crds::v1alpha1::spec::{DatabaseMode, S3Destination};
+use http::Uri;
+use k8s_openapi::api::networking::v1::{
+    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+    NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    LabelSelector, LabelSelectorRequirement, ObjectMeta,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::Validated;
+use super::metadata::namespaced;
+use super::rbac::ServiceAccountRef;
+use crate::controller::validate::Network;
+use crate::database::cloudnativepg;
+use crate::database::managed::{self, Destination, Managed, Source};
+use crate::names::{CONTAINER_PORT, OPERATOR};
+
+/// Label with a namespace's name, which every namespace has.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// Port of DNS.
+const DNS_PORT: i32 = 53;
+/// Components that connect to a managed database.
+const DATABASE_CLIENTS: [&str; 4] = ["backup", "recovery", "server", "upgrade"];
+/// Components that are Jobs.
+const JOBS: [&str; 3] = ["backup", "recovery", "upgrade"];
+
+/// Returns the policies; none where they are not asked for.
+pub(super) fn policies(spec: &Validated, operator: &ServiceAccountRef) -> Vec<NetworkPolicy> {
+    let Some(network) = &spec.network else {
+        return Vec::new();
+    };
+    let mut policies = vec![server(spec, network)];
+    if let Some(managed) = spec.managed() {
+        policies.push(database(spec, operator));
+        policies.push(jobs(spec, managed, network));
+    }
+    policies
+}
+
+fn server(spec: &Validated, network: &Network) -> NetworkPolicy {
+    let egress = [dns(), api_servers(network)]
+        .into_iter()
+        .chain(to_database(spec, network));
+    NetworkPolicy {
+        metadata: namespaced(spec, spec.names.server()),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(labelled(spec.names.selector())),
+            ingress: Some(vec![NetworkPolicyIngressRule {
+                from: callers(network),
+                ports: Some(vec![tcp(CONTAINER_PORT)]),
+            }]),
+            egress: Some(egress.collect()),
+            policy_types: Some(both()),
+        }),
+    }
+}
+
+/// Returns who may call the server; nothing stands for everybody.
+fn callers(network: &Network) -> Option<Vec<NetworkPolicyPeer>> {
+    let mut peers = addresses(&network.api_server_cidrs)?;
+    peers.extend(
+        network
+            .client_namespaces
+            .iter()
+            .map(|name| in_namespace(name)),
+    );
+    Some(peers)
+}
+
+/// Returns the rule to the kube-apiservers.
+fn api_servers(network: &Network) -> NetworkPolicyEgressRule {
+    NetworkPolicyEgressRule {
+        to: addresses(&network.api_server_cidrs),
+        ports: Some(
+            network
+                .api_server_ports
+                .iter()
+                .map(|port| tcp(*port))
+                .collect(),
+        ),
+    }
+}
+
+/// Returns the rule to the database; none where it is in the server's own pod.
+fn to_database(spec: &Validated, network: &Network) -> Option<NetworkPolicyEgressRule> {
+    let (to, ports) = match spec.database.postgres()?.mode {
+        DatabaseMode::Embedded => return None,
+        DatabaseMode::Managed => {
+            let pods = beside(labelled(spec.names.postgres_selector()));
+            (Some(vec![pods]), BTreeSet::from([managed::PORT]))
+        }
+        DatabaseMode::CloudNativePg => {
+            let pods = beside(labelled(cloudnativepg::pod_labels(&cluster_name(spec))));
+            (Some(vec![pods]), BTreeSet::from([managed::PORT]))
+        }
+        DatabaseMode::External => (
+            addresses(&network.database_cidrs),
+            external_ports(spec, network),
+        ),
+    };
+    Some(NetworkPolicyEgressRule {
+        to,
+        ports: Some(ports.into_iter().map(tcp).collect()),
+    })
+}
+
+/// Returns the name of the `Cluster` of `CloudNativePG`.
+fn cluster_name(spec: &Validated) -> String {
+    let database = spec.source.database.clone().unwrap_or_default();
+    let wanted = database.cloud_native_pg.unwrap_or_default();
+    cloudnativepg::Plan::of(&wanted, spec.names.postgres_cluster()).name
+}
+
+/// Returns the ports of the connection, and those of pods behind it; where it cannot be read yet,
+/// PostgreSQL's own.
+fn external_ports(spec: &Validated, network: &Network) -> BTreeSet<i32> {
+    let target = spec
+        .postgres
+        .as_ref()
+        .and_then(|reached| reached.target.as_ref());
+    let hosts = target
+        .into_iter()
+        .flat_map(|target| target.parameters.hosts.iter());
+    let mut ports: BTreeSet<i32> = hosts.map(|host| i32::from(host.port)).collect();
+    if ports.is_empty() {
+        ports.insert(managed::PORT);
+    }
+    ports.extend(&network.additional_ports);
+    ports
+}
+
+/// Returns the policy of a managed database. Nothing that PostgreSQL does needs a connection from
+/// its pod.
+fn database(spec: &Validated, operator: &ServiceAccountRef) -> NetworkPolicy {
+    let examiner = NetworkPolicyPeer {
+        pod_selector: Some(labelled([(LABEL_APP_NAME.to_owned(), OPERATOR.to_owned())])),
+        ..in_namespace(&operator.namespace)
+    };
+    NetworkPolicy {
+        metadata: ObjectMeta {
+            labels: Some(spec.names.postgres_labels()),
+            ..namespaced(spec, spec.names.postgres())
+        },
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(labelled(spec.names.postgres_selector())),
+            ingress: Some(vec![NetworkPolicyIngressRule {
+                from: Some(vec![beside(components(spec, &DATABASE_CLIENTS)), examiner]),
+                ports: Some(vec![tcp(managed::PORT)]),
+            }]),
+            egress: None,
+            policy_types: Some(both()),
+        }),
+    }
+}
+
+fn jobs(spec: &Validated, managed: &Managed, network: &Network) -> NetworkPolicy {
+    let database = NetworkPolicyEgressRule {
+        to: Some(vec![beside(labelled(spec.names.postgres_selector()))]),
+        ports: Some(vec![tcp(managed::PORT)]),
+    };
+    let egress = [dns(), database]
+        .into_iter()
+        .chain(to_buckets(managed, network));
+    NetworkPolicy {
+        metadata: ObjectMeta {
+            labels: Some(spec.names.backup_labels()),
+            ..namespaced(spec, spec.names.backup())
+        },
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(components(spec, &JOBS)),
+            ingress: None,
+            egress: Some(egress.collect()),
+            policy_types: Some(both()),
+        }),
+    }
+}
+
+/// Returns the rule to the buckets of backups; none where they go to a volume.
+fn to_buckets(managed: &Managed, network: &Network) -> Option<NetworkPolicyEgressRule> {
+    let destination = managed.backup.as_ref().map(|backup| &backup.destination);
+    let destination = destination.and_then(|destination| match destination {
+        Destination::Bucket(bucket) => Some(bucket),
+        Destination::Volume { .. } => None,
+    });
+    let source = managed.recovery().map(|recovery| &recovery.source);
+    let source = source.and_then(|source| match source {
+        Source::Bucket(bucket) => Some(bucket),
+        Source::Claim(_) => None,
+    });
+    let buckets = destination.into_iter().chain(source);
+    let mut ports: BTreeSet<i32> = buckets.map(bucket_port).collect();
+    if ports.is_empty() {
+        return None;
+    }
+    ports.extend(&network.additional_ports);
+    Some(NetworkPolicyEgressRule {
+        to: None,
+        ports: Some(ports.into_iter().map(tcp).collect()),
+    })
+}
+
+/// Returns the port of the service that has a bucket.
+fn bucket_port(bucket: &S3Destination) -> i32 {
+    let endpoint = bucket.endpoint.as_deref().unwrap_or("https://");
+    let default = if endpoint.starts_with("http://") {
+        80
+    } else {
+        443
+    };
+    let url = endpoint.parse::<Uri>().ok();
+    url.and_then(|url| url.port_u16())
+        .map_or(default, i32::from)
+}
+
+/// Returns the rule to whatever answers for names; where that is differs from cluster to cluster.
+fn dns() -> NetworkPolicyEgressRule {
+    let port = |protocol: &str| NetworkPolicyPort {
+        port: Some(IntOrString::Int(DNS_PORT)),
+        protocol: Some(protocol.to_owned()),
+        ..NetworkPolicyPort::default()
+    };
+    NetworkPolicyEgressRule {
+        to: None,
+        ports: Some(vec![port("UDP"), port("TCP")]),
+    }
+}
+
+fn tcp(port: i32) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        port: Some(IntOrString::Int(port)),
+        protocol: Some("TCP".to_owned()),
+        ..NetworkPolicyPort::default()
+    }
+}
+
+/// Returns these networks; nothing, which stands for any address, where there are none.
+fn addresses(cidrs: &[String]) -> Option<Vec<NetworkPolicyPeer>> {
+    let peer = |cidr: &String| NetworkPolicyPeer {
+        ip_block: Some(IPBlock {
+            cidr: cidr.clone(),
+            ..IPBlock::default()
+        }),
+        ..NetworkPolicyPeer::default()
+    };
+    (!cidrs.is_empty()).then(|| cidrs.iter().map(peer).collect())
+}
+
+/// Returns the pods of the same namespace that a selector finds.
+fn beside(selector: LabelSelector) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        pod_selector: Some(selector),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+/// Returns every pod of a namespace.
+fn in_namespace(name: &str) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        namespace_selector: Some(labelled([(NAMESPACE_NAME.to_owned(), name.to_owned())])),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+/// Returns the selector of some components of a `ReportsServer`.
+fn components(spec: &Validated, components: &[&str]) -> LabelSelector {
+    let mut common = spec.names.selector();
+    common.remove(LABEL_APP_COMPONENT);
+    LabelSelector {
+        match_labels: Some(common),
+        match_expressions: Some(vec![LabelSelectorRequirement {
+            key: LABEL_APP_COMPONENT.to_owned(),
+            operator: "In".to_owned(),
+            values: Some(components.iter().map(|name| (*name).to_owned()).collect()),
+        }]),
+    }
+}
+
+fn labelled(labels: impl IntoIterator<Item = (String, String)>) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels.into_iter().collect()),
+        ..LabelSelector::default()
+    }
+}
+
+fn both() -> Vec<String> {
+    vec!["Ingress".to_owned(), "Egress".to_owned()]
+}

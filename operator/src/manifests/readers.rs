@@ -1,0 +1,63 @@
+//! The rights of those who only read: the servers, and people who may look.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use super::rules::{READ, Reasoned, rule};
+
+/// Returns what every server reads of the cluster.
+#[must_use]
+pub fn server() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "A missing or terminating namespace refuses reports, as it does with the \
+             kube-apiserver.",
+            "",
+            &["namespaces"],
+            READ,
+        ),
+        rule(
+            "Schemas, names and columns of the served groups.",
+            "apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            READ,
+        ),
+        rule(
+            "Whether requests are still sent to the server: while they are not, they wait.",
+            "apiregistration.k8s.io",
+            &["apiservices"],
+            READ,
+        ),
+    ]
+}
+
+/// Returns the rights of people who may look.
+#[must_use]
+pub fn view() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "See whether the migration is done and well.",
+            "reports-server.io",
+            &["reportsservers"],
+            READ,
+        ),
+        rule(
+            "See what the server holds.",
+            "control.reports-server.io",
+            &["databases", "storedresources"],
+            READ,
+        ),
+    ]
+}
+
+/// Returns the rights of a Prometheus.
+#[must_use]
+pub fn metrics() -> Vec<Reasoned> {
+    vec![Reasoned {
+        reason: "Read the metrics of a server. Bind it to the account of your Prometheus.",
+        rule: PolicyRule {
+            non_resource_urls: Some(vec!["/metrics".to_owned()]),
+            verbs: vec!["get".to_owned()],
+            ..PolicyRule::default()
+        },
+    }]
+}
