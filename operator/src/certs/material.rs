@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 
+use super::pair::Pair;
 use super::plan::{CaInfo, Fingerprint, Observed};
 use super::x509::{
     authorities, fingerprint_of, matches, read, read_ca, read_client, read_leaf, split, validity_of,
@@ -28,24 +29,6 @@ const OTHERS_CRT: &str = "others-ca.crt";
 const CHANGED: &str = "trusted-changed";
 /// Most CAs whose fingerprints are told.
 const MAX_FINGERPRINTS: usize = 8;
-
-/// A certificate and its private key, both PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// The certificate.
-    pub cert: String,
-    /// PKCS#8 private key.
-    pub key: String,
-}
-
-/// Hides the key, which never reaches a log.
-impl std::fmt::Debug for Pair {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pair")
-            .field("cert", &self.cert)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The CAs that are trusted of a server whose certificate the operator did not issue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,6 +138,7 @@ impl Material {
         self.own().concat()
     }
 
+    /// Returns the operator's own CAs, PEM: the signing one, then those on their way out.
     fn own(&self) -> Vec<&str> {
         let signing = self.ca.iter().map(|pair| pair.cert.as_str());
         signing
@@ -286,12 +270,14 @@ impl Material {
     }
 }
 
+/// Returns the data of a Secret with a certificate and the CAs that are trusted beside it.
 fn with_bundle(leaf: Option<&Pair>, bundle: &str) -> BTreeMap<String, ByteString> {
     let mut data = leaf.map(data).unwrap_or_default();
     data.insert(CA_CRT.to_owned(), bytes(bundle));
     data
 }
 
+/// Returns whether all of `cas` are trusted.
 fn contains(trusted: &Trusted, cas: &[String]) -> bool {
     cas.iter().all(|ca| trusted.cas.contains(ca))
 }

@@ -8,16 +8,19 @@ mod database;
 pub mod given;
 mod issue;
 mod material;
+mod pair;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod time;
 mod x509;
 
 use jiff::Timestamp;
 
 use given::Installed;
 pub use given::{Given, Problem};
-pub use material::{CA_CRT, Material, Pair, TLS_CRT, TLS_KEY, Trusted};
+pub use material::{CA_CRT, Material, TLS_CRT, TLS_KEY, Trusted};
+pub use pair::Pair;
 pub use plan::{
     CaInfo, DatabaseLeaf, DatabaseNames, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why,
     plan,

@@ -9,10 +9,11 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::database;
 use super::given::{Given, Problem};
+use super::time::{minus, plus};
 
 /// Upper bound of the time between the write of a bundle and its use by every kube-apiserver.
 /// They watch APIServices, so this takes well below a second; the rest is for a lagging watch.
@@ -268,22 +269,4 @@ fn replace_foreign_leaf(
     } else {
         leaf.not_after
     })
-}
-
-/// Returns `time + duration`, at most the end of time.
-#[must_use]
-pub(super) fn plus(time: Timestamp, duration: Duration) -> Timestamp {
-    SignedDuration::try_from(duration)
-        .ok()
-        .and_then(|duration| time.checked_add(duration).ok())
-        .unwrap_or(Timestamp::MAX)
-}
-
-/// Returns `time - duration`, at least the beginning of time.
-#[must_use]
-pub(super) fn minus(time: Timestamp, duration: Duration) -> Timestamp {
-    SignedDuration::try_from(duration)
-        .ok()
-        .and_then(|duration| time.checked_sub(duration).ok())
-        .unwrap_or(Timestamp::MIN)
 }

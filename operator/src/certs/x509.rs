@@ -15,8 +15,10 @@ use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::*;
 
-use super::material::Pair;
+use super::issue::BACKDATE;
+use super::pair::Pair;
 use super::plan::{CaInfo, Fingerprint, LeafInfo};
+use super::time::plus;
 
 /// Returns the certificates of a bundle, one PEM each, ending in a newline.
 pub(super) fn split(bundle: &str) -> Vec<String> {
@@ -70,12 +72,12 @@ pub(super) fn matches(pair: &Pair) -> bool {
         .is_ok_and(|key| CertifiedKey::new(vec![cert], key).keys_match().is_ok())
 }
 
-/// Returns a certificate's beginning and end. Ours begin [`super::issue::BACKDATE`] before their
+/// Returns a certificate's beginning and end. Ours begin [`BACKDATE`] before their
 /// issue.
 fn validity(cert: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
     let begin = Timestamp::from_second(cert.validity().not_before.timestamp()).ok()?;
     let end = Timestamp::from_second(cert.validity().not_after.timestamp()).ok()?;
-    Some((super::plan::plus(begin, super::issue::BACKDATE), end))
+    Some((plus(begin, BACKDATE), end))
 }
 
 /// Returns the beginning and the end of the first certificate of a PEM text.

@@ -9,9 +9,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::prelude::*;
 
-use super::{Given, Problem, Values, between};
-use crate::certs::material::{CA_CRT, Pair, TLS_CRT, TLS_KEY};
-use crate::certs::plan::minus;
+use super::facts::{Given, Problem, Values};
+use crate::certs::material::{CA_CRT, TLS_CRT, TLS_KEY};
+use crate::certs::pair::Pair;
+use crate::certs::time::{between, minus};
 use crate::certs::x509::{authorities, dns_names, is_for, is_key, matches, verify};
 
 /// A Secret that is a part of a certificate.

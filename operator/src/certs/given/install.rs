@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Given, Move, between};
+use super::facts::{Given, Move};
 use crate::certs::material::{Material, Trusted};
-use crate::certs::plan::{MAX_OVERLAP, MAX_SETTLE, minus, plus};
+use crate::certs::plan::{MAX_OVERLAP, MAX_SETTLE};
+use crate::certs::time::{between, minus, plus};
 use crate::certs::x509::is_trusted;
 
 /// Longest time before its end at which a certificate that cannot be replaced is given up.

@@ -12,9 +12,10 @@ use rcgen::{
 use rstest::rstest;
 
 use super::*;
-use crate::certs::plan::{minus, plus};
+use crate::certs::time::{minus, plus};
+use crate::certs::x509::{authorities, is_trusted};
 use crate::certs::{
-    CA_CRT, Error, Material, Outcome, Phase, Policy, TLS_CRT, TLS_KEY, issue, reconcile,
+    CA_CRT, Error, Material, Outcome, Pair, Phase, Policy, TLS_CRT, TLS_KEY, issue, reconcile,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -278,8 +279,8 @@ impl World {
         let leaf = outcome.material.leaf.clone().unwrap();
         let now = outcome.material.bundle();
         for bundle in [String::from_utf8(self.published[0].clone()).unwrap(), now] {
-            let cas = crate::certs::x509::authorities(&bundle).unwrap();
-            let trusted = crate::certs::x509::is_trusted(&leaf.cert, &cas, self.now);
+            let cas = authorities(&bundle).unwrap();
+            let trusted = is_trusted(&leaf.cert, &cas, self.now);
             assert!(trusted, "at {}: {outcome:?}", self.now);
         }
         self.published = vec![outcome.material.bundle().into_bytes()];
@@ -474,9 +475,9 @@ proptest! {
                 replaced.push((plus(world.now, LAG), before));
             }
             replaced.retain(|(until, _)| world.now < *until);
-            let bundle = crate::certs::x509::authorities(&world.material.bundle()).unwrap();
+            let bundle = authorities(&world.material.bundle()).unwrap();
             for (_, pair) in &replaced {
-                prop_assert!(crate::certs::x509::is_trusted(&pair.cert, &bundle, world.now));
+                prop_assert!(is_trusted(&pair.cert, &bundle, world.now));
             }
             world.now = plus(world.now, Duration::from_secs(seconds));
         }
