@@ -313,11 +313,13 @@ fn examples_are_accepted_and_whole() {
     }
     names.sort();
     let expected = [
+        "cert-manager.yaml",
         "cloudnativepg.yaml",
         "external.yaml",
         "full.yaml",
         "managed.yaml",
         "minimal.yaml",
+        "provided-certificate.yaml",
     ];
     assert_eq!(names, expected);
 }
