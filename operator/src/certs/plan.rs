@@ -116,6 +116,16 @@ impl DatabaseNames {
 }
 
 impl Policy {
+    /// Returns the time before the end of the server's certificate in which it is replaced, or in
+    /// which another one is asked for where somebody else issues it.
+    #[must_use]
+    pub fn renewal(&self) -> Duration {
+        match &self.serving {
+            Some(Ok(given)) => given.renewal(),
+            Some(Err(_)) | None => self.renew_before,
+        }
+    }
+
     fn settle(&self) -> Duration {
         MAX_SETTLE.min(self.cert_validity / 12)
     }

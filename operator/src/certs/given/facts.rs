@@ -32,7 +32,12 @@ impl Given {
     /// Returns the middle between the time at which another one is asked for and the end.
     #[must_use]
     pub fn between_due_and_end(&self) -> Timestamp {
-        plus(self.due, between(self.due, self.not_after) / 2)
+        plus(self.due, self.renewal() / 2)
+    }
+
+    /// Returns the time before its end in which another one is asked for.
+    pub(in crate::certs) fn renewal(&self) -> Duration {
+        between(self.due, self.not_after)
     }
 
     /// Returns the time for which it is valid.
