@@ -154,6 +154,7 @@ fn given(step: Move) -> Event {
     }
 }
 
+/// Returns the events of what the operator issued itself.
 fn issued(moves: &[Rotation]) -> Vec<Event> {
     let told = |rotation: &Rotation| match rotation {
         Rotation::IssueCa(why) => Some((

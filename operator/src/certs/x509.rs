@@ -45,6 +45,7 @@ pub(super) fn authorities(bundle: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
+/// Returns the first certificate of a PEM text.
 fn der(pem: &str) -> Option<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(pem.as_bytes()).ok()
 }
@@ -231,6 +232,7 @@ fn verifies_client(leaf: &CertificateDer<'_>, ca: &str, at: Timestamp) -> bool {
     check().is_some()
 }
 
+/// Returns a time as the verifiers take it; nothing before 1970.
 fn unix(at: Timestamp) -> Option<UnixTime> {
     let seconds = u64::try_from(at.as_second()).ok()?;
     Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(

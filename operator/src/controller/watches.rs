@@ -201,6 +201,7 @@ fn changes_of(client: &Client, namespace: &str, watched: &Watched) -> BoxStream<
     }
 }
 
+/// One item for each change of one object of a kind that others define.
 fn untyped(
     client: &Client,
     namespace: &str,

@@ -81,6 +81,7 @@ pub(in crate::certs) fn install(
     Installed { moves, next }
 }
 
+/// Returns whether those who trust `trusted` accept the certificate that the server shows.
 fn is_in_use(material: &Material, trusted: &Trusted, now: Timestamp) -> bool {
     let leaf = material.leaf.as_ref();
     leaf.is_some_and(|leaf| is_trusted(&leaf.cert, &trusted.cas, now))

@@ -195,6 +195,12 @@ mod tests {
         "spec.database.cloudNativePG.create"
     )]
     #[case(
+        "Certificate",
+        "a-server",
+        "spec.issuerRef.name",
+        "spec.tls.certManager"
+    )]
+    #[case(
         "Deployment",
         "a-server",
         "spec.template.spec.containers[0].resources.requests",

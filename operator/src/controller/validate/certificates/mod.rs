@@ -110,6 +110,7 @@ impl Origin {
     }
 }
 
+/// Returns the origin of a certificate by cert-manager.
 fn cert_manager_origin(wanted: &CertManagerSpec, names: &Names, namespace: &str) -> Origin {
     // Taken apart without `..`: a new field cannot be forgotten here.
     let CertManagerSpec {
@@ -137,6 +138,7 @@ fn cert_manager_origin(wanted: &CertManagerSpec, names: &Names, namespace: &str)
     Origin::CertManager(secrets, Box::new(plan))
 }
 
+/// Returns the Secrets of a certificate by the user.
 fn provided_secrets(provided: &ProvidedTlsSpec) -> Secrets {
     // Taken apart without `..`: a new field cannot be forgotten here.
     let ProvidedTlsSpec {
@@ -155,6 +157,9 @@ fn provided_secrets(provided: &ProvidedTlsSpec) -> Secrets {
 
 impl Secrets {
     /// Checks what was found of them.
+    ///
+    /// # Errors
+    /// [`Problem`] names what is wrong with it.
     fn check(
         &self,
         spec: &Validated,
@@ -198,8 +203,10 @@ pub(super) fn certified(mut spec: Validated, read: &Dereferenced) -> Validated {
     spec
 }
 
-/// Returns the certificate of cert-manager with what it tells of the next one, or why there is none
-/// to use.
+/// Returns the certificate of cert-manager with what it tells of the next one.
+///
+/// # Errors
+/// Why there is none to use.
 fn issued(
     spec: &Validated,
     secrets: &Secrets,
