@@ -88,6 +88,8 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"tls": {"mode": "CertManager"}}), "certManager must be set with mode CertManager")]
 #[case(json!({"tls": {"provided": {"secretRef": {"name": "s"}}}}), "provided must be set with mode Provided")]
 #[case(json!({"tls": {"mode": "Provided", "provided": {"secretRef": {"name": "s"}}, "operator": {}}}), "operator can only be set with mode Operator")]
+#[case(json!({"tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "i"}, "certValidity": "24h", "renewBefore": "24h"}}}), "renewBefore must be shorter")]
+#[case(json!({"tls": {"mode": "Provided", "provided": {"secretRef": {"name": "s"}, "renewBefore": "1s"}}}), "must be between 1m and")]
 #[case(json!({"tls": {"operator": {"certValidity": "1s"}}}), "must be between 1m and")]
 #[case(json!({"tls": {"operator": {"caValidity": "24h", "certValidity": "24h"}}}), "certValidity must be shorter")]
 #[case(json!({"tls": {"operator": {"certValidity": "24h", "renewBefore": "25h"}}}), "renewBefore must be shorter")]

@@ -12,6 +12,7 @@ pub mod patroni;
 pub mod processes;
 pub mod round_trip;
 pub mod s3;
+pub mod signer;
 pub mod steps;
 pub mod takeover;
 pub mod witness;

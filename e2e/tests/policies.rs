@@ -150,6 +150,12 @@ fn asked() -> Vec<(&'static str, Value, Option<&'static str>)> {
             Some("needs the rights to create deployments"),
         ),
         (
+            "a certificate",
+            json!({"targetNamespace": TEAM, "tls": {"mode": "CertManager",
+                "certManager": {"issuerRef": {"name": "corporate", "kind": "ClusterIssuer"}}}}),
+            Some("needs the right to create certificates.cert-manager.io"),
+        ),
+        (
             "an account",
             server(json!({"serviceAccount": {"name": "default"}})),
             Some("impersonate the account"),

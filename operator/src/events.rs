@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crds::v1alpha1::conditions::{
-    ADMISSION_BYPASSED, DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED,
-    READY, STALLED,
+    ADMISSION_BYPASSED, CERTIFICATES_READY, DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED,
+    LAST_BACKUP_SUCCEEDED, READY, STALLED,
 };
 use crds::v1alpha1::reasons;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -14,7 +14,8 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tracing::warn;
 
-use crate::certs::{DatabaseLeaf, Rotation};
+use crate::certs::given::Move;
+use crate::certs::{DatabaseLeaf, Outcome, Rotation};
 use crate::database::metrics::PROBLEMS;
 
 /// Most characters in a note (`events.k8s.io/v1`).
@@ -65,11 +66,25 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
         }
     });
     let ready = ready.map(|ready| event(EventType::Normal, &ready.reason, &ready.message));
+    let certificate = changed(CERTIFICATES_READY).and_then(|now| certificate(&now));
     let moved = changed(DATABASE_MOVED).map(|now| moved(&now));
     let upgraded = changed(DATABASE_UPGRADED).map(|now| upgraded(&now));
     let backup = changed(LAST_BACKUP_SUCCEEDED).and_then(|now| backup(&now));
     let told = database.into_iter().chain(moved).chain(upgraded);
-    told.chain(ready).chain(backup).chain(bypassed).collect()
+    let told = told.chain(certificate).chain(ready);
+    told.chain(backup).chain(bypassed).collect()
+}
+
+/// Returns the event of a certificate that the operator cannot replace itself and that needs
+/// somebody's attention.
+fn certificate(now: &Condition) -> Option<Event> {
+    let trouble = [
+        reasons::CERTIFICATE_EXPIRING,
+        reasons::CERTIFICATE_NOT_READY,
+    ];
+    // One that has never been issued is waited for.
+    let told = now.status == "True" && trouble.contains(&now.reason.as_str());
+    told.then(|| step(now, "WatchCertificate", &trouble))
 }
 
 /// Returns the event of a move that has begun, waits, or is done.
@@ -111,7 +126,36 @@ fn backup(now: &Condition) -> Option<Event> {
 /// Returns the events for the moves of the certificates. Each kind has an action of its own: a
 /// recorder takes two events with the same reason and action for one that happened twice.
 #[must_use]
-pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
+pub fn certificates(outcome: &Outcome) -> Vec<Event> {
+    let mut events = issued(&outcome.moves);
+    events.extend(outcome.given.iter().map(|step| given(*step)));
+    events
+}
+
+/// Returns the event of a move of a certificate that somebody else issued.
+fn given(step: Move) -> Event {
+    let (action, note) = match step {
+        Move::Trust => (
+            "TrustCertificateAuthority",
+            "the authorities of the certificate that spec.tls names are trusted, too",
+        ),
+        Move::Use => (
+            "UseServingCertificate",
+            "the server was given the certificate that spec.tls names",
+        ),
+        Move::Retire => (
+            "RetireCertificateAuthority",
+            "the authorities of the previous certificate are no longer trusted",
+        ),
+    };
+    Event {
+        action: action.to_owned(),
+        ..event(EventType::Normal, reasons::ROTATING, note)
+    }
+}
+
+/// Returns the events of what the operator issued itself.
+fn issued(moves: &[Rotation]) -> Vec<Event> {
     let told = |rotation: &Rotation| match rotation {
         Rotation::IssueCa(why) => Some((
             "IssueCertificateAuthority",
@@ -138,11 +182,11 @@ pub fn certificates(moves: &[Rotation]) -> Vec<Event> {
         )),
         Rotation::Wait(_) => None,
     };
-    let issued = |(action, note): (&str, String)| Event {
+    let issue = |(action, note): (&str, String)| Event {
         action: action.to_owned(),
         ..event(EventType::Normal, reasons::CERTIFICATES_ISSUED, &note)
     };
-    moves.iter().filter_map(told).map(issued).collect()
+    moves.iter().filter_map(told).map(issue).collect()
 }
 
 /// Returns an event of a reconciliation.

@@ -1,6 +1,7 @@
 //! The operator, which reconciles `ReportsServer` and moves report APIs from etcd to the server.
 
 pub mod apiservice;
+pub mod cert_manager;
 pub mod certs;
 pub mod controller;
 pub mod database;

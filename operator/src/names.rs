@@ -221,6 +221,18 @@ impl Names {
         names::serving_cert(&self.instance)
     }
 
+    /// Returns the name of the `Certificate` of cert-manager.
+    #[must_use]
+    pub fn certificate(&self) -> String {
+        self.server()
+    }
+
+    /// Returns the name of the Secret that cert-manager puts the server's certificate into.
+    #[must_use]
+    pub fn issued_cert(&self) -> String {
+        format!("{}-issued-cert", self.instance)
+    }
+
     /// Returns the name of the `RoleBinding` that gives the operator its rights in the target
     /// namespace.
     #[must_use]
@@ -366,6 +378,7 @@ mod tests {
             names.dashboard(),
             names.ca(),
             names.serving_cert(),
+            names.issued_cert(),
             names.operand_binding(),
         ] {
             assert!(name.len() <= 63, "{name}: a Service name is one DNS label");

@@ -122,9 +122,9 @@ pub const VOLUME_CANNOT_GROW: &str = "VolumeCannotGrow";
 pub const DATABASE_AVAILABLE: &str = "DatabaseAvailable";
 /// The database cannot be used; the message says why.
 pub const DATABASE_UNAVAILABLE: &str = "DatabaseUnavailable";
-/// A Secret with the connection's parameters is missing.
+/// A Secret that the specification names is missing.
 pub const SECRET_MISSING: &str = "SecretMissing";
-/// A Secret with the connection's parameters lacks a key.
+/// A Secret that the specification names lacks a key.
 pub const SECRET_KEY_MISSING: &str = "SecretKeyMissing";
 /// The connection's parameters cannot be used; the message names key and remedy.
 pub const CONNECTION_INVALID: &str = "ConnectionInvalid";
@@ -195,6 +195,17 @@ pub const BACKUP_FAILED: &str = "BackupFailed";
 pub const CERTIFICATES_ISSUED: &str = "CertificatesIssued";
 /// Certificates are being replaced.
 pub const ROTATING: &str = "Rotating";
+/// The certificate that the specification names cannot be used; the message names Secret, key and
+/// remedy.
+pub const CERTIFICATE_INVALID: &str = "CertificateInvalid";
+/// The certificate that the specification names has expired.
+pub const CERTIFICATE_EXPIRED: &str = "CertificateExpired";
+/// The serving certificate, which the operator cannot replace itself, ends soon.
+pub const CERTIFICATE_EXPIRING: &str = "CertificateExpiring";
+/// cert-manager has not issued the certificate yet, or cannot renew it; the message is its own.
+pub const CERTIFICATE_NOT_READY: &str = "CertificateNotReady";
+/// cert-manager is not installed.
+pub const CERT_MANAGER_MISSING: &str = "CertManagerMissing";
 /// The server's pods are not ready.
 pub const PODS_NOT_READY: &str = "PodsNotReady";
 /// The control API does not answer through the kube-apiserver.

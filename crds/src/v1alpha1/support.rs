@@ -5,14 +5,14 @@
 
 use std::fmt;
 
-use super::spec::{ReportsServerSpec, TlsMode, TlsSpec};
+use super::spec::ReportsServerSpec;
 
 /// The message for a refused field.
 pub const NOT_SUPPORTED: &str = "not supported in this version";
 
-/// Every path that [`unsupported_fields`] can name; the field reference marks them.
-pub const UNSUPPORTED_PATHS: &[&str] =
-    &["spec.tls.mode", "spec.tls.certManager", "spec.tls.provided"];
+/// Every path that [`unsupported_fields`] can name; the field reference marks them. There is none
+/// at present.
+pub const UNSUPPORTED_PATHS: &[&str] = &[];
 
 /// One field and its error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,11 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Names every field of the specification that asks for something which this version does not do.
-/// A field that asks for what happens anyway (`enabled: false`) is not named.
+/// Names every field of the specification that asks for something which this version does not do,
+/// with [`NOT_SUPPORTED`]. A field that asks for what happens anyway (`enabled: false`) is not named.
 #[must_use]
 pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
-    // Taken apart without `..`: a new field cannot be forgotten here.
+    // Taken apart without `..`: a new field cannot be forgotten here. All have an effect at present.
     let ReportsServerSpec {
         target_namespace: _,
         suspend: _,
@@ -43,76 +43,24 @@ pub fn unsupported_fields(spec: &ReportsServerSpec) -> Vec<FieldError> {
         cluster_identity: _,
         server: _,
         images: _,
-        tls,
+        tls: _,
         network_policy: _,
         monitoring: _,
         deletion_policy: _,
     } = spec;
-    let mut found = Found::default();
-    if let Some(tls) = tls {
-        found.tls(tls);
-    }
-    found.0
-}
-
-#[derive(Default)]
-struct Found(Vec<FieldError>);
-
-impl Found {
-    fn when(&mut self, path: &str, unsupported: bool) {
-        self.value_when(path, unsupported, None);
-    }
-
-    fn value_when(&mut self, path: &str, unsupported: bool, value: Option<&str>) {
-        if unsupported {
-            let message = match value {
-                Some(value) => format!("{value} is {NOT_SUPPORTED}"),
-                None => NOT_SUPPORTED.to_owned(),
-            };
-            self.0.push(FieldError {
-                path: path.to_owned(),
-                message,
-            });
-        }
-    }
-
-    fn tls(&mut self, spec: &TlsSpec) {
-        let TlsSpec {
-            mode,
-            operator: _,
-            cert_manager,
-            provided,
-        } = spec;
-        let value = match mode {
-            None | Some(TlsMode::Operator) => None,
-            Some(TlsMode::CertManager) => Some("CertManager"),
-            Some(TlsMode::Provided) => Some("Provided"),
-        };
-        self.value_when("spec.tls.mode", value.is_some(), value);
-        self.when("spec.tls.certManager", cert_manager.is_some());
-        self.when("spec.tls.provided", provided.is_some());
-    }
+    Vec::new()
 }
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn refused(mut spec: Value) -> Vec<String> {
-        spec["targetNamespace"] = json!("reports-server");
-        let spec = serde_json::from_value(spec).unwrap();
-        unsupported_fields(&spec)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
-    }
-
     #[test]
     fn the_supported_set_is_not_named() {
-        let found = refused(json!({
+        let spec = json!({
+            "targetNamespace": "reports-server",
             "suspend": false,
             "apis": [{"group": "wgpolicyk8s.io", "owner": "Server"}],
             "migration": {"approval": "Manual", "approvedPlan": "sha256:0", "pageSize": 100,
@@ -126,32 +74,13 @@ mod tests {
                 "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}],
                 "affinity": {}, "priorityClassName": "p", "logging": {"level": "Info", "format": "Text"}},
             "images": {"registry": "r.example", "server": {"tag": "1"}, "postgres": {"tag": "17"}, "pullSecrets": [{"name": "s"}]},
-            "tls": {"mode": "Operator", "operator": {"certValidity": "24h"}},
-            "networkPolicy": {"enabled": true}, "monitoring": {"serviceMonitor": true},
+            "tls": {"mode": "Provided", "operator": {"certValidity": "24h"},
+                "provided": {"secretRef": {"name": "x"}}, "certManager": {"issuerRef": {"name": "x"}}},
+            "networkPolicy": {"enabled": true},
+            "monitoring": {"serviceMonitor": true, "prometheusRule": true, "grafanaDashboard": true},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
-        }));
-        assert_eq!(found, Vec::<String>::new());
-    }
-
-    #[rstest]
-    #[case(json!({"tls": {"mode": "Provided"}}), "spec.tls.mode: Provided is ")]
-    #[case(json!({"tls": {"certManager": {"issuerRef": {"name": "x"}}}}), "spec.tls.certManager: ")]
-    fn each_field_without_effect_is_named(#[case] spec: Value, #[case] start: &str) {
-        assert_eq!(refused(spec), [format!("{start}{NOT_SUPPORTED}")]);
-    }
-
-    #[test]
-    fn all_of_them_are_named_at_once_and_are_in_the_list() {
-        let spec = json!({
-            "targetNamespace": "reports-server",
-            "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "x"}},
-                "provided": {"secretRef": {"name": "x"}}},
         });
         let spec = serde_json::from_value(spec).unwrap();
-        let found: Vec<String> = unsupported_fields(&spec)
-            .into_iter()
-            .map(|e| e.path)
-            .collect();
-        assert_eq!(found, UNSUPPORTED_PATHS);
+        assert_eq!(unsupported_fields(&spec), []);
     }
 }

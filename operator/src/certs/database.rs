@@ -6,9 +6,8 @@
 
 use jiff::Timestamp;
 
-use super::plan::{
-    CaInfo, DatabaseLeaf, DatabaseNames, LeafInfo, Observed, Policy, Rotation, Why, minus, plus,
-};
+use super::plan::{CaInfo, DatabaseLeaf, DatabaseNames, LeafInfo, Observed, Policy, Rotation, Why};
+use super::time::{minus, plus};
 
 /// Returns the next move, where that of the serving certificate is `serving`: to wait, or to drop
 /// the previous CAs.

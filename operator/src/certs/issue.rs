@@ -8,8 +8,8 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use super::material::Pair;
-use super::plan::{minus, plus};
+use super::pair::Pair;
+use super::time::{minus, plus};
 
 /// The time before its issue from which on a certificate is valid, for clocks that run behind.
 pub const BACKDATE: Duration = Duration::from_mins(5);

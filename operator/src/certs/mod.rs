@@ -1,19 +1,26 @@
-//! The certificates of server and database: own CA and leafs, replaced with an overlap
-//! (`docs/certificates.md`).
+//! The certificates of server and database: own CA and leafs, replaced with an overlap, or a
+//! certificate of somebody else in the same manner (`docs/certificates.md`).
 //!
 //! [`plan()`] decides, [`reconcile`] carries its moves out on the [`Material`] of the Secrets.
 //! Neither talks to the cluster.
 
 mod database;
+pub mod given;
 mod issue;
 mod material;
+mod pair;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod time;
+mod x509;
 
 use jiff::Timestamp;
 
-pub use material::{CA_CRT, Material, Pair, TLS_CRT, TLS_KEY};
+use given::Installed;
+pub use given::{Given, Problem};
+pub use material::{CA_CRT, Material, TLS_CRT, TLS_KEY, Trusted};
+pub use pair::Pair;
 pub use plan::{
     CaInfo, DatabaseLeaf, DatabaseNames, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why,
     plan,
@@ -35,6 +42,17 @@ pub enum Error {
     Unstable,
 }
 
+/// How far the change of the authorities that are trusted of the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Those of the certificate in use are trusted.
+    Stable,
+    /// Old and new ones are trusted, and the old certificate is in use.
+    Overlap,
+    /// The new certificate is in use, and the old authorities are about to go.
+    Retiring,
+}
+
 /// The outcome of [`reconcile`].
 #[derive(Debug)]
 pub struct Outcome {
@@ -42,16 +60,94 @@ pub struct Outcome {
     pub material: Material,
     /// The moves that were made, for events.
     pub moves: Vec<Rotation>,
+    /// The moves of a certificate that somebody else issued, for events.
+    pub given: Vec<given::Move>,
     /// The time of the next look.
     pub next: Timestamp,
+    /// How far a change is.
+    pub phase: Phase,
+    /// Why the certificate that is asked for is not in use.
+    pub problem: Option<Problem>,
+    /// True where a certificate that the operator cannot replace ends soon.
+    pub expiring: bool,
+    /// What whoever issues the certificate tells of the next one.
+    pub note: Option<String>,
 }
 
 /// Makes every move that is due. `published` is the CA bundle of each `APIService` that points to
 /// the server; `name` becomes part of the CA's common name.
 ///
+/// A certificate of somebody else that cannot be used leaves the one in use where it is. The
+/// operator's own takes over before that ends, so that the API goes on.
+///
 /// # Errors
 /// If a certificate cannot be issued.
 pub fn reconcile(
+    name: &str,
+    now: Timestamp,
+    mut material: Material,
+    published: &[Vec<u8>],
+    policy: &Policy,
+) -> Result<Outcome, Error> {
+    let (installed, problem) = match &policy.serving {
+        Some(Ok(given)) => {
+            let installed = given::install(now, &mut material, published, given);
+            (Some(installed), None)
+        }
+        Some(Err(problem)) => {
+            let held = given::holds(&material, now).map(|next| Installed {
+                moves: Vec::new(),
+                next,
+            });
+            (held, Some(problem.clone()))
+        }
+        None => (None, None),
+    };
+    let Some(Installed { moves, next }) = installed else {
+        let own = own(name, now, material.taken_back(), published, policy)?;
+        return Ok(Outcome { problem, ..own });
+    };
+    let own = own(name, now, material, published, policy)?;
+    let given = policy
+        .serving
+        .as_ref()
+        .and_then(|given| given.as_ref().ok());
+    Ok(Outcome {
+        given: moves,
+        next: own.next.min(next),
+        phase: given.map_or(Phase::Stable, |given| phase_of(&own.material, given)),
+        problem,
+        expiring: given.is_some_and(|given| now >= given.due),
+        note: given.and_then(|given| given.note.clone()),
+        ..own
+    })
+}
+
+/// Returns how far the change to a certificate of somebody else is.
+fn phase_of(material: &Material, given: &Given) -> Phase {
+    let trusted = material.trusted.as_ref();
+    if material.leaf.as_ref() != Some(&given.pair) {
+        Phase::Overlap
+    } else if trusted.is_some_and(|trusted| trusted.cas != given.cas) {
+        Phase::Retiring
+    } else {
+        Phase::Stable
+    }
+}
+
+/// Returns how far the replacement of the operator's own CA is.
+fn own_phase(material: &Material) -> Phase {
+    let observed = material.observe(&[]);
+    let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());
+    match (&observed.previous[..], &observed.ca) {
+        ([], _) => Phase::Stable,
+        (_, Some(ca)) if issuer == Some(&ca.fingerprint) => Phase::Retiring,
+        _ => Phase::Overlap,
+    }
+}
+
+/// Makes every move that is due of what the operator issues itself.
+fn own(
     name: &str,
     now: Timestamp,
     mut material: Material,
@@ -66,9 +162,14 @@ pub fn reconcile(
         match &step {
             Rotation::Wait(next) => {
                 return Ok(Outcome {
+                    phase: own_phase(&material),
                     material,
                     moves,
+                    given: Vec::new(),
                     next: *next,
+                    problem: None,
+                    expiring: false,
+                    note: None,
                 });
             }
             Rotation::IssueCa(_) => {
@@ -102,7 +203,10 @@ pub fn reconcile(
                     }
                 }
             }
-            Rotation::DropPrevious => material.previous.clear(),
+            Rotation::DropPrevious => {
+                material.previous.clear();
+                material.others.clear();
+            }
         }
         moves.push(step);
     }

@@ -9,16 +9,18 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::database;
+use super::given::{Given, Problem};
+use super::time::{minus, plus};
 
 /// Upper bound of the time between the write of a bundle and its use by every kube-apiserver.
 /// They watch APIServices, so this takes well below a second; the rest is for a lagging watch.
-const MAX_SETTLE: Duration = Duration::from_mins(2);
+pub(super) const MAX_SETTLE: Duration = Duration::from_mins(2);
 /// Upper bound of the time between the write of a leaf and its use by the server. The kubelet
 /// refreshes a mounted Secret within its sync period plus its cache's delay, two minutes at most.
-const MAX_OVERLAP: Duration = Duration::from_hours(1);
+pub(super) const MAX_OVERLAP: Duration = Duration::from_hours(1);
 
 /// SHA-256 of a certificate's DER, hex.
 pub type Fingerprint = String;
@@ -63,6 +65,8 @@ pub struct Observed {
     /// True when every `APIService` that points to the server carries exactly the bundle of `ca`
     /// and `previous`.
     pub published: bool,
+    /// True where the operator does not issue the server's certificate.
+    pub foreign: bool,
 }
 
 /// The wanted certificates.
@@ -78,6 +82,8 @@ pub struct Policy {
     pub dns_names: Vec<String>,
     /// The certificates of a database that the operator runs.
     pub database: Option<DatabaseNames>,
+    /// The server's certificate, where somebody else issues it, or why it cannot be used.
+    pub serving: Option<Result<Given, Problem>>,
 }
 
 /// The holders of a database's certificates.
@@ -110,6 +116,16 @@ impl DatabaseNames {
 }
 
 impl Policy {
+    /// Returns the time before the end of the server's certificate in which it is replaced, or in
+    /// which another one is asked for where somebody else issues it.
+    #[must_use]
+    pub fn renewal(&self) -> Duration {
+        match &self.serving {
+            Some(Ok(given)) => given.renewal(),
+            Some(Err(_)) | None => self.renew_before,
+        }
+    }
+
     fn settle(&self) -> Duration {
         MAX_SETTLE.min(self.cert_validity / 12)
     }
@@ -164,7 +180,11 @@ impl Why {
 /// [`Rotation::Wait`].
 #[must_use]
 pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
-    let serving = plan_serving(now, observed, policy);
+    let serving = if observed.foreign {
+        plan_authority(now, observed, policy)
+    } else {
+        plan_serving(now, observed, policy)
+    };
     let (Some(database), Some(ca)) = (&policy.database, &observed.ca) else {
         return serving;
     };
@@ -218,6 +238,28 @@ fn plan_serving(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotatio
     Rotation::Wait(leaf_due.min(drop_at))
 }
 
+/// Returns the move of a CA that does not sign the server's certificate: it is there for a database,
+/// and to step in.
+fn plan_authority(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
+    let Some(ca) = observed.ca.as_ref().filter(|ca| now < ca.not_after) else {
+        return Rotation::IssueCa(Why::Missing);
+    };
+    let ca_due = minus(ca.not_after, policy.cert_validity);
+    if observed.previous.is_empty() {
+        return if now >= ca_due {
+            Rotation::IssueCa(Why::Expiring)
+        } else {
+            Rotation::Wait(ca_due)
+        };
+    }
+    let drop_at = plus(ca.issued, policy.overlap());
+    if now >= drop_at {
+        Rotation::DropPrevious
+    } else {
+        Rotation::Wait(drop_at)
+    }
+}
+
 /// Returns the move for a leaf that is not of the present CA: either a rotation is under way, or
 /// nobody can verify it.
 fn replace_foreign_leaf(
@@ -237,22 +279,4 @@ fn replace_foreign_leaf(
     } else {
         leaf.not_after
     })
-}
-
-/// Returns `time + duration`, at most the end of time.
-#[must_use]
-pub(super) fn plus(time: Timestamp, duration: Duration) -> Timestamp {
-    SignedDuration::try_from(duration)
-        .ok()
-        .and_then(|duration| time.checked_add(duration).ok())
-        .unwrap_or(Timestamp::MAX)
-}
-
-/// Returns `time - duration`, at least the beginning of time.
-#[must_use]
-pub(super) fn minus(time: Timestamp, duration: Duration) -> Timestamp {
-    SignedDuration::try_from(duration)
-        .ok()
-        .and_then(|duration| time.checked_sub(duration).ok())
-        .unwrap_or(Timestamp::MIN)
 }

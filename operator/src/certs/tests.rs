@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use proptest::prelude::*;
 
-use super::plan::{minus, plus};
+use super::time::{minus, plus};
 use super::*;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -21,6 +21,7 @@ fn policy() -> Policy {
             "a-server.ns.svc.cluster.local".into(),
         ],
         database: None,
+        serving: None,
     }
 }
 

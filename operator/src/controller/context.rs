@@ -1,6 +1,6 @@
 //! What reconciliations share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::sync::{OnceCell, watch};
 
 use super::build::{ServiceAccountRef, control_api_name};
 use super::validate::Validated;
-use super::watches::Watches;
+use super::watches::{Watched, Watches};
 use crate::database::check::Checks;
 use crate::events;
 use crate::metrics::Metrics;
@@ -55,13 +55,14 @@ impl Context {
     /// Watches what a specification depends on, and has its PostgreSQL examined.
     pub(super) fn follow(&self, spec: &Validated) {
         let name = spec.names.instance();
-        self.watches.ensure(&spec.names, &spec.namespace);
+        if self.watch(spec).is_empty() {
+            self.watches.leave(name);
+        }
         let Some(reached) = &spec.postgres else {
-            self.forget_database(name);
+            self.checks.forget(name);
+            self.metrics.database.forget(name);
             return;
         };
-        let watched = reached.watched.clone();
-        self.watches.follow(&spec.names, &spec.namespace, watched);
         match &reached.target {
             Some(target) => self.checks.ensure(name, target),
             None => self.checks.forget(name),
@@ -69,8 +70,22 @@ impl Context {
         self.metrics.database.observe(name, reached.known());
     }
 
+    /// Watches the children of a specification, and the objects of others that it depends on.
+    /// Returns the latter.
+    pub(super) fn watch(&self, spec: &Validated) -> BTreeSet<Watched> {
+        self.watches.ensure(&spec.names, &spec.namespace);
+        let mut watched: BTreeSet<Watched> = spec.origin.watched();
+        let of_database = spec.postgres.iter().flat_map(|reached| &reached.watched);
+        watched.extend(of_database.cloned());
+        if !watched.is_empty() {
+            let (names, namespace) = (&spec.names, &spec.namespace);
+            self.watches.follow(names, namespace, watched.clone());
+        }
+        watched
+    }
+
     /// Stops looking after the PostgreSQL of a `ReportsServer`.
-    pub(super) fn forget_database(&self, name: &str) {
+    fn forget_database(&self, name: &str) {
         self.checks.forget(name);
         self.watches.leave(name);
         self.metrics.database.forget(name);

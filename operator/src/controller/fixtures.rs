@@ -66,6 +66,8 @@ pub fn material() -> Material {
             key: "ca-key\n".into(),
         }),
         previous: vec!["old-ca\n".into()],
+        trusted: None,
+        others: Vec::new(),
         leaf: Some(Pair {
             cert: "leaf\n".into(),
             key: "leaf-key\n".into(),

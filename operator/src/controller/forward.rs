@@ -147,7 +147,7 @@ async fn hand_over(
     ctx: &Context,
 ) -> Result<(), Error> {
     let about = object.object_ref(&());
-    events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
+    events::publish(&ctx.publisher, &about, events::certificates(certs)).await;
     let (deployment, control_api) = (Some(&applied.deployment), &applied.control_api);
     let server = Serving::of(deployment, control_api, &certs.material);
     let groups = ctx.supervisor.status(spec.names.instance());

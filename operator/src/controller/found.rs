@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
 
+use crate::cert_manager;
+use crate::certs::given::Values;
 use crate::certs::{self, Material};
 use crate::database::check::Verdict;
 use crate::database::files::Objects;
@@ -140,6 +142,17 @@ pub struct Dereferenced {
     pub inside: Inside,
 }
 
+/// What a certificate that the operator does not issue is made of.
+#[derive(Clone, Debug, Default)]
+pub struct ServingFound {
+    /// The Secret with the certificate and its key.
+    pub certificate: Option<Values>,
+    /// The Secret with the authorities, where that is another one.
+    pub ca: Option<Values>,
+    /// cert-manager, where it is to issue it.
+    pub cert_manager: Option<cert_manager::Found>,
+}
+
 /// The content of the target namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Inside {
@@ -148,6 +161,8 @@ pub struct Inside {
     /// The annotations of the `ServiceAccount` that the specification names; nothing where it is
     /// missing, or where none is named.
     pub account: Option<BTreeMap<String, String>>,
+    /// What the server's certificate is made of, where the operator does not issue it.
+    pub serving: ServingFound,
     /// The server.
     pub deployment: Option<Deployment>,
     /// A PostgreSQL that the operator runs.

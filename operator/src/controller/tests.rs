@@ -160,8 +160,42 @@ async fn leftovers_are_deleted_and_nothing_else() {
         );
         kinds.push(plural);
     }
+    // cert-manager is not installed.
+    let look = server.next().await;
+    let certificate = "/apis/cert-manager.io/v1/namespaces/target/certificates/simple-server";
+    assert!(look.path.contains(certificate), "{}", look.path);
+    look.refuse(404, "NotFound");
     let gone = task.await.unwrap().unwrap();
     assert_eq!(gone.len(), kinds.len(), "{gone:?}");
+}
+
+/// Answers as a cluster with a `Certificate` of this owner; returns what was removed.
+async fn certificate_of(owner: &str, deleted: bool) -> Option<String> {
+    let (client, mut server) = pair();
+    let spec = fixtures::validated(json!({}));
+    let task = tokio::spawn(async move { apply::remove_unasked_certificate(&client, &spec).await });
+    let certificate = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": "simple-server", "namespace": "target", "uid": "uid-of-it",
+            "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": owner}]}});
+    server.next().await.answer(200, &certificate);
+    // The mock answers nothing more: another request would not end.
+    if deleted {
+        let delete = server.next().await;
+        assert_eq!(delete.method, "DELETE");
+        assert_eq!(delete.body["preconditions"]["uid"], "uid-of-it");
+        delete.answer(
+            200,
+            &json!({"apiVersion": "v1", "kind": "Status", "status": "Success", "metadata": {}}),
+        );
+    }
+    task.await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_asks_for_is_removed_unless_it_is_somebody_elses() {
+    let removed = certificate_of("uid-1", true).await;
+    assert_eq!(removed.as_deref(), Some("Certificate simple-server"));
+    assert_eq!(certificate_of("uid-9", false).await, None);
 }
 
 #[tokio::test]

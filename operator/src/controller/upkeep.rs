@@ -122,7 +122,7 @@ async fn keep(
     suspended: bool,
     ctx: &Context,
 ) -> Result<Option<Found>, Error> {
-    ctx.watches.ensure(&spec.names, &spec.namespace);
+    ctx.watch(spec);
     let found = if read.inside.deployment.is_none() && read.registered.is_empty() {
         None
     } else {
@@ -144,7 +144,7 @@ async fn renew(
     let children = build::build(spec, &certs.material, &ctx.operator);
     let control_api = apply::keep(&ctx.client, &children).await?;
     let about = object.object_ref(&());
-    events::publish(&ctx.publisher, &about, events::certificates(&certs.moves)).await;
+    events::publish(&ctx.publisher, &about, events::certificates(&certs)).await;
     let deployment = read.inside.deployment.clone();
     let pods = match &deployment {
         Some(deployment) => apply::pods_in_trouble(&ctx.client, deployment).await?,

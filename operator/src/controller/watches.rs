@@ -31,13 +31,14 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
+use crate::cert_manager;
 use crate::database::cloudnativepg;
 use crate::names::Names;
 
 /// What a watch asks to be reconciled.
 pub type Trigger = ObjectRef<DeserializeGuard<ReportsServer>>;
 
-/// An object of somebody else, by its name, that a database depends on.
+/// An object of somebody else, by its name, that a database or a certificate depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watched {
     /// A Secret in the target namespace.
@@ -49,6 +50,9 @@ pub enum Watched {
     /// A `Cluster` of `CloudNativePG` in the target namespace. It is watched again and again until
     /// its CRD is there.
     Cluster(String),
+    /// A `Certificate` of cert-manager in the target namespace. It is watched again and again until
+    /// its CRD is there.
+    Certificate(String),
 }
 
 type Following = (String, BTreeSet<Watched>, AbortOnDropHandle<()>);
@@ -190,13 +194,22 @@ fn changes_of(client: &Client, namespace: &str, watched: &Watched) -> BoxStream<
                 "CustomResourceDefinition".to_owned(),
             )
         }
-        Watched::Cluster(name) => {
-            let resource: ApiResource = cloudnativepg::resource();
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(client.clone(), namespace, &resource);
-            told(watcher(api, of(name)), resource.kind)
+        Watched::Cluster(name) => untyped(client, namespace, cloudnativepg::resource(), of(name)),
+        Watched::Certificate(name) => {
+            untyped(client, namespace, cert_manager::resource(), of(name))
         }
     }
+}
+
+/// One item for each change of one object of a kind that others define.
+fn untyped(
+    client: &Client,
+    namespace: &str,
+    resource: ApiResource,
+    config: watcher::Config,
+) -> BoxStream<'static, ()> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    told(watcher(api, config), resource.kind)
 }
 
 /// One item for each change, and none for a watch that breaks off: it is opened again, less and

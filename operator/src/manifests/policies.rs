@@ -107,6 +107,13 @@ fn asked() -> Vec<Rule> {
             "spec.targetNamespace: needs the rights to create deployments and to get secrets there",
         ),
         (
+            format!(
+                "object.spec.?tls.?mode.orValue('') != 'CertManager' || {}",
+                may("cert-manager.io", "certificates", "create")
+            ),
+            "spec.tls.certManager: needs the right to create certificates.cert-manager.io there",
+        ),
+        (
             "variables.account == '' || authorizer.group('').resource('serviceaccounts')\
              .namespace(object.spec.targetNamespace).name(variables.account)\
              .check('impersonate').allowed()"

@@ -230,6 +230,13 @@ pub fn operand() -> Vec<Reasoned> {
             &["get", "list", "watch", "create", "patch"],
         ),
         rule(
+            "The server's certificate by cert-manager, where that is asked for; delete removes what \
+             asks for it when it is asked for no longer.",
+            "cert-manager.io",
+            &["certificates"],
+            OWN,
+        ),
+        rule(
             "Certificates of server and database, and how the database is reached.",
             "",
             &["secrets"],

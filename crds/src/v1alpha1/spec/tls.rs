@@ -74,11 +74,29 @@ pub struct OperatorTlsSpec {
 }
 
 /// Certificates by cert-manager.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[x_kube(
+    validation = Rule::new("!has(self.certValidity) || !has(self.renewBefore) || duration(self.renewBefore) < duration(self.certValidity)")
+        .message("renewBefore must be shorter than certValidity")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct CertManagerSpec {
     /// The issuer that signs.
     pub issuer_ref: IssuerReference,
+    /// Secret in `targetNamespace` whose `ca.crt` has the authorities that sign. Needed where the
+    /// issuer puts no `ca.crt` into its Secrets, as ACME does. Default: the `ca.crt` that the
+    /// issuer gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret_ref: Option<LocalReference>,
+    /// Lifetime of the certificate. Default: that of cert-manager, which is 90 days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::validity")]
+    pub cert_validity: Option<Duration>,
+    /// The time before its end at which cert-manager replaces it. Default: that of cert-manager,
+    /// which is a third of its lifetime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::validity")]
+    pub renew_before: Option<Duration>,
 }
 
 /// A cert-manager issuer.
@@ -99,9 +117,19 @@ pub struct IssuerReference {
 }
 
 /// Certificates by the user.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvidedTlsSpec {
-    /// Secret in `targetNamespace` with `tls.crt`, `tls.key` and `ca.crt`.
+    /// Secret in `targetNamespace` with `tls.crt` and `tls.key`, and with `ca.crt` where
+    /// `caSecretRef` is not set.
     pub secret_ref: LocalReference,
+    /// Secret in `targetNamespace` whose `ca.crt` has the authorities that sign. Default: the
+    /// Secret of the certificate itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret_ref: Option<LocalReference>,
+    /// The time before its end from which on a warning asks for another certificate. Default: a
+    /// third of its lifetime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::validity")]
+    pub renew_before: Option<Duration>,
 }

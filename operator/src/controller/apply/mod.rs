@@ -1,6 +1,7 @@
 //! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
 //! any more.
 
+mod certificate;
 mod error;
 mod managed;
 mod monitoring;
@@ -44,6 +45,8 @@ use super::validate::{MoveProgress, Validated};
 use super::workload;
 use crate::database::cloudnativepg;
 
+#[cfg(test)]
+pub use certificate::remove_unasked as remove_unasked_certificate;
 pub use error::Error;
 #[cfg(test)]
 pub use managed::give_way;
@@ -107,6 +110,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         dashboard,
         monitored,
         control_api,
+        certificate,
         accepted,
         move_name: _,
     } = children;
@@ -146,6 +150,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     maybe(client, autoscaler.as_ref()).await?;
     maybe(client, dashboard.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;
+    certificate::apply(client, certificate.as_ref(), &forced()).await?;
     let unmonitored = monitoring::apply(client, &monitored, &forced()).await?;
     one(&inside(client, &accepted), &accepted).await?;
     let pods = pods_in_trouble(client, &deployment).await?;
@@ -407,6 +412,7 @@ pub async fn remove_orphans(
     gone.extend(orphans::<RoleBinding>(client, spec, role_bindings).await?);
     gone.extend(orphans::<Role>(client, spec, roles).await?);
     gone.extend(orphans::<ServiceAccount>(client, spec, service_accounts).await?);
+    gone.extend(certificate::remove_unasked(client, spec).await?);
     Ok(gone)
 }
 

@@ -1,7 +1,7 @@
 //! Objects of the Prometheus operator, whose CRDs may be missing.
 
-use kube::api::{DeleteParams, DynamicObject, PatchParams, Preconditions};
-use kube::{Api, Client, ResourceExt};
+use kube::Client;
+use kube::api::PatchParams;
 
 use super::error::Error;
 use super::untyped;
@@ -39,42 +39,12 @@ pub(super) async fn remove_others(
     spec: &Validated,
     kept: &[MonitoringKind],
 ) -> Result<Vec<String>, Error> {
+    let name = spec.names.server();
     let mut gone = Vec::new();
     for kind in MonitoringKind::ALL {
-        if !kept.contains(&kind) && remove(client, spec, kind).await? {
-            gone.push(format!("{} {}", kind.name(), spec.names.server()));
+        if !kept.contains(&kind) && untyped::remove(client, spec, &kind.resource(), &name).await? {
+            gone.push(format!("{} {name}", kind.name()));
         }
     }
     Ok(gone)
-}
-
-/// Returns whether there was one of ours.
-async fn remove(client: &Client, spec: &Validated, kind: MonitoringKind) -> Result<bool, Error> {
-    let resource = kind.resource();
-    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &spec.namespace, &resource);
-    let name = spec.names.server();
-    let failed = |source| Error::Orphans {
-        kind: kind.name().to_owned(),
-        source,
-    };
-    let found = match api.get_metadata(&name).await {
-        // Without the CRD or the right there is none of ours.
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(false),
-        found => found.map_err(failed)?,
-    };
-    let owners = found.owner_references();
-    if owners.iter().all(|owner| owner.uid != spec.uid) {
-        return Ok(false);
-    }
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: found.uid(),
-            resource_version: None,
-        }),
-        ..DeleteParams::background()
-    };
-    match api.delete(&name, &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-        deleted => deleted.map(|_| true).map_err(failed),
-    }
 }

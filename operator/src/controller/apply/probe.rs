@@ -5,7 +5,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt};
 
 use super::error::Error;
-use super::{NamespacedChild, cloud_native_pg, forced, inside, monitoring, patch, refuse_foreign};
+use super::{
+    NamespacedChild, certificate, cloud_native_pg, forced, inside, monitoring, patch,
+    refuse_foreign,
+};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -35,6 +38,8 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     if let Some(data) = &children.data {
         claim(client, data).await?;
     }
+    let certificate = children.certificate.as_ref();
+    certificate::apply(client, certificate, &forced().dry_run()).await?;
     monitoring::apply(client, &children.monitored, &forced().dry_run()).await?;
     for policy in &children.network_policies {
         one(client, policy).await?;

@@ -11,6 +11,7 @@ use kube::Resource;
 use kube::core::Status;
 
 use super::error::Error;
+use crate::cert_manager;
 use crate::controller::build::MonitoringKind;
 use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
@@ -76,6 +77,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         "spec.monitoring".to_owned()
     } else if kind == cloudnativepg::resource().kind {
         "spec.database.cloudNativePG.create".to_owned()
+    } else if kind == cert_manager::resource().kind {
+        "spec.tls.certManager".to_owned()
     } else if is(Deployment::kind(&())) {
         server_field(status)
     } else {
@@ -190,6 +193,12 @@ mod tests {
         "a-postgres",
         "spec.storage.size",
         "spec.database.cloudNativePG.create"
+    )]
+    #[case(
+        "Certificate",
+        "a-server",
+        "spec.issuerRef.name",
+        "spec.tls.certManager"
     )]
     #[case(
         "Deployment",

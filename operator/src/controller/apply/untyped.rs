@@ -1,10 +1,11 @@
 //! Objects without a type of ours, and whether an object is somebody else's.
 
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 
 use super::error::Error;
 use crate::controller::ownership;
+use crate::controller::validate::Validated;
 
 /// Applies an object of a kind that not every cluster has, unless it is somebody else's.
 ///
@@ -28,6 +29,43 @@ pub(super) async fn apply(
     check_own(&resource.kind, object, found.as_ref())?;
     let patched = api.patch(&name, params, &Patch::Apply(object)).await;
     patched.map(drop).map_err(failed)
+}
+
+/// Deletes an object of such a kind, unless it is somebody else's. Returns whether there was one.
+///
+/// # Errors
+/// If it cannot be read or deleted.
+pub(super) async fn remove(
+    client: &Client,
+    spec: &Validated,
+    resource: &ApiResource,
+    name: &str,
+) -> Result<bool, Error> {
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &spec.namespace, resource);
+    let failed = |source| Error::Orphans {
+        kind: resource.kind.clone(),
+        source,
+    };
+    let found = match api.get_metadata(name).await {
+        // Without the CRD or the right there is none of ours.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(false),
+        found => found.map_err(failed)?,
+    };
+    if !ownership::is_child(&found.metadata, &spec.uid, spec.names.instance()) {
+        return Ok(false);
+    }
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: found.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::background()
+    };
+    match api.delete(name, &params).await {
+        // Somebody else was faster, or it is a new object of that name.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        deleted => deleted.map(|_| true).map_err(failed),
+    }
 }
 
 /// Makes sure that what was found by the name of a child is none of somebody else.

@@ -92,6 +92,9 @@ pub struct Children {
     pub monitored: Vec<Monitored>,
     /// Registers the control API.
     pub control_api: APIService,
+    /// Asks cert-manager for the server's certificate. Late, since it passes a webhook of
+    /// somebody else.
+    pub certificate: Option<DynamicObject>,
     /// The specification that all this is made from. Applied last.
     pub accepted: ConfigMap,
     /// Name of [`Self::database_move`], also where there is none.
@@ -125,6 +128,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         dashboard: monitoring::dashboard(spec),
         monitored: monitoring::objects(spec),
         control_api: control_api::api_service(spec, material),
+        certificate: secrets::certificate(spec),
         accepted: config::accepted(spec),
         move_name: spec.names.database_move(),
     }

@@ -1,9 +1,11 @@
-//! The Secrets with the certificates.
+//! The Secrets with the certificates, and what asks for one.
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::DynamicObject;
 
 use super::Validated;
 use super::metadata::namespaced;
+use crate::cert_manager;
 use crate::certs::Material;
 use crate::database::moving;
 
@@ -36,4 +38,11 @@ pub(super) fn serving_cert(spec: &Validated, material: &Material) -> Secret {
         data: Some(material.serving_data()),
         ..Secret::default()
     }
+}
+
+/// Returns what asks cert-manager for the server's certificate.
+pub(super) fn certificate(spec: &Validated) -> Option<DynamicObject> {
+    let plan = spec.certificate.as_ref()?;
+    let metadata = namespaced(spec, plan.name.clone());
+    Some(cert_manager::certificate(metadata, plan))
 }

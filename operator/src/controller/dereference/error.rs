@@ -1,5 +1,6 @@
 //! The errors of reading.
 
+use crate::cert_manager;
 use crate::controller::{apply, upgrade};
 use crate::database::{cloudnativepg, files};
 use crate::said::{is_forbidden, said};
@@ -103,6 +104,9 @@ pub enum Error {
     /// The cluster of `CloudNativePG`.
     #[error(transparent)]
     CloudNativePg(#[from] cloudnativepg::Error),
+    /// The `Certificate` of cert-manager.
+    #[error(transparent)]
+    CertManager(#[from] cert_manager::Error),
     /// A major upgrade of the database.
     #[error(transparent)]
     Upgrade(#[from] upgrade::Error),
@@ -126,6 +130,7 @@ impl Error {
             | Self::StatefulSet { source, .. }
             | Self::Deployment { source, .. }
             | Self::Connection(files::Error { source, .. })
+            | Self::CertManager(cert_manager::Error { source, .. })
             | Self::CloudNativePg(cloudnativepg::Error { source, .. }) => source,
             Self::Upgrade(error) => return error.is_forbidden(),
             Self::Access(error) => return error.is_forbidden(),

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::Error;
+use crate::cert_manager;
 use crate::certs::Material;
-use crate::controller::found::Inside;
+use crate::controller::found::{Inside, ServingFound};
 use crate::controller::ownership::is_child;
 use crate::controller::validate::{self, Route, Validated};
 use crate::controller::{Context, upgrade, workload};
@@ -37,6 +38,7 @@ pub async fn read(
     let client = &ctx.client;
     let material = material(client, spec).await?;
     let account = account(client, spec).await?;
+    let serving = serving(client, spec).await?;
     let deployment = deployment(client, spec).await?;
     let (stateful_set, managed) = if spec.is_managed() {
         let set = stateful_set(client, spec).await?;
@@ -62,6 +64,7 @@ pub async fn read(
     Ok(Inside {
         material,
         account,
+        serving,
         deployment,
         stateful_set,
         managed,
@@ -97,6 +100,43 @@ async fn material(client: &Client, spec: &Validated) -> Result<Material, Error> 
         read(spec.names.database_client())
     )?;
     Ok(material.with_database(server.as_ref(), client.as_ref()))
+}
+
+/// Returns what the server's certificate is made of, where the operator does not issue it.
+///
+/// # Errors
+/// If a Secret cannot be read; that it is missing is an answer.
+async fn serving(client: &Client, spec: &Validated) -> Result<ServingFound, Error> {
+    let Some(secrets) = spec.origin.secrets() else {
+        return Ok(ServingFound::default());
+    };
+    let ca = match &secrets.ca {
+        Some(name) => values(client, spec, name).await?,
+        None => None,
+    };
+    let cert_manager = match spec.origin.plan() {
+        Some(plan) => Some(cert_manager::find(client, &spec.namespace, &plan.name).await?),
+        None => None,
+    };
+    Ok(ServingFound {
+        certificate: values(client, spec, &secrets.certificate).await?,
+        ca,
+        cert_manager,
+    })
+}
+
+/// Returns the content of a Secret.
+///
+/// # Errors
+/// If it cannot be read; that it is missing is an answer.
+async fn values(client: &Client, spec: &Validated, name: &str) -> Result<Option<Values>, Error> {
+    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
+    let found = api.get_opt(name).await.map_err(|source| Error::Secret {
+        namespace: spec.namespace.clone(),
+        name: name.to_owned(),
+        source,
+    })?;
+    Ok(found.as_ref().map(secret_values))
 }
 
 /// Returns the annotations of the account that the specification names.
@@ -191,14 +231,7 @@ async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
 async fn move_secret(client: &Client, spec: &Validated) -> Result<Option<Values>, Error> {
-    let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
-    let name = spec.names.database_move();
-    let found = api.get_opt(&name).await.map_err(|source| Error::Secret {
-        namespace: spec.namespace.clone(),
-        name,
-        source,
-    })?;
-    Ok(found.as_ref().map(secret_values))
+    values(client, spec, &spec.names.database_move()).await
 }
 
 /// Reads what the namespace holds of a managed database already. A password is made where there is

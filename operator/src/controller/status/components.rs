@@ -14,7 +14,7 @@ use super::conditions::{Finding, Is};
 use super::migration::count;
 use super::{backup, upgrade};
 use crate::apiservice::is_available;
-use crate::certs::Outcome;
+use crate::certs::{Outcome, Phase};
 use crate::controller::apply::{Applied, Managed, Volume};
 use crate::controller::found::Found;
 use crate::controller::validate::{Backend, Validated};
@@ -24,20 +24,34 @@ use crate::database::moving::{self, Moving};
 use crate::images;
 use crate::migration::{ApiServiceStatus, GroupStatus};
 
-/// Certificates exist whenever this is reached: without them nothing is applied.
+/// Returns the certificates. They exist whenever this is reached: without them nothing is applied.
 pub fn certificates(certs: &Outcome) -> Finding {
     let until = certs.material.leaf_not_after();
     let until = until.map_or_else(String::new, |time| format!(" until {time}"));
-    if certs.material.previous.is_empty() {
-        return Finding::yes(
-            reasons::AS_EXPECTED,
-            format!("serving certificate valid{until}"),
-        );
+    let valid = format!("serving certificate valid{until}");
+    if let Some(problem) = &certs.problem {
+        let message = format!("{}; the one in use stays ({valid})", problem.message);
+        return Finding::no(problem.reason, message);
     }
-    Finding::yes(
-        reasons::ROTATING,
-        format!("serving certificate valid{until}; two certificate authorities are trusted"),
-    )
+    if certs.expiring {
+        let message = format!("{valid}; whoever issues it has to replace it before");
+        let message = certs
+            .note
+            .iter()
+            .fold(message, |all, note| format!("{all}; {note}"));
+        return Finding::yes(reasons::CERTIFICATE_EXPIRING, message);
+    }
+    if let Some(note) = &certs.note {
+        let message = format!("{valid}; {note}");
+        return Finding::yes(reasons::CERTIFICATE_NOT_READY, message);
+    }
+    match certs.phase {
+        Phase::Stable => Finding::yes(reasons::AS_EXPECTED, valid),
+        Phase::Overlap | Phase::Retiring => Finding::yes(
+            reasons::ROTATING,
+            format!("{valid}; two certificate authorities are trusted"),
+        ),
+    }
 }
 
 /// Returns the database: its volume; its pod, where it has one of its own; and what the operator found

@@ -197,7 +197,7 @@ fn observe(
         types::SERVER_AVAILABLE,
         components::server_as_found(spec, found),
     );
-    status.tls = Some(tls(&found.certs));
+    status.tls = Some(tls(spec, &found.certs));
     let deployment = found.deployment.as_ref();
     let counts = deployment.and_then(|deployment| deployment.status.clone());
     let counts = counts.unwrap_or_default();
@@ -335,6 +335,10 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             );
             Some((refusal.reason, message))
         }
+        State::Applied { certs, .. } if needs_certificate(certs) => {
+            let finding = components::certificates(certs);
+            Some((finding.reason, finding.message))
+        }
         State::Failed {
             message,
             forbidden: true,
@@ -354,6 +358,12 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             ))
         }),
     }
+}
+
+/// Returns whether nobody but the user can bring the certificate that is asked for.
+fn needs_certificate(certs: &certs::Outcome) -> bool {
+    let problem = certs.problem.as_ref();
+    problem.is_some_and(|problem| !problem.waiting)
 }
 
 /// Returns what is in the way of the group to look at first, stalled or not.
@@ -503,20 +513,22 @@ fn describe(
     status.database = Some(database::status(
         before, conditions, spec, applied, database,
     ));
-    status.tls = Some(tls(certs));
+    status.tls = Some(tls(spec, certs));
 }
 
-fn tls(certs: &certs::Outcome) -> TlsStatus {
-    let observed = certs.material.observe(&[]);
-    let issuer = observed.leaf.as_ref().and_then(|leaf| leaf.issuer.as_ref());
-    let phase = match (&observed.previous[..], &observed.ca) {
-        ([], _) => TlsPhase::Stable,
-        (_, Some(ca)) if issuer == Some(&ca.fingerprint) => TlsPhase::Retiring,
-        _ => TlsPhase::Overlap,
+fn tls(spec: &Validated, certs: &certs::Outcome) -> TlsStatus {
+    let phase = match certs.phase {
+        certs::Phase::Stable => TlsPhase::Stable,
+        certs::Phase::Overlap => TlsPhase::Overlap,
+        certs::Phase::Retiring => TlsPhase::Retiring,
+    };
+    let issuer = match &certs.material.trusted {
+        Some(_) => spec.origin.mode(),
+        None => TlsMode::Operator,
     };
     let whole = |time: Timestamp| Timestamp::from_second(time.as_second()).map(Time).ok();
     TlsStatus {
-        issuer: Some(TlsMode::Operator),
+        issuer: Some(issuer),
         ca_fingerprints: certs.material.ca_fingerprints(),
         not_after: certs.material.leaf_not_after().and_then(whole),
         next_rotation: whole(certs.next),

@@ -6,7 +6,7 @@ use kube::Resource;
 use super::postgres::Route;
 use super::specification::specification;
 use super::validated::{Refusal, Validated};
-use super::{allowed, moving};
+use super::{allowed, certificates, moving};
 use crate::controller::found::Dereferenced;
 
 /// A specification that is not carried out.
@@ -31,6 +31,7 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
     let spec = specification(object, found).map_err(refused)?;
     let leaves = object.meta().deletion_timestamp.is_some();
     let spec = if leaves { spec.staying() } else { spec };
+    let spec = certificates::certified(spec, found);
     let allowed = allowed::check(&spec, found, leaves);
     let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
     decided.map_err(|refusal| Refused {
@@ -44,6 +45,7 @@ fn decide(
     spec: Validated,
     found: &Dereferenced,
 ) -> Result<Validated, Refusal> {
+    certificates::beginning(&spec, found)?;
     let inside = &found.inside;
     let spec = match &inside.managed {
         Some(known) => spec.reconciled_with(known.clone())?,

@@ -4,6 +4,7 @@
 //! every default resolved.
 
 mod allowed;
+mod certificates;
 mod checks;
 mod decide;
 mod moving;
@@ -17,6 +18,7 @@ mod template;
 mod tests;
 mod validated;
 
+pub use certificates::Origin;
 pub use decide::{Refused, validate};
 pub use network::Network;
 pub use postgres::{Reached, Route, cluster};

@@ -11,6 +11,7 @@ use crds::v1alpha1::{ReportsServer, ReportsServerSpec, reasons};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::{Resource, ResourceExt};
 
+use super::certificates::Origin;
 use super::scale::Scale;
 use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
 use super::{allowed, checks, network, scale};
@@ -82,7 +83,10 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
             renew_before: effective.renew_before,
             dns_names: names.dns_names(&spec.target_namespace),
             database: certified,
+            serving: None,
         },
+        origin: Origin::of(spec, &names),
+        certificate: None,
         migration: migration_settings(spec, &effective),
         names,
     })

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
+use super::certificates::Origin;
 use super::network::Network;
 use super::postgres::{Reached, Route};
 use super::scale::Scale;
@@ -17,7 +18,7 @@ use crate::database::managed::{Known, Managed, SettingsError};
 use crate::database::moving::Moving;
 use crate::database::place::{Database, Postgres, Storage};
 use crate::names::Names;
-use crate::{certs, migration};
+use crate::{cert_manager, certs, migration};
 
 /// Why nothing is done. Trying again does not help: the user has to change something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +151,10 @@ pub struct Validated {
     pub pod: PodSettings,
     /// Lifetimes of certificates.
     pub certs: certs::Policy,
+    /// The issuer of the server's certificate.
+    pub origin: Origin,
+    /// The `Certificate` of cert-manager to make.
+    pub certificate: Option<cert_manager::Plan>,
     /// How groups are moved.
     pub migration: migration::Settings,
 }

@@ -142,7 +142,7 @@ fn service_monitor(spec: &Validated) -> Value {
 
 fn prometheus_rule(spec: &Validated, wanted: &MonitoringSpec) -> Value {
     let age = wanted.max_backup_age.map_or(MAX_BACKUP_AGE, Into::into);
-    let late = spec.certs.renew_before / RENEWAL_PART;
+    let late = spec.certs.renewal() / RENEWAL_PART;
     let text = ALERTS
         .replace("@NAME@", spec.names.instance())
         .replace("@NAMESPACE@", &spec.namespace)

@@ -6,8 +6,9 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{all, build, material, operator};
+use crate::cert_manager;
 use crate::controller::fixtures::read;
-use crate::controller::found::{Dereferenced, Inside};
+use crate::controller::found::{Dereferenced, Inside, ServingFound};
 use crate::controller::validate::validate;
 use crate::database::cloudnativepg;
 use crate::database::managed::Known;
@@ -43,9 +44,18 @@ fn examples() -> Vec<(String, ReportsServer)> {
     files.flat_map(of_file).collect()
 }
 
-/// Returns every child of an example, in a cluster that has the CRD of `CloudNativePG`.
+/// Returns every child of an example, in a cluster that has the CRDs of `CloudNativePG` and
+/// cert-manager.
 fn children_of(example: &ReportsServer) -> Vec<(&'static str, Value)> {
     let inside = Inside {
+        material: material(),
+        serving: ServingFound {
+            cert_manager: Some(cert_manager::Found {
+                crd: true,
+                certificate: None,
+            }),
+            ..ServingFound::default()
+        },
         managed: Some(Known::default()),
         cloud_native_pg: Some(cloudnativepg::Found {
             crd: true,

@@ -63,6 +63,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         dashboard,
         monitored,
         control_api,
+        certificate,
         accepted,
         move_name: _,
     } = children;
@@ -90,6 +91,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("autoscaler", value(&autoscaler)),
         ("dashboard", value(&dashboard)),
         ("control_api", value(&control_api)),
+        ("certificate", value(&certificate)),
         ("accepted", value(&accepted)),
     ];
     all.into_iter()
@@ -369,4 +371,26 @@ fn the_same_input_gives_the_same_bytes() {
         )))
     };
     assert_eq!(render(), render());
+}
+
+#[test]
+fn cert_manager_is_asked_for_the_servers_certificate_where_it_is_there() {
+    let wanted = json!({"tls": {"mode": "CertManager",
+        "certManager": {"issuerRef": {"name": "ca"}}}});
+    let mut spec = validated(wanted);
+    assert!(build(&spec, &material(), &operator()).certificate.is_none());
+    spec.certificate = spec.origin.plan().cloned();
+    let certificate = value(&build(&spec, &material(), &operator()).certificate);
+    let metadata = &certificate["metadata"];
+    assert_eq!(metadata["name"], "simple-server");
+    assert_eq!(metadata["namespace"], "target");
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "uid-1");
+    assert_eq!(metadata["labels"]["reports-server.io/name"], "simple");
+    let spec = &certificate["spec"];
+    assert_eq!(spec["secretName"], "simple-issued-cert");
+    let names = json!([
+        "simple-server.target.svc",
+        "simple-server.target.svc.cluster.local"
+    ]);
+    assert_eq!(spec["dnsNames"], names);
 }

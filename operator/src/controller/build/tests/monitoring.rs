@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::monitoring::{ALERTS, DASHBOARD};
 use super::{build, children, material, operator, validated, value, yaml};
+use crate::certs::{Given, Pair};
 use crate::controller::build::{Children, MonitoringKind};
 use crate::names::Names;
 
@@ -117,14 +119,17 @@ fn alerts_are_whole_and_explained() {
     }
 }
 
+/// Returns the expression of an alert.
+fn expression(children: &Children, alert: &str) -> String {
+    let rule = object(children, MonitoringKind::PrometheusRule);
+    let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
+    let found = rules.iter().find(|rule| rule["alert"] == alert).unwrap();
+    found["expr"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn times_of_alerts_follow_the_specification() {
-    let expression = |spec: Value, alert: &str| {
-        let rule = object(&children(spec), MonitoringKind::PrometheusRule);
-        let rules = rule["spec"]["groups"][0]["rules"].as_array().unwrap();
-        let found = rules.iter().find(|rule| rule["alert"] == alert).unwrap();
-        found["expr"].as_str().unwrap().to_owned()
-    };
+    let expression = |spec: Value, alert: &str| expression(&children(spec), alert);
     let short = json!({"tls": {"operator": {"certValidity": "90m", "renewBefore": "40m"}},
         "monitoring": {"prometheusRule": true, "maxBackupAge": "192h"}});
     let certificate = expression(short.clone(), "ReportsCertificateNotRenewed");
@@ -134,6 +139,27 @@ fn times_of_alerts_follow_the_specification() {
     let usual = json!({"monitoring": {"prometheusRule": true}});
     let backup = expression(usual, "ReportsBackupTooOld");
     assert!(backup.ends_with("> 93600"), "{backup}");
+}
+
+/// A day's certificate is not late all its life because that of the operator would be.
+#[test]
+fn a_certificate_of_somebody_else_is_late_by_its_own_times() {
+    let mut spec = validated(json!({"monitoring": {"prometheusRule": true}}));
+    let at = |hour: i64| Timestamp::from_second(hour * 3600).unwrap();
+    spec.certs.serving = Some(Ok(Given {
+        pair: Pair {
+            cert: "theirs".to_owned(),
+            key: "theirs".to_owned(),
+        },
+        cas: Vec::new(),
+        not_before: at(0),
+        not_after: at(24),
+        due: at(16),
+        note: None,
+    }));
+    let children = build(&spec, &material(), &operator());
+    let certificate = expression(&children, "ReportsCertificateNotRenewed");
+    assert!(certificate.ends_with("< 7200"), "{certificate}");
 }
 
 #[test]
