@@ -28,7 +28,7 @@ const MANAGER: &str = "cert-manager";
 /// Longest wait for a `Certificate` or its CRD.
 const LIMIT: Duration = Duration::from_mins(1);
 /// The time before its issue from which on a certificate is valid.
-const BACKDATE: Duration = Duration::from_secs(60);
+const BACKDATE: Duration = Duration::from_mins(1);
 
 /// A certificate authority.
 pub struct Authority {

@@ -1,5 +1,5 @@
 //! Many reports that etcd does not have go back to it: requests are held for no longer than with few,
-//! also when the operator dies in the hold, and its memory stays small.
+//! also when the operator dies in the hold, and its memory stays small, as it does when they come again.
 
 #![allow(
     clippy::unwrap_used,
@@ -152,4 +152,13 @@ async fn the_hold_is_as_short_with_many_reports(
     assert_eq!(contents(&before), contents(&after));
     assert!(hold <= limit, "held for {hold:?}");
     assert!(memory < MEMORY, "{memory} KiB");
+    if fault.is_none() {
+        let there = migrate(&processes, "again", None, &[]).await;
+        assert!(there.done, "{}", there.log);
+        let memory = there.peak_memory().unwrap();
+        println!("{} reports: there again, {memory} KiB", reports());
+        let after = State::read(&client).await.unwrap();
+        assert_eq!(contents(&before), contents(&after));
+        assert!(memory < MEMORY, "there again: {memory} KiB");
+    }
 }

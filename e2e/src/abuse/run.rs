@@ -25,7 +25,7 @@ use crate::chaos::{
 use crate::takeover::{NAME, Takeover};
 
 /// How soon clients have to be served again, or be told what to do.
-const SERVED: Duration = Duration::from_secs(60);
+const SERVED: Duration = Duration::from_mins(1);
 /// For how long a condition may say what is no longer so.
 const TRUE_AGAIN: Duration = Duration::from_secs(15);
 /// For how long nothing changes in a quiet moment.

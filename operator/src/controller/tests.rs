@@ -118,10 +118,17 @@ async fn leftovers_are_deleted_and_nothing_else() {
     let spec = fixtures::validated(json!({}));
     let kept = build::build(&spec, &fixtures::material(), &fixtures::operator()).kept();
     let task = tokio::spawn(async move { apply::remove_orphans(&client, &spec, &kept).await });
+    // The operator of Prometheus is not installed.
+    for plural in ["servicemonitors", "prometheusrules"] {
+        let look = server.next().await;
+        assert!(look.path.contains(plural), "{}", look.path);
+        look.refuse(404, "NotFound");
+    }
     let mut kinds = Vec::new();
     for (plural, own) in [
         ("horizontalpodautoscalers", None),
         ("poddisruptionbudgets", None),
+        ("networkpolicies", None),
         ("cronjobs", None),
         ("jobs", None),
         ("statefulsets", None),

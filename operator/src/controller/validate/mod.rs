@@ -18,7 +18,6 @@ mod template;
 mod tests;
 mod validated;
 
-pub use certificates::Origin;
 pub use decide::{Refused, validate};
 pub use network::Network;
 pub use postgres::{Reached, Route, cluster};

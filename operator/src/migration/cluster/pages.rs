@@ -1,10 +1,12 @@
 //! Paged lists, and the identity of an object in them.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -113,11 +115,32 @@ impl Pacer {
     }
 }
 
+/// One object of a list, as its text: as a tree it takes several times the memory.
+#[derive(Debug)]
+pub struct Item {
+    text: Box<RawValue>,
+    /// Path of the list.
+    path: Arc<str>,
+}
+
+impl Item {
+    /// Returns the object.
+    ///
+    /// # Errors
+    /// [`WireError::Decode`] when it is nested too deeply.
+    pub fn object(&self) -> Result<Value, WireError> {
+        serde_json::from_str(self.text.get()).map_err(|source| WireError::Decode {
+            path: self.path.to_string(),
+            source,
+        })
+    }
+}
+
 /// One page of a list.
 #[derive(Debug)]
 pub struct Page {
     /// Objects of the page.
-    pub items: Vec<Value>,
+    pub items: Vec<Item>,
     /// The version of the whole list.
     pub version: u64,
     /// The number of objects that follow, where the API tells it.
@@ -127,7 +150,7 @@ pub struct Page {
 /// A list, page by page, all at the version of the first.
 pub struct Pages<'a> {
     wire: &'a Wire,
-    path: String,
+    path: Arc<str>,
     limit: u32,
     metadata_only: bool,
     token: Option<String>,
@@ -139,7 +162,7 @@ impl<'a> Pages<'a> {
     pub fn new(wire: &'a Wire, path: String, limit: u32, metadata_only: bool) -> Self {
         Self {
             wire,
-            path,
+            path: path.into(),
             limit,
             metadata_only,
             token: Some(String::new()),
@@ -165,7 +188,7 @@ impl<'a> Pages<'a> {
         struct List {
             metadata: Meta,
             #[serde(default = "Vec::new", deserialize_with = "null_as_empty")]
-            items: Vec<Value>,
+            items: Vec<Box<RawValue>>,
         }
         let Some(token) = self.token.take() else {
             return Ok(None);
@@ -186,16 +209,20 @@ impl<'a> Pages<'a> {
         .await?;
         let list: List = reply.json()?;
         self.token = Some(list.metadata.token).filter(|t| !t.is_empty());
+        let item = |text| Item {
+            text,
+            path: Arc::clone(&self.path),
+        };
         Ok(Some(Page {
-            items: list.items,
+            items: list.items.into_iter().map(item).collect(),
             version: list.metadata.resource_version.parse().unwrap_or_default(),
             remaining: list.metadata.remaining_item_count,
         }))
     }
 }
 
-fn null_as_empty<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<Value>, D::Error> {
-    Option::<Vec<Value>>::deserialize(d).map(Option::unwrap_or_default)
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<Box<RawValue>>, D::Error> {
+    Option::<Vec<Box<RawValue>>>::deserialize(d).map(Option::unwrap_or_default)
 }
 
 #[cfg(test)]

@@ -247,6 +247,10 @@ impl<'a> Back<'a> {
         let token = format!("the way back at {}", Timestamp::now());
         let begun = Instant::now();
         let opened = door::open(cx, o, &token).await?;
+        cx.report.update(|status| {
+            status.message =
+                "waiting until the kube-apiservers have filled their caches of the CRDs".to_owned();
+        });
         door::await_cached(cx, o, &self.endpoints.all, &token).await?;
         // Each version has a cache of its own. That of the door answers; those of the public ones
         // cannot be asked while our server is in charge, and are given as long again.

@@ -16,7 +16,7 @@ use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, qu
 /// The time for which the watch is tried to be resumed.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Changes whose objects are kept; of more only the keys are, and the objects are read again.
-const KEPT: usize = 1000;
+const KEPT: usize = 250;
 
 /// The reason why the changes of the server are not known.
 #[derive(Debug, thiserror::Error)]

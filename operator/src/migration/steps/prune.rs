@@ -226,13 +226,15 @@ async fn pinned(cx: &Cx, resource: &Resource, wire: &Wire) -> Result<HashSet<Key
     let mut pages = Pages::new(wire, path, cx.target.settings.page_size, true);
     let mut keys = HashSet::new();
     while let Some(page) = pages.next().await? {
-        let held = page.items.iter().filter(|object| {
+        for item in page.items {
+            let object = item.object()?;
             let finalizers = object
                 .pointer("/metadata/finalizers")
                 .and_then(Value::as_array);
-            finalizers.is_some_and(|f| !f.is_empty())
-        });
-        keys.extend(held.filter_map(identity).map(|i| i.key));
+            if finalizers.is_some_and(|f| !f.is_empty()) {
+                keys.extend(identity(&object).map(|i| i.key));
+            }
+        }
         cx.pacer.turn().await;
     }
     Ok(keys)

@@ -79,7 +79,8 @@ async fn one(
     let mut listed = 0;
     while let Some(page) = pages.next().await? {
         listed = page.version;
-        for mut object in page.items {
+        for item in page.items {
+            let mut object = item.object()?;
             let Some(found) = identity(&object) else {
                 continue;
             };

@@ -199,7 +199,9 @@ pub async fn identities(
     let mut pages = Pages::new(wire, path, cx.target.settings.page_size, true);
     let mut all = Vec::new();
     while let Some(page) = pages.next().await? {
-        all.extend(page.items.iter().filter_map(identity));
+        for item in page.items {
+            all.extend(identity(&item.object()?));
+        }
         cx.pacer.turn().await;
     }
     Ok(all)

@@ -146,10 +146,13 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
             return Ok((snapshot, listed));
         };
         listed = page.version;
-        snapshot.extend(page.items.iter().filter_map(|object| {
-            let found = identity(object)?;
+        for item in page.items {
+            let object = item.object()?;
+            let Some(found) = identity(&object) else {
+                continue;
+            };
             let checksum = if whole {
-                checksum(object)
+                checksum(&object)
             } else {
                 String::new()
             };
@@ -159,8 +162,8 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
                 checksum,
                 as_imported: true,
             };
-            Some((found.key, side))
-        }));
+            snapshot.insert(found.key, side);
+        }
     }
 }
 

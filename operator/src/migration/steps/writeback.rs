@@ -20,7 +20,7 @@ use super::recover::batch;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::operations;
-use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::pages::{Identity, Item, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection, object, query};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, Resource};
@@ -102,6 +102,8 @@ struct Copy {
 enum Task {
     /// Etcd's copy becomes this object.
     Put(Value),
+    /// The same, of an object that was listed.
+    PutListed(Item),
     /// Etcd's copy is deleted.
     Delete,
     /// An object that has come and gone: it does the same in etcd, so that a client which has seen
@@ -158,14 +160,15 @@ impl<'a> Writer<'a> {
         loop {
             let mut work = Vec::new();
             compared += page.items.len() as u64;
-            for ours in page.items {
+            for item in page.items {
+                let ours = item.object()?;
                 let Some(found) = identity(&ours) else {
                     continue;
                 };
                 strays.remove(&found.key);
                 let copy = writer.copies.get(&found.key);
                 if copy.is_none_or(|copy| copy.content != content(&ours)) {
-                    work.push((found.key, Task::Put(ours)));
+                    work.push((found.key, Task::PutListed(item)));
                 }
             }
             account.add(writer.carry_out(work, true).await?);
@@ -320,6 +323,10 @@ impl<'a> Writer<'a> {
                 let copy = this.copies.get(&key).cloned();
                 let done = match task {
                     Task::Put(ours) => this.write(&key, &ours, copy).await,
+                    Task::PutListed(item) => match item.object() {
+                        Ok(ours) => this.write(&key, &ours, copy).await,
+                        Err(error) => Err(error),
+                    },
                     Task::Delete => this.delete(&key, copy).await,
                     Task::Flash(last) => this.flash(&key, &last).await,
                 };
@@ -562,11 +569,10 @@ async fn copies(
     let mut all = HashMap::new();
     while let Some(page) = pages.next().await? {
         cx.pacer.turn().await;
-        all.extend(
-            page.items
-                .iter()
-                .filter_map(|o| identity(o).map(|i| copy_of(o, i))),
-        );
+        for item in page.items {
+            let object = item.object()?;
+            all.extend(identity(&object).map(|found| copy_of(&object, found)));
+        }
     }
     Ok(all)
 }

@@ -565,7 +565,7 @@ fn the_end_of_a_certificate_is_told_while_everything_is_served() {
     let warns = |event: &kube::runtime::events::Event| {
         event.reason == reasons::CERTIFICATE_EXPIRING && event.action == "WatchCertificate"
     };
-    assert!(events.iter().any(warns), "{events:?}");
+    assert!(events.iter().any(warns));
 }
 
 #[test]

@@ -28,8 +28,11 @@ pub const FROM_CACHE: &[(&str, &str)] = &[
     ("resourceVersion", "0"),
     ("fieldSelector", "metadata.name=from-the-cache"),
 ];
-/// The longest wait for a door: a CRD with many objects re-initializes its storage first.
+/// The longest wait for a door that does not answer.
 const PATIENCE: Duration = Duration::from_mins(3);
+/// The longest wait for a door that says it is filling its cache, which takes longer the more
+/// objects there are. Whoever opens it anew has it begin anew.
+const FILLING: Duration = Duration::from_mins(30);
 /// Pause between two looks at a door that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Pause between two checks that nobody has closed it.
@@ -214,8 +217,8 @@ pub async fn unguard(cx: &Cx) -> Result<(), WireError> {
 /// Waits until a list of every CRD of the group answers 200 through the door at `endpoints`.
 ///
 /// # Errors
-/// The last failure after three minutes; at once for one that lasts, such as a door that somebody
-/// has closed.
+/// The last failure after three minutes, or after thirty where the door says that it is being
+/// filled; at once for one that lasts, such as a door that somebody has closed.
 pub async fn await_open(cx: &Cx, o: &Observed, endpoints: &[Endpoint]) -> Result<(), WireError> {
     await_answers(cx, o, endpoints, &[("limit", "1")], None).await
 }
@@ -283,7 +286,8 @@ async fn await_closed(cx: &Cx, o: &Observed, token: Option<&str>) -> Result<(), 
 }
 
 async fn answers(endpoint: &Endpoint, uri: String, token: Option<&str>) -> Result<(), WireError> {
-    let deadline = Instant::now() + PATIENCE;
+    let end = Instant::now() + FILLING;
+    let mut deadline = Instant::now() + PATIENCE;
     loop {
         let error = match endpoint.wire.get_table(&uri).await {
             Ok(reply) => {
@@ -301,6 +305,9 @@ async fn answers(endpoint: &Endpoint, uri: String, token: Option<&str>) -> Resul
             .retry_after()
             .unwrap_or(PAUSE)
             .clamp(PAUSE, Duration::from_secs(1));
+        if error.code() == Some(429) {
+            deadline = end.min(Instant::now() + PATIENCE);
+        }
         if Instant::now() + pause > deadline {
             return Err(error);
         }
@@ -324,4 +331,37 @@ fn earlier_door(path: &str) -> WireError {
 #[must_use]
 pub fn crd_path(name: &str) -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::migration::cluster::wire::Wire;
+    use crate::testing::pair;
+
+    #[rstest]
+    #[case::that_is_being_filled(429, "TooManyRequests", FILLING)]
+    #[case::that_is_away(503, "ServiceUnavailable", PATIENCE)]
+    #[tokio::test(start_paused = true)]
+    async fn a_door_is_waited_for_as_long_as_it_may_take(
+        #[case] code: u16,
+        #[case] reason: &'static str,
+        #[case] longest: Duration,
+    ) {
+        let (client, mut server) = pair();
+        let serving = tokio::spawn(async move { server.refuse_all(code, reason).await });
+        let endpoint = Endpoint {
+            address: "192.0.2.1:6443".to_owned(),
+            wire: Wire::new(client),
+        };
+        let begun = Instant::now();
+        let done = answers(&endpoint, "/apis/group.example".to_owned(), None).await;
+        let waited = begun.elapsed();
+        assert_eq!(done.unwrap_err().code(), Some(code));
+        assert!(waited <= longest, "{waited:?}");
+        assert!(waited + 2 * PAUSE > longest, "{waited:?}");
+        serving.abort();
+    }
 }

@@ -12,8 +12,9 @@ use crate::migration::cluster::control::{Control, retry};
 use crate::migration::cluster::pages::Pacer;
 use crate::migration::report::metrics::Metrics;
 
-/// Bytes that may wait between readers and importer.
-const BUDGET: u32 = 8 << 20;
+/// Bytes of JSON that may wait between readers and importer, a batch. As trees they take five times
+/// as much.
+const BUDGET: u32 = 2 << 20;
 /// Entries that may wait, so that many tiny ones are bounded as well.
 const QUEUE: usize = 2048;
 /// The time for which a batch is tried while the server cannot be reached.

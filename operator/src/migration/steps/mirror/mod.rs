@@ -324,7 +324,8 @@ async fn copy_pages(
         let count = page.items.len() as u64;
         let seen = objects + count + page.remaining.unwrap_or_default();
         progress.send_modify(|p| p.total = Some(seen).max(p.total));
-        for object in page.items {
+        for item in page.items {
+            let object = item.object()?;
             objects += 1;
             bytes += json_size(&object) as u64;
             if !entries.send(Entry::Object(object)).await {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Source;
 use crate::migration::cluster::endpoints::Endpoint;
-use crate::migration::cluster::pages::Pages;
+use crate::migration::cluster::pages::{Item, Pages};
 use crate::migration::cluster::wire::{WireError, collection_of};
 use crate::migration::steps::mirror;
 
@@ -42,7 +42,8 @@ pub async fn list(
             let Some(page) = pages.next().await? else {
                 break;
             };
-            if found.send(page.items).await.is_err() {
+            let objects: Result<_, _> = page.items.iter().map(Item::object).collect();
+            if found.send(objects?).await.is_err() {
                 // Whoever asked has gone.
                 return Ok(());
             }
@@ -64,7 +65,9 @@ async fn namespaces(
         let Some(page) = pages.next().await? else {
             return Ok(all);
         };
-        let of = |object: &Value| object["metadata"]["namespace"].as_str().map(str::to_owned);
-        all.extend(page.items.iter().filter_map(of));
+        for item in page.items {
+            let object = item.object()?;
+            all.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
+        }
     }
 }
