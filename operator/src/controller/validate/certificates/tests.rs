@@ -92,21 +92,21 @@ fn by_cert_manager() -> serde_json::Value {
     json!({"tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "ca"}}}})
 }
 
-fn told(crd: bool, certificate: Option<(bool, &str)>) -> Option<cert_manager::Found> {
+fn told(crd: bool, certificate: Option<(bool, &str)>) -> cert_manager::Found {
     let observed = certificate.map(|(ready, words)| Observed {
         ready,
         words: words.to_owned(),
     });
-    Some(cert_manager::Found {
+    cert_manager::Found {
         crd,
         certificate: observed,
-    })
+    }
 }
 
 #[test]
 fn without_cert_manager_the_specification_is_refused_and_its_crd_is_waited_for() {
     let mut read = found(None, false);
-    read.inside.serving.cert_manager = told(false, None);
+    read.inside.serving.cert_manager = Some(told(false, None));
     let refused = validate(&object(by_cert_manager()), &read).unwrap_err();
     assert_eq!(refused.refusal.reason, reasons::CERT_MANAGER_MISSING);
     let message = &refused.refusal.message;
@@ -124,7 +124,7 @@ fn without_cert_manager_the_specification_is_refused_and_its_crd_is_waited_for()
 fn what_cert_manager_says_is_waited_for_in_its_words() {
     for certificate in [None, Some((false, "no such issuer"))] {
         let mut read = found(None, false);
-        read.inside.serving.cert_manager = told(true, certificate);
+        read.inside.serving.cert_manager = Some(told(true, certificate));
         let spec = validate(&object(by_cert_manager()), &read).unwrap();
         assert!(spec.certificate.is_some(), "it is made");
         let problem = spec.certs.serving.unwrap().unwrap_err();
@@ -148,7 +148,7 @@ fn an_issued_certificate_is_used_also_where_the_next_one_fails() {
         (false, None, Some("there is no CRD")),
     ] {
         let mut read = found(Some(secret(HOST, now(), day)), false);
-        read.inside.serving.cert_manager = told(crd, certificate);
+        read.inside.serving.cert_manager = Some(told(crd, certificate));
         let spec = validate(&object(by_cert_manager()), &read).unwrap();
         let given = spec.certs.serving.unwrap().unwrap();
         let told = given.note.as_deref();
@@ -164,7 +164,7 @@ fn an_issuer_without_authorities_needs_a_reference() {
     let mut certificate = secret(HOST, now(), Duration::from_hours(24));
     certificate.remove(crate::certs::CA_CRT);
     let mut read = found(Some(certificate), false);
-    read.inside.serving.cert_manager = told(true, Some((true, "")));
+    read.inside.serving.cert_manager = Some(told(true, Some((true, ""))));
     let refused = validate(&object(by_cert_manager()), &read).unwrap_err();
     assert_eq!(refused.refusal.reason, reasons::SECRET_KEY_MISSING);
     let message = &refused.refusal.message;
