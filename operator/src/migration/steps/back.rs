@@ -248,8 +248,8 @@ impl<'a> Back<'a> {
         let begun = Instant::now();
         let opened = door::open(cx, o, &token).await?;
         cx.report.update(|status| {
-            status.message =
-                "waiting until the kube-apiservers have filled their caches of the CRDs".to_owned();
+            "waiting until the kube-apiservers have filled their caches of the CRDs"
+                .clone_into(&mut status.message);
         });
         door::await_cached(cx, o, &self.endpoints.all, &token).await?;
         // Each version has a cache of its own. That of the door answers; those of the public ones
