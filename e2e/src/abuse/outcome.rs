@@ -151,10 +151,10 @@ mod tests {
             |outcome| outcome.lost = 1,
             |outcome| outcome.stopped = Some("b".to_owned()),
         ];
-        for fault in faults {
-            let mut faulty = outcome.clone();
-            fault(&mut faulty);
-            assert!(!faulty.is_clean(), "{faulty}");
+        for worsen in faults {
+            let mut bad = outcome.clone();
+            worsen(&mut bad);
+            assert!(!bad.is_clean(), "{bad}");
         }
     }
 

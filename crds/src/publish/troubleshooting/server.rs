@@ -37,6 +37,38 @@ pub(super) static SERVER: Symptom = Symptom {
             "Nothing: the event says which certificate, and why.",
         ),
         Advice::new(
+            reasons::CERTIFICATE_INVALID,
+            &[Seen::False(CERTIFICATES_READY), Seen::Stalled],
+            "Mend the Secret as the message says: key and certificate of one pair, for both names of \
+             the server, by the CA that is told ([certificates.md](certificates.md#provided-by-you)). \
+             Until then the certificate in use stays.",
+        ),
+        Advice::new(
+            reasons::CERTIFICATE_EXPIRED,
+            &[Seen::False(CERTIFICATES_READY), Seen::Stalled],
+            "Put a new certificate into the Secret; it is taken at once. Until then the one in use stays.",
+        ),
+        Advice::new(
+            reasons::CERTIFICATE_EXPIRING,
+            &[Seen::True(CERTIFICATES_READY)],
+            "Renew the certificate before the time in the message; with cert-manager, look why it does \
+             not: `kubectl describe certificate NAME-server`.",
+        ),
+        Advice::new(
+            reasons::CERTIFICATE_NOT_READY,
+            &[
+                Seen::False(CERTIFICATES_READY),
+                Seen::True(CERTIFICATES_READY),
+            ],
+            "Read the message, which is cert-manager's, and look at the issuer and at the \
+             CertificateRequests of the namespace. True: the one in use is good.",
+        ),
+        Advice::new(
+            reasons::CERT_MANAGER_MISSING,
+            &[Seen::False(CERTIFICATES_READY), Seen::Stalled],
+            "Install cert-manager, or choose another `spec.tls.mode`. Its CRD is watched.",
+        ),
+        Advice::new(
             reasons::MONITORING_CRD_MISSING,
             &[Seen::False(MONITORING_READY)],
             "Install the Prometheus operator, or take the field out of `spec.monitoring`. It is looked \

@@ -84,10 +84,13 @@ fn what_is_so_and_told_is_no_contradiction() {
     assert_eq!(untrue(&refused, &well_seen()), none);
 }
 
+/// What is damaged, and the conditions that are untrue then.
+type Damaged = (fn(&mut Seen), &'static [&'static str]);
+
 #[test]
 fn a_condition_that_is_true_without_being_so_is_found() {
-    let elsewhere = ["APIServicesRegistered", "Ready"];
-    let cases: [(fn(&mut Seen), &[&str]); 7] = [
+    const ELSEWHERE: &[&str] = &["APIServicesRegistered", "Ready"];
+    let cases: [Damaged; 7] = [
         (
             |seen| seen.groups[0].unread = Some("503".to_owned()),
             &["Ready"],
@@ -98,9 +101,9 @@ fn a_condition_that_is_true_without_being_so_is_found() {
         ),
         (|seen| seen.control_api = false, &["ServerAvailable"]),
         (|seen| seen.certificate = false, &["CertificatesReady"]),
-        (|seen| seen.groups[0].at_server = Some(false), &elsewhere),
-        (|seen| seen.groups[0].at_server = None, &elsewhere),
-        (|seen| seen.groups.clear(), &elsewhere),
+        (|seen| seen.groups[0].at_server = Some(false), ELSEWHERE),
+        (|seen| seen.groups[0].at_server = None, ELSEWHERE),
+        (|seen| seen.groups.clear(), ELSEWHERE),
     ];
     for (damage, expected) in cases {
         let mut seen = well_seen();
