@@ -297,6 +297,9 @@ impl<'a> Back<'a> {
                 break;
             }
             *doors = self.open_door(room).await?;
+            // The doors are open: the message is that of the step again.
+            let step = StepName::BackBurn;
+            self.cx.show(step, step.phase());
             room *= 2;
         }
         doors.resumed = resumed(writers);

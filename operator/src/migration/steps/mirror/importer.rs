@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use super::batch::{Batcher, Entry};
+use super::batch::{Batcher, Entry, MAX_BATCH_BYTES};
 use super::{MirrorError, Progress};
 use crate::migration::cluster::control::{Control, retry};
 use crate::migration::cluster::pages::Pacer;
@@ -14,7 +14,7 @@ use crate::migration::report::metrics::Metrics;
 
 /// Bytes of JSON that may wait between readers and importer, a batch. As trees they take five times
 /// as much.
-const BUDGET: u32 = 2 << 20;
+const BUDGET: usize = MAX_BATCH_BYTES;
 /// Entries that may wait, so that many tiny ones are bounded as well.
 const QUEUE: usize = 2048;
 /// The time for which a batch is tried while the server cannot be reached.
@@ -46,7 +46,7 @@ impl Sender {
     /// Queues an entry once there is room; false when the importer has ended.
     pub async fn send(&self, entry: Entry) -> bool {
         let size = entry.size();
-        let cost = u32::try_from(size).unwrap_or(BUDGET).clamp(1, BUDGET);
+        let cost = u32::try_from(size.clamp(1, BUDGET)).unwrap_or(u32::MAX);
         let Ok(permit) = Arc::clone(&self.budget).acquire_many_owned(cost).await else {
             return false;
         };
@@ -79,7 +79,7 @@ pub struct Receiver(mpsc::Receiver<Queued>);
 #[must_use]
 pub fn queue() -> (Sender, Receiver) {
     let (queue, receiver) = mpsc::channel(QUEUE);
-    let budget = Arc::new(Semaphore::new(BUDGET as usize));
+    let budget = Arc::new(Semaphore::new(BUDGET));
     (Sender { queue, budget }, Receiver(receiver))
 }
 
