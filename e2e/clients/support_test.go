@@ -1,5 +1,5 @@
 // Package clients uses report APIs as programs in Go do: with client-go, through the kube-apiserver
-// that KUBECONFIG names. The tests know nothing of who serves the APIs; e2e/tests/client_go.rs runs
+// that KUBECONFIG names. The tests know nothing of who serves the APIs; e2e/tests/clusters/client_go.rs runs
 // them first with the CRDs behind, then with the server.
 package clients
 

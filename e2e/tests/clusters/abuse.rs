@@ -1,0 +1,35 @@
+//! Random edits of the `ReportsServer`, damage to its children and restarts, with a fixed seed: five
+//! minutes, forty with `E2E_FULL`, in which nearly every action has its turn. Conditions tell the truth
+//! at every quiet moment, nothing is lost, and nobody is stuck.
+
+use std::time::Duration;
+
+use crate::common::{full, options, say};
+use e2e::abuse::{self, AbuseOptions};
+use e2e::takeover::{Database, Takeover};
+use testreports::Input;
+
+const REPORTS: usize = 200;
+const SEED: u64 = 17;
+/// Length of a usual and of a whole run.
+const LENGTH: [Duration; 2] = [Duration::from_mins(5), Duration::from_mins(40)];
+/// Actions that there must have been for the run to say anything.
+const ACTIONS: [u64; 2] = [5, 60];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_tells_the_truth_whatever_is_done_to_it() {
+    let mut options = options(Input::detect(), REPORTS);
+    options.database = Database::Managed;
+    let line = Takeover::prepare(options, say).await.unwrap();
+    let whole = usize::from(full());
+    let options = AbuseOptions {
+        seed: SEED,
+        time: LENGTH[whole],
+        rate: 15.0,
+    };
+    let outcome = Box::pin(abuse::run(line, &options)).await.unwrap();
+    println!("{outcome}");
+    assert!(outcome.edits >= ACTIONS[whole], "{outcome}");
+    assert!(outcome.writes > 0, "{outcome}");
+    assert!(outcome.is_clean(), "{outcome}");
+}

@@ -1,0 +1,47 @@
+//! What the tests of the whole line share.
+
+pub mod faults;
+
+use std::path::PathBuf;
+
+use e2e::chaos::Flaw;
+use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
+use testcluster::ClusterOptions;
+use testreports::Input;
+
+/// What no client may ever suffer, also on a machine that is busy with other tests.
+pub const NEVER: [Flaw; 4] = [
+    Flaw::Lost,
+    Flaw::Resurrected,
+    Flaw::Missed,
+    Flaw::FailedRequest,
+];
+
+/// Whether everything is to be tested whole (`hack/test --full`).
+pub fn full() -> bool {
+    std::env::var_os("E2E_FULL").is_some()
+}
+
+/// The line at small size. The images come from `hack/image`, which `hack/test` has run.
+pub fn options(input: Input, reports: usize) -> TakeoverOptions {
+    let images = std::env::var_os("REPORTS_SERVER_IMAGES")
+        .map(PathBuf::from)
+        .expect("REPORTS_SERVER_IMAGES names the folder that hack/image wrote to; see hack/test");
+    let mut cluster = ClusterOptions::node();
+    cluster.apiserver_args.push(COUNT_PERIOD.to_owned());
+    TakeoverOptions {
+        reports,
+        input,
+        rate: 30.0,
+        images,
+        manifests: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests")),
+        cluster,
+        database: Database::Embedded,
+        incumbent: None,
+    }
+}
+
+/// Progress goes to the test's output.
+pub fn say(text: &str) {
+    println!("{text}");
+}

@@ -1,0 +1,42 @@
+//! Helm and the manifest, on a real cluster: installed, with reports on the server, installed over,
+//! rolled back, refused to be uninstalled, and uninstalled.
+
+use std::path::PathBuf;
+
+use crate::common::{options, say};
+use e2e::matrix::{self, Way};
+use testreports::Input;
+
+/// Returns the program Helm, or none where it is not there, which is a failure with `CI=true`.
+fn helm() -> Option<PathBuf> {
+    let helm = std::env::var_os("REPORTS_SERVER_HELM").map(PathBuf::from);
+    let required = std::env::var("CI").as_deref() == Ok("true");
+    assert!(
+        helm.is_some() || !required,
+        "REPORTS_SERVER_HELM is not set"
+    );
+    if helm.is_none() {
+        println!(
+            "skipped: REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be"
+        );
+    }
+    helm
+}
+
+async fn tried(way: Way) {
+    let options = options(Input::Generated { seed: 1 }, 1000);
+    let outcome = matrix::run(&way, options, None, say).await.unwrap();
+    assert!(outcome.is_clean(), "{outcome:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_installs_and_uninstalls() {
+    if let Some(helm) = helm() {
+        tried(Way::Helm(helm)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifest_installs_and_uninstalls() {
+    tried(Way::Manifest).await;
+}

@@ -1,0 +1,47 @@
+//! Tests on real clusters: each module is a program of its own to `hack/test`, with clusters of its
+//! own. They are one binary because linking operator and server once for each takes minutes.
+//! `cargo test --workspace --test clusters takeover::` runs one of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "as in unit tests; helpers too"
+)]
+
+mod abuse;
+mod admission;
+mod api_clients;
+mod api_support;
+mod authority;
+mod certificates;
+mod chaos;
+mod client_go;
+mod cloudnativepg;
+mod common;
+mod connection_age;
+mod crds;
+mod database_modes;
+mod database_move;
+mod examples;
+mod external;
+mod incumbent;
+mod install_ways;
+mod interference;
+mod isolation;
+mod kill_matrix;
+mod kyverno;
+mod managed;
+mod many_back;
+mod migration;
+mod namespace;
+mod patroni;
+mod policies;
+mod restore;
+mod round_trip;
+mod runbook;
+mod settings;
+mod takeover;
+mod upgrade;
+mod upkeep;
+mod witness;

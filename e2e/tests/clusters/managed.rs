@@ -1,0 +1,161 @@
+//! PostgreSQL that the operator runs, with two servers on it: from nothing to `Ready`, through what
+//! happens to pods, and back from a backup.
+
+use std::time::Duration;
+
+use crate::common::faults::{self, kubectl, pods, under_load};
+use crate::common::{full, options, say};
+use crds::v1alpha1::ReportsServer;
+use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
+use e2e::witness::State;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
+use serde_json::json;
+use testreports::Input;
+
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// The `StatefulSet` of the database.
+async fn database(line: &Takeover) -> String {
+    let selector = "app.kubernetes.io/component=postgres";
+    let name = kubectl(line, &["get", "statefulsets", "-l", selector, "-o", "name"]).await;
+    name.trim().to_owned()
+}
+
+/// What a user sees of a managed database with two servers.
+async fn reads_well(line: &Takeover) {
+    assert_eq!(pods(line, "server").await.len(), 2);
+    assert_eq!(pods(line, "postgres").await.len(), 1);
+    let budgets = kubectl(line, &["get", "poddisruptionbudgets"]).await;
+    assert!(budgets.contains("reports"), "{budgets}");
+    let servers: Api<ReportsServer> = Api::all(line.client.clone());
+    let server = servers.get(NAME).await.unwrap();
+    let status = server.status.unwrap();
+    let database = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "DatabaseReady");
+    assert!(
+        database.is_some_and(|condition| condition.status == "True"),
+        "{:?}",
+        status.conditions
+    );
+}
+
+/// Requests that were at a server when it was killed fail, and writes while there is no database;
+/// nothing that was acknowledged is lost, no event is missed.
+async fn killed(line: &Takeover) {
+    let account = under_load(line, "a server is killed", faults::kill_server(line)).await;
+    assert!(account.nothing_lost(), "{account:#?}");
+
+    let pod = pods(line, "postgres").await.remove(0);
+    let kill = faults::kill(line, &pod, "postgres");
+    let account = under_load(line, "the database is killed", kill).await;
+    assert!(account.nothing_lost(), "{account:#?}");
+
+    let resize = resize(line, "640Mi");
+    let account = under_load(line, "the database gets more memory", resize).await;
+    assert!(account.nothing_lost(), "{account:#?}");
+}
+
+/// Gives the database another size, which restarts it as a new minor version does.
+async fn resize(line: &Takeover, memory: &str) {
+    let database = database(line).await;
+    let servers: Api<ReportsServer> = Api::all(line.client.clone());
+    let patch = json!({"spec": {"database": {"managed": {"resources": {
+        "limits": {"memory": memory}}}}}});
+    servers
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let limit = "{.spec.template.spec.containers[0].resources.limits.memory}";
+    let applied = format!("--for=jsonpath={limit}={memory}");
+    kubectl(line, &["wait", &applied, &database, "--timeout=60s"]).await;
+    faults::rolled_out(line, &database).await;
+}
+
+/// A backup made now, called `name`.
+async fn back_up(line: &Takeover, name: &str) {
+    let from = format!("--from=cronjob/{NAME}-backup");
+    kubectl(line, &["create", "job", &from, name]).await;
+    let job = format!("job/{name}");
+    kubectl(
+        line,
+        &["wait", "--for=condition=Complete", &job, "--timeout=170s"],
+    )
+    .await;
+}
+
+/// Deletes the `ReportsServer` without giving the APIs back, which leaves everything it made at work;
+/// loses the database with its volume, and makes the `ReportsServer` again from a backup.
+async fn restore(line: &Takeover, backup: &str) {
+    let servers: Api<ReportsServer> = Api::all(line.client.clone());
+    let patch = json!({"spec": {"deletionPolicy": {"apis": "Orphan", "data": "Retain"}}});
+    let old = servers
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    servers
+        .delete(NAME, &DeleteParams::default())
+        .await
+        .unwrap();
+    let gone = conditions::is_deleted(old.metadata.uid.as_deref().unwrap());
+    let gone = await_condition(servers.clone(), NAME, gone);
+    tokio::time::timeout(LIMIT, gone).await.unwrap().unwrap();
+    assert_eq!(pods(line, "server").await.len(), 2);
+    State::read(&line.client).await.unwrap();
+    let database = database(line).await;
+    kubectl(line, &["delete", &database, "--cascade=foreground"]).await;
+    kubectl(line, &["delete", "pvc", &format!("{NAME}-postgres-data")]).await;
+
+    let mut spec = serde_json::to_value(&old.spec).unwrap();
+    spec["database"]["managed"]["bootstrap"] = json!({"recovery": {"backupName": backup}});
+    let new = json!({"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
+        "metadata": {"name": NAME}, "spec": spec});
+    let new = serde_json::from_value(new).unwrap();
+    servers.create(&PostParams::default(), &new).await.unwrap();
+    line.follow("the restored database", LIMIT, is_ready)
+        .await
+        .unwrap();
+}
+
+/// What a backup holds is what is served after it was restored, whatever was written since.
+async fn a_backup_is_restored(line: &Takeover) {
+    let servers: Api<ReportsServer> = Api::all(line.client.clone());
+    let patch = json!({"spec": {"database": {"backup": {
+        "schedule": "0 3 * * *", "destination": {"pvc": {"storage": {"size": "1Gi"}}}}}}});
+    servers
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let created = format!("cronjob/{NAME}-backup");
+    kubectl(line, &["wait", "--for=create", &created, "--timeout=60s"]).await;
+    let before = State::read(&line.client).await.unwrap();
+    assert!(!before.0.is_empty());
+    back_up(line, "before").await;
+
+    let account = under_load(line, "writes after the backup", async {}).await;
+    assert!(account.is_clean(), "{account:#?}");
+    assert_ne!(State::read(&line.client).await.unwrap().0, before.0);
+    Box::pin(restore(line, "before")).await;
+    assert_eq!(State::read(&line.client).await.unwrap().0, before.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_managed_database_goes_through_what_happens_to_pods() {
+    let mut options = options(Input::detect(), if full() { 2000 } else { 300 });
+    options.database = Database::Managed;
+    let (line, outcome) = takeover::run(options, say).await.unwrap();
+    println!("{outcome}");
+    assert!(outcome.is_clean(), "{outcome}");
+    reads_well(&line).await;
+    if !full() {
+        return;
+    }
+    faults::servers_come_and_go(&line).await;
+    killed(&line).await;
+    line.follow("a settled end", LIMIT, is_ready).await.unwrap();
+    reads_well(&line).await;
+    Box::pin(a_backup_is_restored(&line)).await;
+}

@@ -1,0 +1,157 @@
+//! Many reports that etcd does not have go back to it: requests are held for no longer than with few,
+//! also when the operator dies in the hold, and its memory stays small, as it does when they come again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use e2e::processes::{Ended, Processes};
+use e2e::takeover::{GROUPS, load};
+use e2e::witness::{State, strict_client};
+use kube::Client;
+use rstest::rstest;
+use serde_json::Value;
+use testreports::{ReportKind, kinds};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Tells how many reports there are to be, in place of [`REPORTS`].
+const VARIABLE: &str = "REPORTS_BACK";
+/// Reports in a short run and in a whole one.
+const REPORTS: [usize; 2] = [1_500, 30_000];
+/// Longest time for which requests may be held, and the same when the operator dies meanwhile.
+const HOLD: Duration = Duration::from_secs(2);
+const HOLD_WITH_DEATH: Duration = Duration::from_secs(5);
+/// Most memory of the operator, in KiB.
+const MEMORY: u64 = 100_000;
+/// Longest time of one direction.
+const LIMIT: Duration = Duration::from_hours(1);
+/// Pause between two rounds of lists.
+const PAUSE: Duration = Duration::from_millis(20);
+const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
+
+fn full() -> bool {
+    std::env::var_os("E2E_FULL").is_some()
+}
+
+fn reports() -> usize {
+    let wanted = std::env::var(VARIABLE).ok();
+    let wanted = wanted.map(|text| text.parse().expect("REPORTS_BACK is a number"));
+    wanted.unwrap_or(REPORTS[usize::from(full())])
+}
+
+/// How long requests were held last.
+async fn last_hold(client: &Client) -> Duration {
+    let request = http::Request::get(STORED).body(Vec::new()).unwrap();
+    let list: Value = client.request(request).await.unwrap();
+    let items = list["items"].as_array().unwrap();
+    let holds = items
+        .iter()
+        .filter_map(|stored| stored["status"]["lastHoldMilliseconds"].as_u64());
+    Duration::from_millis(holds.max().expect("a hold"))
+}
+
+fn contents(state: &State) -> BTreeMap<(ReportKind, (String, String)), String> {
+    let objects = state.0.iter();
+    objects
+        .map(|(key, object)| (key.clone(), object.content.clone()))
+        .collect()
+}
+
+/// Lists all the while, as a client that does not try again.
+struct Lists {
+    stop: CancellationToken,
+    task: JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Lists {
+    async fn begin(processes: &Processes) -> Self {
+        let config = processes.cluster.config(0).await.unwrap();
+        let client = strict_client(config).unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(lists(client, stop.clone()));
+        Self { stop, task }
+    }
+
+    /// How many lists were answered, and what others were told of a cache that was being filled.
+    async fn end(self) -> (usize, Vec<String>) {
+        self.stop.cancel();
+        self.task.await.unwrap()
+    }
+}
+
+async fn lists(client: Client, stop: CancellationToken) -> (usize, Vec<String>) {
+    let (mut answered, mut unfilled) = (0, Vec::new());
+    while !stop.is_cancelled() {
+        for kind in kinds() {
+            // With a selector: a list with nothing but a limit is answered by etcd meanwhile.
+            let uri = format!("{}?fieldSelector=metadata.name%3Dnone", kind.path(None));
+            let request = http::Request::get(&uri).body(Vec::new()).unwrap();
+            match client.request::<Value>(request).await {
+                Ok(_) => answered += 1,
+                Err(error) if error.to_string().contains("(re)initializing") => {
+                    unfilled.push(format!("{uri}: {error}"));
+                }
+                // Requests that still wait when a gate closes are told to come again.
+                Err(_) => {}
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    (answered, unfilled)
+}
+
+async fn migrate(processes: &Processes, name: &str, fault: Option<&str>, more: &[&str]) -> Ended {
+    let migration = processes.migrate(name, fault, more).unwrap();
+    migration.ended(LIMIT).await.unwrap()
+}
+
+#[rstest]
+#[case::undisturbed(None, HOLD)]
+#[case::operator_dies_while_requests_are_held(Some("before:BackRelease"), HOLD_WITH_DEATH)]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hold_is_as_short_with_many_reports(
+    #[case] fault: Option<&str>,
+    #[case] limit: Duration,
+) {
+    let processes = Processes::start(&GROUPS, 0, false).await.unwrap();
+    let _server = processes.serve().unwrap();
+    processes.register().await.unwrap();
+    let there = migrate(&processes, "there", None, &[]).await;
+    assert!(there.done, "{}", there.log);
+    let client = processes.cluster.client().await.unwrap();
+    let owners = load::namespaces(&client, "many", 20).await.unwrap();
+    let say = |text: &str| println!("{text}");
+    load::load(&client, &processes.corpus, &owners, reports(), &say)
+        .await
+        .unwrap();
+    let before = State::read(&client).await.unwrap();
+    assert_eq!(before.0.len(), reports());
+
+    if fault.is_some() {
+        let died = migrate(&processes, "dies", fault, &["--back"]).await;
+        assert!(!died.done, "{}", died.log);
+    }
+    let lists = Lists::begin(&processes).await;
+    let back = migrate(&processes, "back", None, &["--back"]).await;
+    assert!(back.done, "{}", back.log);
+    let (answered, unfilled) = lists.end().await;
+    assert!(
+        answered > 0 && unfilled.is_empty(),
+        "{answered}, {unfilled:?}"
+    );
+    let (hold, memory) = (last_hold(&client).await, back.peak_memory().unwrap());
+    println!("{} reports: held for {hold:?}, {memory} KiB", reports());
+    let after = State::read(&client).await.unwrap();
+    assert_eq!(contents(&before), contents(&after));
+    assert!(hold <= limit, "held for {hold:?}");
+    assert!(memory < MEMORY, "{memory} KiB");
+    if fault.is_none() {
+        let there = migrate(&processes, "again", None, &[]).await;
+        assert!(there.done, "{}", there.log);
+        let memory = there.peak_memory().unwrap();
+        println!("{} reports: there again, {memory} KiB", reports());
+        let after = State::read(&client).await.unwrap();
+        assert_eq!(contents(&before), contents(&after));
+        assert!(memory < MEMORY, "there again: {memory} KiB");
+    }
+}
