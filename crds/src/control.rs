@@ -500,7 +500,7 @@ pub struct DigestItem {
     pub uid: String,
     /// resourceVersion.
     pub resource_version: String,
-    /// [`checksum`] of the object; empty in the set `Imported`.
+    /// [`checksum`] of the object in hexadecimal digits; empty in the set `Imported`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub checksum: String,
     /// True while the object is as it was imported: no write of ours has touched it.
@@ -508,14 +508,17 @@ pub struct DigestItem {
     pub as_imported: bool,
 }
 
-/// Returns the checksum of an object as both sides of a migration compute it: SHA-256 (hex) over
-/// its compact JSON with sorted keys, without `apiVersion` (the same object reads differently in
-/// each served version) and without `metadata.resourceVersion` (compared on its own).
+/// SHA-256 of an object; see [`checksum`].
+pub type Checksum = [u8; 32];
+
+/// Returns the checksum of an object as both sides of a migration compute it: SHA-256 over its
+/// compact JSON with sorted keys, without `apiVersion` (the same object reads differently in each
+/// served version) and without `metadata.resourceVersion` (compared on its own).
 #[must_use]
-pub fn checksum(object: &Value) -> String {
+pub fn checksum(object: &Value) -> Checksum {
     let mut hasher = Sha256::new();
     hash_value(object, 0, &mut hasher);
-    hex::encode(hasher.finalize())
+    hasher.finalize().into()
 }
 
 /// Hashes a value. Depth 0 is the object, depth 1 its `metadata` and other top-level fields.

@@ -252,10 +252,13 @@ fn name_labels(name: &str) -> NameLabels {
 
 #[cfg(test)]
 mod tests {
+    use crds::v1alpha1::reasons::WRONG_PASSWORD;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
+    use crate::database::files::Problem;
+    use crate::database::known::Known;
 
     fn ready(status: &str) -> Condition {
         Condition {
@@ -280,7 +283,18 @@ mod tests {
             .map(|name| name.strip_suffix("_total").unwrap_or(name))
             .map(|name| name.strip_suffix("_info").unwrap_or(name))
             .collect();
-        let text = Metrics::new().encode().unwrap();
+        let metrics = Metrics::new();
+        metrics.failed("database");
+        metrics.observe("a", &[ready("True")], Some(1));
+        metrics.backed_up("a", 1);
+        metrics.migration.set_all();
+        let known = Known {
+            bytes: Some(1),
+            ..Known::problem(Problem::new(WRONG_PASSWORD, "m"), None)
+        };
+        metrics.database.observe("a", &known);
+        metrics.database.examined("a", WRONG_PASSWORD);
+        let text = metrics.encode().unwrap();
         let mut registered: Vec<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# HELP "))

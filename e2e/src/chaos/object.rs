@@ -172,7 +172,7 @@ pub fn content(object: &Value) -> String {
         whole.remove("apiVersion");
         whole.remove("kind");
     }
-    checksum(&object)
+    hex::encode(checksum(&object))
 }
 
 /// Returns the key of an object.

@@ -40,7 +40,7 @@ impl ObjectState {
         Self {
             uid: meta["uid"].as_str().unwrap_or_default().to_owned(),
             version: version(object),
-            checksum: checksum(object),
+            checksum: hex::encode(checksum(object)),
             content: content(object),
         }
     }
@@ -62,7 +62,7 @@ fn content(object: &Value) -> String {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.retain(|name, _| !GIVEN.contains(&name.as_str()));
     }
-    checksum(&object)
+    hex::encode(checksum(&object))
 }
 
 /// Returns the resourceVersion of an object or list, 0 where there is none.

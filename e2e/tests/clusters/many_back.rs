@@ -14,6 +14,8 @@ use testreports::{ReportKind, kinds};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::common::full;
+
 /// Tells how many reports there are to be, in place of [`REPORTS`].
 const VARIABLE: &str = "REPORTS_BACK";
 /// Reports in a short run and in a whole one.
@@ -26,12 +28,8 @@ const MEMORY: u64 = 100_000;
 /// Longest time of one direction.
 const LIMIT: Duration = Duration::from_hours(1);
 /// Pause between two rounds of lists.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(200);
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
-
-fn full() -> bool {
-    std::env::var_os("E2E_FULL").is_some()
-}
 
 fn reports() -> usize {
     let wanted = std::env::var(VARIABLE).ok();

@@ -17,6 +17,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use rand::seq::SliceRandom as _;
 use serde_json::Value;
 
+use crate::common::full;
+
 const REPORTS: usize = 300;
 /// Points drawn in a run that is not full.
 const DRAWN: usize = 2;
@@ -161,7 +163,7 @@ async fn events(reports: &Api<DynamicObject>, version: &str, last: &str) -> Vec<
 
 fn drawn(all: &[&'static str], count: usize) -> Vec<&'static str> {
     let mut points = all.to_vec();
-    if std::env::var_os("E2E_FULL").is_none() {
+    if !full() {
         points.shuffle(&mut rand::rng());
         points.truncate(count);
     }

@@ -3,6 +3,8 @@
 use e2e::patroni::Patroni;
 use testcluster::{Cluster, ClusterOptions};
 
+use crate::common::full;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_primary_is_followed_by_its_standby() {
     let cluster = Cluster::start(ClusterOptions::default()).await.unwrap();
@@ -32,7 +34,7 @@ async fn a_dead_primary_is_followed_by_its_standby() {
     pair.switch_over().await.unwrap();
     pair.restored().await.unwrap();
     assert_eq!(pair.primary().await.unwrap(), first);
-    if std::env::var_os("E2E_FULL").is_some() {
+    if full() {
         let lost = pair.lose_primary().await.unwrap();
         assert_eq!(lost, first);
         pair.start_again(lost).await.unwrap();

@@ -252,7 +252,7 @@ fn per_resource(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Metrics;
+    use super::super::{Metrics, RequestLabels};
     use super::*;
 
     /// Metrics that are registered elsewhere, or only with PostgreSQL.
@@ -269,7 +269,20 @@ mod tests {
             .filter_map(|row| row.split(['`', '{']).next())
             .map(|name| name.strip_suffix("_total").unwrap_or(name))
             .collect();
-        let text = Metrics::new().encode().unwrap();
+        let metrics = Metrics::new();
+        let labels = RequestLabels {
+            verb: "get",
+            group: String::new(),
+            resource: String::new(),
+        };
+        metrics
+            .requests
+            .answered(&labels, 200, Some(Duration::ZERO));
+        metrics.requests.shed("readonly");
+        drop(metrics.requests.in_flight("readonly"));
+        drop(metrics.requests.watcher(&labels));
+        metrics.reviews.token(true);
+        let text = metrics.encode().unwrap();
         let registered = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
         let registered = registered.filter_map(|line| line.split(' ').next());
         let figures = GAUGES.iter().chain(&COUNTERS).map(|figure| figure.0);

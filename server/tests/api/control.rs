@@ -136,7 +136,10 @@ async fn a_migration_by_the_control_api() {
 
     let digest = server.get(&uri("digest")).await.expect(200).json();
     assert_eq!(digest["items"].as_array().unwrap().len(), 2);
-    assert_eq!(digest["items"][0]["checksum"], json!(checksum(&newer)));
+    assert_eq!(
+        digest["items"][0]["checksum"],
+        json!(hex::encode(checksum(&newer)))
+    );
     assert_eq!(digest["items"][0]["resourceVersion"], "140");
     let page = server
         .get(&format!("{}?limit=1&set=Imported", uri("digest")))

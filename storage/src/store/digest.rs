@@ -143,7 +143,7 @@ fn entry(object: &StoredObject) -> Result<DigestItem, BodyError> {
         name: object.key.name().to_owned(),
         uid: object.uid.to_string(),
         resource_version: object.rv.to_string(),
-        checksum: checksum(&object.value()?),
+        checksum: hex::encode(checksum(&object.value()?)),
         as_imported: object.as_imported,
     })
 }

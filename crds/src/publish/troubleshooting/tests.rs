@@ -13,9 +13,10 @@ fn every_reason_has_a_meaning_and_a_remedy() {
     let page = troubleshooting().unwrap();
     for reason in reasons::ALL {
         let start = format!("| `{}` |", reason.name);
-        let mut rows = page.lines().filter(|line| line.starts_with(&start));
+        // A condition may have the name of a reason.
+        let tells = |line: &&str| line.starts_with(&start) && line.contains(&reason.meaning());
+        let mut rows = page.lines().filter(tells);
         let row = rows.next().unwrap_or_else(|| panic!("{}", reason.name));
-        assert!(row.contains(&reason.meaning()), "{row}");
         assert!(!row.ends_with("|  |"), "{row}");
         assert_eq!(rows.next(), None);
     }

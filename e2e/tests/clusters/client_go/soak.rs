@@ -9,6 +9,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::client_go::reflectors::{NAMESPACE, Reflectors};
 use crate::client_go::{LIMIT, tests};
+use crate::common::full;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How many writes have to be answered between one kill and the next.
@@ -16,9 +17,10 @@ const WRITES: usize = 25;
 
 /// How long servers are killed: `E2E_FULL` makes it long.
 fn length() -> Duration {
-    match std::env::var_os("E2E_FULL") {
-        Some(_) => Duration::from_mins(5),
-        None => Duration::from_secs(20),
+    if full() {
+        Duration::from_mins(5)
+    } else {
+        Duration::from_secs(20)
     }
 }
 

@@ -15,6 +15,7 @@ use testcluster::Signal;
 use testreports::{ReportKind, kinds};
 
 use super::{BEFORE, Ground, LIMIT, LOOK, nothing};
+use crate::common::full;
 
 /// Two groups are moved at the same time; the first that comes to it dies, and the other with it.
 const FAULTS: &str = "before:ImportDatabase,within:ImportDatabase";
@@ -38,6 +39,10 @@ struct Wanted {
 #[case::without_crds(false)]
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_an_incumbent_that_is_gone_are_imported_from_its_database(#[case] crds: bool) {
+    if crds && !full() {
+        println!("only with E2E_FULL=1");
+        return;
+    }
     let Some(mut ground) = Ground::start(crds).await else {
         return;
     };

@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 use testreports::{Owner, ReportKind, kinds};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::common::full;
+
 /// Reports in a short run and in a whole one.
 const REPORTS: [usize; 2] = [300, 10_000];
 const TEAMS: usize = 20;
@@ -44,7 +46,7 @@ const CONVERGE: Duration = Duration::from_mins(6);
 const WATCH: Duration = Duration::from_secs(10);
 
 fn reports() -> usize {
-    REPORTS[usize::from(std::env::var_os("E2E_FULL").is_some())]
+    REPORTS[usize::from(full())]
 }
 
 /// A cluster on which the incumbent serves reports.
@@ -233,6 +235,10 @@ fn versions(there: &Objects) -> Vec<(ReportKind, String)> {
 #[case::without_crds(false)]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_incumbent_has_what_it_acknowledged(#[case] crds: bool) {
+    if !full() {
+        println!("only with E2E_FULL=1");
+        return;
+    }
     let Some(ground) = Ground::start(crds).await else {
         return;
     };
@@ -256,6 +262,10 @@ async fn the_incumbent_has_what_it_acknowledged(#[case] crds: bool) {
 #[case::without_crds(false)]
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
+    if !crds && !full() {
+        println!("only with E2E_FULL=1");
+        return;
+    }
     let Some(mut ground) = Ground::start(crds).await else {
         return;
     };

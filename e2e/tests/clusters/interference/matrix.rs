@@ -11,6 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use testreports::ReportKind;
 
+use crate::common::full;
 use crate::interference::case::{Case, Interference, Stall};
 use crate::interference::ground::{Contents, Ground, SOON, ended, reports};
 use crate::interference::meddle::{DOOMED, Meddling};
@@ -28,7 +29,7 @@ fn cases() -> Vec<Case> {
         let named = |case: &Case| text.split(',').any(|part| case.to_string().contains(part));
         return all.into_iter().filter(named).collect();
     }
-    if std::env::var_os("E2E_FULL").is_some() {
+    if full() {
         return all;
     }
     let seed = std::env::var("E2E_SEED").ok();

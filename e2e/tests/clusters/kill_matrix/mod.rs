@@ -15,8 +15,8 @@ use rstest::rstest;
 use self::matrix::Matrix;
 use self::point::{BACK, Deed, FORWARD, Point, STEPS_FORWARD};
 
-/// Rounds of a run that is not full.
-const DRAWN: usize = 2;
+/// Rounds of a run that is not full; each has one point of each direction.
+const DRAWN: usize = 1;
 
 /// A step, and what the user does in it.
 type Meddling = (&'static str, Deed);

@@ -126,33 +126,28 @@ impl Control {
         .await
     }
 
-    /// Returns every entry of a set, page by page into one vector, and the version of the snapshot.
+    /// Returns a digest to be read page by page; of many objects all of it takes much memory.
+    #[must_use]
+    pub fn digest_pages<'a>(&'a self, name: &'a str, set: DigestSet) -> DigestPages<'a> {
+        DigestPages {
+            control: self,
+            name,
+            set,
+            token: Some(String::new()),
+        }
+    }
+
+    /// Returns every entry of a set.
     ///
     /// # Errors
     /// See [`WireError`].
-    pub async fn digest(
-        &self,
-        name: &str,
-        set: DigestSet,
-    ) -> Result<(Vec<DigestItem>, u64), WireError> {
+    pub async fn digest(&self, name: &str, set: DigestSet) -> Result<Vec<DigestItem>, WireError> {
+        let mut pages = self.digest_pages(name, set);
         let mut items = Vec::new();
-        let mut token = String::new();
-        loop {
-            let limit = MAX_DIGEST_ITEMS.to_string();
-            let set = format!("{set:?}");
-            let mut pairs = vec![("set", set.as_str()), ("limit", limit.as_str())];
-            if !token.is_empty() {
-                pairs.push(("continue", token.as_str()));
-            }
-            let uri = query(&path(name, "/digest"), &pairs);
-            let page: Digest = self.wire.get(&uri).await?.json()?;
-            items.extend(page.items);
-            token = page.metadata.continue_.unwrap_or_default();
-            if token.is_empty() {
-                let version = page.metadata.resource_version.unwrap_or_default();
-                return Ok((items, version.parse().unwrap_or_default()));
-            }
+        while let Some(page) = pages.next().await? {
+            items.extend(page);
         }
+        Ok(items)
     }
 
     /// Sets the gate of a resource, and returns the one in force. A transient failure is tried
@@ -249,6 +244,36 @@ where
         }
         tokio::time::sleep(wait).await;
         pause = (pause * 2).min(MAX_BACKOFF);
+    }
+}
+
+/// The entries of a digest, page by page, all of the first page's version.
+pub struct DigestPages<'a> {
+    control: &'a Control,
+    name: &'a str,
+    set: DigestSet,
+    token: Option<String>,
+}
+
+impl DigestPages<'_> {
+    /// Returns the next page, sorted by namespace, then name, or `None` after the last.
+    ///
+    /// # Errors
+    /// See [`WireError`]. 410 when so much has changed meanwhile that the version is gone.
+    pub async fn next(&mut self) -> Result<Option<Vec<DigestItem>>, WireError> {
+        let Some(token) = self.token.take() else {
+            return Ok(None);
+        };
+        let limit = MAX_DIGEST_ITEMS.to_string();
+        let set = format!("{:?}", self.set);
+        let mut pairs = vec![("set", set.as_str()), ("limit", limit.as_str())];
+        if !token.is_empty() {
+            pairs.push(("continue", token.as_str()));
+        }
+        let uri = query(&path(self.name, "/digest"), &pairs);
+        let page: Digest = self.control.wire.get(&uri).await?.json()?;
+        self.token = page.metadata.continue_.filter(|token| !token.is_empty());
+        Ok(Some(page.items))
     }
 }
 

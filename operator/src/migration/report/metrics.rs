@@ -100,6 +100,20 @@ impl Metrics {
         metrics
     }
 
+    /// Sets every metric: those of which nothing was set are not shown.
+    #[cfg(test)]
+    pub fn set_all(&self) {
+        let (group, resource) = ("g.io", "reports");
+        self.step_started(group, StepName::Mirror);
+        self.step_failed(group, StepName::Mirror);
+        self.step_finished(group, StepName::Mirror, Duration::ZERO);
+        self.held(group, resource, Duration::ZERO);
+        self.copied(group, resource, 1);
+        self.prune_concurrency(group, 1);
+        self.imported(group, resource, 1);
+        self.pruned(group, resource, 1);
+    }
+
     pub(in crate::migration) fn step_started(&self, group: &str, step: StepName) {
         self.started.get_or_create(&step_labels(group, step)).inc();
     }

@@ -1,57 +1,56 @@
 //! The comparison of etcd with the server. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crds::control::DigestItem;
+use crds::control::{Checksum, DigestItem};
+use crds::v1alpha1::spec::Verification;
+use sha2::{Digest as _, Sha256};
 
 use crate::migration::cluster::pages::{Identity, Key};
+use crate::migration::plan::verified::Verified;
 
 /// One side of an object: uid, resourceVersion and, where it is known, the checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
     /// uid.
-    pub uid: String,
+    pub uid: Box<str>,
     /// resourceVersion.
     pub version: u64,
-    /// See [`crds::control::checksum`]; empty when it was not computed.
-    pub checksum: String,
+    /// See [`crds::control::checksum`]; absent when it was not computed.
+    pub checksum: Option<Checksum>,
     /// True when the object at the server is as it was imported.
     pub as_imported: bool,
 }
 
-/// Objects by key.
+/// Objects by key. Of a million there may be one, not two: what is compared with it comes entry by
+/// entry.
 pub type Snapshot = HashMap<Key, Side>;
 
-/// Returns the server's side.
+/// Returns the server's side of an object.
 #[must_use]
-pub fn of_digest(items: Vec<DigestItem>) -> Snapshot {
-    items
-        .into_iter()
-        .map(|item| {
-            let side = Side {
-                uid: item.uid,
-                version: item.resource_version.parse().unwrap_or_default(),
-                checksum: item.checksum,
-                as_imported: item.as_imported,
-            };
-            (
-                Key {
-                    namespace: item.namespace,
-                    name: item.name,
-                },
-                side,
-            )
-        })
-        .collect()
+pub fn of_digest(item: DigestItem) -> (Key, Side) {
+    let mut checksum = [0; 32];
+    let known = hex::decode_to_slice(&item.checksum, &mut checksum).is_ok();
+    let side = Side {
+        uid: item.uid.into(),
+        version: item.resource_version.parse().unwrap_or_default(),
+        checksum: known.then_some(checksum),
+        as_imported: item.as_imported,
+    };
+    let key = Key {
+        namespace: item.namespace,
+        name: item.name,
+    };
+    (key, side)
 }
 
 /// The difference of one object: what both sides had when it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The state in etcd: uid and resourceVersion.
-    pub etcd: Option<(String, u64)>,
+    pub etcd: Option<(Box<str>, u64)>,
     /// The state at the server.
-    pub server: Option<(String, u64)>,
+    pub server: Option<(Box<str>, u64)>,
     /// True when uid and resourceVersion are the same, but the content is not.
     pub content: bool,
 }
@@ -60,7 +59,7 @@ impl Difference {
     /// Describes the difference in one clause for people.
     #[must_use]
     pub fn describe(&self) -> String {
-        let side = |side: &Option<(String, u64)>| match side {
+        let side = |side: &Option<(Box<str>, u64)>| match side {
             Some((uid, version)) => format!("uid {uid} at {version}"),
             None => "absent".to_owned(),
         };
@@ -72,17 +71,75 @@ impl Difference {
     }
 }
 
-/// Returns everything that differs between a list of etcd at version `listed` and the server's
-/// digest taken after it, except what the server has from later: the list could not know that.
-#[must_use]
-pub fn compare(etcd: &Snapshot, server: &Snapshot, listed: u64) -> BTreeMap<Key, Difference> {
-    let keys: BTreeSet<&Key> = etcd.keys().chain(server.keys()).collect();
-    keys.into_iter()
-        .filter_map(|key| {
-            let (e, s) = (etcd.get(key), server.get(key));
-            difference(e, s, listed).map(|d| (key.clone(), d))
-        })
-        .collect()
+/// The comparison of a list of etcd with the server's digest taken after it.
+#[derive(Debug)]
+pub struct Comparison {
+    /// What the digest has not named yet.
+    etcd: Snapshot,
+    /// The version of the list.
+    listed: u64,
+    objects: u64,
+    equal: u64,
+    checksummed: u64,
+    hasher: Sha256,
+    found: BTreeMap<Key, Difference>,
+}
+
+impl Comparison {
+    /// Returns a comparison with a list at version `listed`.
+    #[must_use]
+    pub fn new(etcd: Snapshot, listed: u64) -> Self {
+        Self {
+            objects: etcd.len() as u64,
+            etcd,
+            listed,
+            equal: 0,
+            checksummed: 0,
+            hasher: Sha256::new(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next entry of the digest, which is sorted by namespace, then name.
+    pub fn take(&mut self, key: Key, server: &Side) {
+        let etcd = self.etcd.remove(&key);
+        match (difference(etcd.as_ref(), Some(server), self.listed), &etcd) {
+            (Some(difference), _) => {
+                self.found.insert(key, difference);
+            }
+            (None, Some(etcd)) if etcd.version == server.version => self.count(&key, etcd),
+            (None, _) => {}
+        }
+    }
+
+    fn count(&mut self, key: &Key, side: &Side) {
+        let Key { namespace, name } = key;
+        let Side { uid, version, .. } = side;
+        let checksum = side.checksum.map(hex::encode).unwrap_or_default();
+        self.equal += 1;
+        self.checksummed += u64::from(side.checksum.is_some());
+        // None of the parts can hold a slash.
+        self.hasher
+            .update(format!("{namespace}/{name}/{uid}/{version}/{checksum}\n"));
+    }
+
+    /// Returns everything that differs, except what the server has from later than the list, which
+    /// could not know that; and what is equal.
+    #[must_use]
+    pub fn end(mut self, how: Verification) -> (BTreeMap<Key, Difference>, Verified) {
+        for (key, etcd) in self.etcd {
+            let lacking = difference(Some(&etcd), None, self.listed);
+            self.found.extend(lacking.map(|lacking| (key, lacking)));
+        }
+        let verified = Verified {
+            objects: self.objects,
+            equal: self.equal,
+            checksummed: self.checksummed,
+            as_asked: how,
+            checksum: hex::encode(self.hasher.finalize()),
+        };
+        (self.found, verified)
+    }
 }
 
 fn difference(etcd: Option<&Side>, server: Option<&Side>, listed: u64) -> Option<Difference> {
@@ -96,7 +153,7 @@ fn difference(etcd: Option<&Side>, server: Option<&Side>, listed: u64) -> Option
     };
     match (etcd, server) {
         (Some(e), Some(s)) if e.uid == s.uid && e.version == s.version => {
-            if e.checksum.is_empty() || e.checksum == s.checksum {
+            if e.checksum.is_none() || e.checksum == s.checksum {
                 None
             } else {
                 found(true)
@@ -206,44 +263,101 @@ impl Missed {
     }
 }
 
-/// Returns what the mirror has missed, judged by etcd now (read through the side door), the
-/// imported copies and the server's objects.
-#[must_use]
-pub fn missed(etcd: &[Identity], imported: &Snapshot, objects: &Snapshot) -> Missed {
-    // The mark of a copy that the way back was about to make has no uid.
-    let known = |one: &Identity, side: &Side| {
-        side.uid.is_empty() || side.uid == one.uid && side.version == one.version
-    };
-    let present: BTreeSet<&Key> = etcd.iter().map(|e| &e.key).collect();
-    let written = etcd
-        .iter()
-        .filter(|e| !imported.get(&e.key).is_some_and(|i| known(e, i)))
-        .filter(|e| !objects.get(&e.key).is_some_and(|o| known(e, o)))
-        .cloned()
-        .collect();
-    // What was never copied, or pruned since, is not missing in etcd.
-    let gone = imported
-        .iter()
-        .filter(|(key, mark)| !mark.uid.is_empty() && !present.contains(key));
-    let mut gone: Vec<(Identity, bool)> = gone
-        .filter_map(|(key, _)| {
-            let object = objects.get(key)?;
-            let identity = Identity {
-                key: key.clone(),
-                uid: object.uid.clone(),
-                version: object.version,
-            };
-            Some((identity, object.as_imported))
-        })
-        .collect();
-    gone.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
-    let (deleted, kept): (Vec<_>, Vec<_>) = gone.into_iter().partition(|(_, untouched)| *untouched);
-    let identities = |all: Vec<(Identity, bool)>| all.into_iter().map(|(one, _)| one).collect();
-    Missed {
-        written,
-        deleted: identities(deleted),
-        kept: identities(kept),
+/// The search for what the mirror has missed: etcd now (read through the side door) first, then the
+/// marks of the copies that were imported, then the server's objects.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// What is in etcd and was not found among marks and objects: uid and version.
+    written: HashMap<Key, (Box<str>, u64)>,
+    /// The marks of copies that are gone from etcd. What was never copied, or pruned since, is not
+    /// missing there.
+    gone: HashSet<Key>,
+    missed: Missed,
+}
+
+impl Search {
+    /// Takes an object of etcd.
+    pub fn etcd(&mut self, one: Identity) {
+        self.written.insert(one.key, (one.uid.into(), one.version));
     }
+
+    /// Takes the mark of a copy.
+    pub fn mark(&mut self, key: Key, mark: &Side) {
+        match self.written.get(&key) {
+            Some(etcd) if knows(mark, etcd) => {
+                self.written.remove(&key);
+            }
+            Some(_) => {}
+            None if mark.uid.is_empty() => {}
+            None => {
+                self.gone.insert(key);
+            }
+        }
+    }
+
+    /// Takes an object of the server.
+    pub fn object(&mut self, key: Key, object: &Side) {
+        if self
+            .written
+            .get(&key)
+            .is_some_and(|etcd| knows(object, etcd))
+        {
+            self.written.remove(&key);
+        }
+        if self.gone.remove(&key) {
+            let all = if object.as_imported {
+                &mut self.missed.deleted
+            } else {
+                &mut self.missed.kept
+            };
+            all.push(Identity {
+                key,
+                uid: object.uid.to_string(),
+                version: object.version,
+            });
+        }
+    }
+
+    /// Returns what was missed, sorted by key.
+    #[must_use]
+    pub fn end(self) -> Missed {
+        let written = self
+            .written
+            .into_iter()
+            .map(|(key, (uid, version))| Identity {
+                key,
+                uid: uid.into(),
+                version,
+            });
+        let mut missed = self.missed;
+        missed.written = written.collect();
+        for all in [&mut missed.written, &mut missed.deleted, &mut missed.kept] {
+            all.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        missed
+    }
+}
+
+/// Returns whether a mark or an object is of this state in etcd. The mark of a copy that the way
+/// back was about to make has no uid.
+fn knows(side: &Side, (uid, version): &(Box<str>, u64)) -> bool {
+    side.uid.is_empty() || side.uid == *uid && side.version == *version
+}
+
+/// Returns the result of a comparison with a whole digest.
+#[cfg(test)]
+pub(super) fn compare(
+    etcd: &Snapshot,
+    server: &Snapshot,
+    listed: u64,
+    how: Verification,
+) -> (BTreeMap<Key, Difference>, Verified) {
+    let mut comparison = Comparison::new(etcd.clone(), listed);
+    let sorted: BTreeMap<_, _> = server.iter().collect();
+    for (key, side) in sorted {
+        comparison.take(key.clone(), side);
+    }
+    comparison.end(how)
 }
 
 #[cfg(test)]
@@ -263,9 +377,13 @@ mod tests {
         Side {
             uid: uid.into(),
             version,
-            checksum: checksum.into(),
+            checksum: (!checksum.is_empty()).then(|| Sha256::digest(checksum).into()),
             as_imported: true,
         }
+    }
+
+    fn differing(etcd: &Snapshot, server: &Snapshot, listed: u64) -> BTreeMap<Key, Difference> {
+        compare(etcd, server, listed, Verification::Full).0
     }
 
     fn snapshot(all: &[(&str, Side)]) -> Snapshot {
@@ -295,7 +413,7 @@ mod tests {
             ("created later", side("g", 12, "x")),
             ("not deleted", side("h", 6, "x")),
         ]);
-        let found = compare(&etcd, &server, 10);
+        let found = differing(&etcd, &server, 10);
         let names: Vec<&str> = found.keys().map(|k| k.name.as_str()).collect();
         assert_eq!(
             names,
@@ -308,12 +426,52 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_checksum_is_of_what_is_equal_in_any_order() {
+        let etcd = snapshot(&[
+            ("a", side("a", 1, "x")),
+            ("b", side("b", 2, "x")),
+            ("c", side("c", 3, "x")),
+        ]);
+        let counted =
+            |etcd: &Snapshot, server: &Snapshot| compare(etcd, server, 10, Verification::Full).1;
+        let mut server = etcd.clone();
+        server.insert(key("c"), side("c", 14, "y"));
+        let later = counted(&etcd, &server);
+        assert_eq!((later.objects, later.equal, later.checksummed), (3, 2, 2));
+        server.remove(&key("c"));
+        let without = counted(&server, &server);
+        assert_eq!(later.checksum, without.checksum);
+        assert_ne!(later.checksum, counted(&etcd, &etcd).checksum);
+    }
+
+    #[test]
+    fn what_was_not_compared_by_checksum_is_not_counted_as_such() {
+        let server = snapshot(&[
+            ("a", side("a", 1, "x")),
+            ("b", side("b", 2, "x")),
+            ("c", side("c", 3, "x")),
+        ]);
+        let mut etcd = server.clone();
+        for (key, side) in &mut etcd {
+            if key.name != "b" {
+                side.checksum = None;
+            }
+        }
+        let (_, sampled) = compare(&etcd, &server, 10, Verification::Sample);
+        assert_eq!(
+            (sampled.objects, sampled.equal, sampled.checksummed),
+            (3, 3, 1)
+        );
+        assert_eq!(sampled.as_asked, Verification::Sample);
+    }
+
     fn lacking(all: &[(&str, u64)]) -> BTreeMap<Key, Difference> {
         let etcd: Vec<_> = all
             .iter()
             .map(|(name, v)| (*name, side("u", *v, "x")))
             .collect();
-        compare(&snapshot(&etcd), &Snapshot::new(), 1000)
+        differing(&snapshot(&etcd), &Snapshot::new(), 1000)
     }
 
     #[test]
@@ -400,9 +558,19 @@ mod tests {
             ("deleted there, changed by us", changed),
             ("pruned", side("p", 8, "")),
         ]);
-        let missed = missed(&etcd, &imported, &objects);
+        let mut search = Search::default();
+        for one in etcd {
+            search.etcd(one);
+        }
+        for (key, mark) in &imported {
+            search.mark(key.clone(), mark);
+        }
+        for (key, object) in &objects {
+            search.object(key.clone(), object);
+        }
+        let missed = search.end();
         let names = |all: &[Identity]| all.iter().map(|i| i.key.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&missed.written), ["unseen update", "unseen create"]);
+        assert_eq!(names(&missed.written), ["unseen create", "unseen update"]);
         assert_eq!(
             names(&missed.deleted),
             ["unseen delete"],
@@ -420,7 +588,7 @@ mod tests {
                 .iter()
                 .map(|(name, (uid, version))| (key(name), side(&uid.to_string(), *version, "x")))
                 .collect();
-            prop_assert!(compare(&one, &one, listed).is_empty());
+            prop_assert!(differing(&one, &one, listed).is_empty());
         }
 
         #[test]
@@ -434,7 +602,7 @@ mod tests {
             let gone = lost.get(&names).clone();
             let mut server = etcd.clone();
             server.remove(&gone);
-            let found = compare(&etcd, &server, 50);
+            let found = differing(&etcd, &server, 50);
             prop_assert_eq!(found.keys().collect::<Vec<_>>(), vec![&gone]);
         }
     }

@@ -153,52 +153,72 @@ async fn one(
     wire: &Wire,
     progress: &mut Progress<'_>,
 ) -> Result<(), WireError> {
-    let (mut copies, _) = cx
-        .control
-        .digest(resource.name(), DigestSet::Imported)
-        .await?;
     let pinned = pinned(cx, resource, wire).await?;
-    copies.retain(|copy| !pinned.contains(&key_of(copy)));
     progress.show(cx, 0);
     let throttle = Throttle::new(cx.target.settings.concurrency);
-    for part in copies.chunks(cx.target.settings.page_size.max(1) as usize) {
-        let deletions: Vec<_> = part
-            .iter()
-            .map(|copy| delete_paced(cx, resource, (wire, &throttle), copy).boxed())
-            .collect();
-        let outcomes: Vec<_> = stream::iter(deletions)
-            .buffer_unordered(cx.target.settings.concurrency.max(1) as usize)
-            .collect()
-            .await;
-        let (mut gone, mut orphans) = (Vec::new(), Vec::new());
-        let mut failed = None;
-        for outcome in outcomes {
-            match outcome {
-                Ok((copy, Outcome::Gone)) => gone.push(copy),
-                Ok((_, Outcome::Left)) => {}
-                Ok((_, Outcome::Orphaned(orphan))) => orphans.push(orphan),
-                Err(error) => failed = Some(error),
-            }
-        }
-        let orphans: HashSet<Key> = orphans::delete(cx, wire, orphans)
-            .await?
-            .into_iter()
-            .collect();
-        gone.extend(part.iter().filter(|copy| orphans.contains(&key_of(copy))));
-        cx.deps
-            .metrics
-            .prune_concurrency(&cx.target.group, throttle.limit());
-        marks::forget(cx, resource, VERSION, &gone).await?;
-        progress.gone(cx, resource, gone.len() as u64);
-        if let Some(error) = failed {
-            return Err(error);
+    let mut left = HashSet::new();
+    let mut pages = cx
+        .control
+        .digest_pages(resource.name(), DigestSet::Imported);
+    while let Some(mut copies) = pages.next().await? {
+        copies.retain(|copy| !pinned.contains(&key_of(copy)));
+        for part in copies.chunks(cx.target.settings.page_size.max(1) as usize) {
+            left.extend(delete_all(cx, resource, (wire, &throttle), part, progress).await?);
         }
     }
-    let rest = settle::identities(cx, resource, wire).await?;
-    let known: HashSet<Key> = copies.iter().map(key_of).collect();
-    name_left(resource, &rest, &pinned, &known, progress);
+    let mut rest = Vec::new();
+    settle::identities(cx, resource, wire, |one| rest.push(one)).await?;
+    name_left(resource, &rest, &pinned, &left, progress);
     progress.show(cx, 0);
     Ok(())
+}
+
+/// Deletes copies, several at a time, and has the server forget their marks; returns the keys of
+/// those that are left.
+async fn delete_all(
+    cx: &Cx,
+    resource: &Resource,
+    (wire, throttle): (&Wire, &Throttle),
+    part: &[DigestItem],
+    progress: &mut Progress<'_>,
+) -> Result<Vec<Key>, WireError> {
+    let deletions: Vec<_> = part
+        .iter()
+        .map(|copy| delete_paced(cx, resource, (wire, throttle), copy).boxed())
+        .collect();
+    let outcomes: Vec<_> = stream::iter(deletions)
+        .buffer_unordered(cx.target.settings.concurrency.max(1) as usize)
+        .collect()
+        .await;
+    let (mut gone, mut left, mut orphans) = (Vec::new(), Vec::new(), Vec::new());
+    let mut failed = None;
+    for outcome in outcomes {
+        match outcome {
+            Ok((copy, Outcome::Gone)) => gone.push(copy),
+            Ok((copy, Outcome::Left)) => left.push(key_of(copy)),
+            Ok((copy, Outcome::Orphaned(orphan))) => orphans.push((copy, orphan)),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let (copies, orphans): (Vec<_>, Vec<_>) = orphans.into_iter().unzip();
+    let deleted: HashSet<Key> = orphans::delete(cx, wire, orphans)
+        .await?
+        .into_iter()
+        .collect();
+    for copy in copies {
+        let key = key_of(copy);
+        if deleted.contains(&key) {
+            gone.push(copy);
+        } else {
+            left.push(key);
+        }
+    }
+    cx.deps
+        .metrics
+        .prune_concurrency(&cx.target.group, throttle.limit());
+    marks::forget(cx, resource, VERSION, &gone).await?;
+    progress.gone(cx, resource, gone.len() as u64);
+    failed.map_or(Ok(left), Err)
 }
 
 fn key_of(copy: &DigestItem) -> Key {
@@ -272,18 +292,19 @@ async fn delete(
     }
 }
 
-/// Names what is still in etcd, with the reasons: `pinned` have finalizers, `known` were copied.
+/// Names what is still in etcd, with the reasons: `pinned` have finalizers, `changed` were copied and could not
+/// be deleted.
 fn name_left(
     resource: &Resource,
     rest: &[Identity],
     pinned: &HashSet<Key>,
-    known: &HashSet<Key>,
+    changed: &HashSet<Key>,
     progress: &mut Progress<'_>,
 ) {
     for one in rest {
         let (count, why) = if pinned.contains(&one.key) {
             (&mut progress.left.finalizers, "it has finalizers")
-        } else if known.contains(&one.key) {
+        } else if changed.contains(&one.key) {
             (
                 &mut progress.left.changed,
                 "it has changed since it was copied",

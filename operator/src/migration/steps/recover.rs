@@ -59,11 +59,11 @@ async fn one(
     endpoints: &Endpoints,
 ) -> Result<(), RecoverError> {
     let endpoint = endpoints.all.first().ok_or(RecoverError::NoEndpoint)?;
-    let (items, _) = cx
+    let items = cx
         .control
         .digest(resource.name(), DigestSet::Objects)
         .await?;
-    let mut server = diff::of_digest(items);
+    let mut server: Snapshot = items.into_iter().map(diff::of_digest).collect();
     // Without any object there is no watch that could resume, so there are no events to make up.
     let afresh = server.is_empty();
     let path = collection(&cx.target.group, VERSION, resource.plural());
@@ -112,8 +112,8 @@ async fn one(
 /// Returns the event that the server lacks about an object which is in etcd, if it lacks one.
 fn lost_event(etcd: &Identity, server: Option<&Side>) -> Option<ImportType> {
     match server {
-        Some(side) if side.uid == etcd.uid && side.version >= etcd.version => None,
-        Some(side) if side.uid == etcd.uid => Some(ImportType::Modified),
+        Some(side) if *side.uid == *etcd.uid && side.version >= etcd.version => None,
+        Some(side) if *side.uid == *etcd.uid => Some(ImportType::Modified),
         _ => Some(ImportType::Added),
     }
 }
@@ -131,7 +131,7 @@ async fn deletions(
         .into_iter()
         .map(|(key, side)| Identity {
             key,
-            uid: side.uid,
+            uid: side.uid.into(),
             version: side.version,
         })
         .collect();
@@ -232,7 +232,7 @@ mod tests {
         let side = |uid: &str, version| Side {
             uid: uid.into(),
             version,
-            checksum: String::new(),
+            checksum: None,
             as_imported: true,
         };
         assert_eq!(lost_event(&etcd, Some(&side("a", 7))), None);

@@ -72,7 +72,7 @@ async fn fetch(source: &Source, etcd: &mut Snapshot, key: &Key) -> Result<bool, 
     let (Some(side), Some(endpoint)) = (etcd.get_mut(key), source.endpoints.all.first()) else {
         return Ok(false);
     };
-    if !side.checksum.is_empty() {
+    if side.checksum.is_some() {
         return Ok(true);
     }
     let Key { namespace, name } = key;
@@ -89,9 +89,9 @@ async fn fetch(source: &Source, etcd: &mut Snapshot, key: &Key) -> Result<bool, 
         Err(e) if e.code() == Some(404) => return Ok(false),
         Err(e) => return Err(e),
     };
-    let same = identity(&found).is_some_and(|i| i.uid == side.uid && i.version == side.version);
+    let same = identity(&found).is_some_and(|i| *i.uid == *side.uid && i.version == side.version);
     if same {
-        side.checksum = checksum(&found);
+        side.checksum = Some(checksum(&found));
     }
     Ok(same)
 }
@@ -100,6 +100,7 @@ async fn fetch(source: &Source, etcd: &mut Snapshot, key: &Key) -> Result<bool, 
 mod tests {
     use std::sync::Arc;
 
+    use crds::v1alpha1::spec::Verification;
     use serde_json::json;
 
     use super::*;
@@ -121,9 +122,9 @@ mod tests {
 
     fn listed(count: usize) -> Snapshot {
         let side = |n: usize| Side {
-            uid: format!("uid-{n}"),
+            uid: format!("uid-{n}").into(),
             version: 7,
-            checksum: String::new(),
+            checksum: None,
             as_imported: true,
         };
         (0..count).map(|n| (key(&n.to_string()), side(n))).collect()
@@ -205,9 +206,9 @@ mod tests {
         complete(&source, &mut etcd, None).await.unwrap();
         let read = answers.await.unwrap();
         assert_eq!(read, order(&etcd)[..101]);
-        let sampled = etcd.values().filter(|side| !side.checksum.is_empty());
+        let sampled = etcd.values().filter(|side| side.checksum.is_some());
         assert_eq!(sampled.count(), 100);
-        assert!(etcd[&changed].checksum.is_empty());
+        assert_eq!(etcd[&changed].checksum, None);
     }
 
     #[tokio::test]
@@ -217,15 +218,16 @@ mod tests {
         let suspect = order(&etcd)[149].clone();
         let mut other = etcd.clone();
         for side in other.values_mut() {
-            side.checksum = "other".to_owned();
+            side.checksum = Some([1; 32]);
         }
         let mut seen = etcd.clone();
-        seen.get_mut(&suspect).unwrap().checksum = "seen".to_owned();
-        let suspects = compare(&seen, &other, 10);
+        seen.get_mut(&suspect).unwrap().checksum = Some([2; 32]);
+        let (suspects, _) = compare(&seen, &other, 10, Verification::Sample);
         assert_eq!(suspects.keys().collect::<Vec<_>>(), [&suspect]);
         let answers = tokio::spawn(answer(server, etcd.clone(), None, 101));
         complete(&source, &mut etcd, Some(&suspects)).await.unwrap();
         assert_eq!(answers.await.unwrap()[0], suspect);
-        assert!(compare(&etcd, &other, 10).contains_key(&suspect));
+        let (found, _) = compare(&etcd, &other, 10, Verification::Sample);
+        assert!(found.contains_key(&suspect));
     }
 }

@@ -15,7 +15,7 @@ use kube::runtime::events::EventType;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::diff::{self, Missed, NAMED};
+use super::diff::{self, Missed, NAMED, Search};
 use super::import;
 use super::recover::batch;
 use crate::migration::cluster::control::retry;
@@ -166,12 +166,8 @@ async fn one(
     wire: &Wire,
     reported: &mut Reported,
 ) -> Result<(), SettleError> {
-    let etcd = identities(cx, resource, wire).await?;
     let name = resource.name();
-    let (imported, _) = cx.control.digest(name, DigestSet::Imported).await?;
-    let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
-    let imported = diff::of_digest(import::of_etcd(imported));
-    let missed = diff::missed(&etcd, &imported, &diff::of_digest(objects));
+    let missed = search(cx, resource, wire).await?;
     let mut missed = reported.news(name, missed);
     if let Some(revision) = origin::taken_over_at(cx).await? {
         missed.written.retain(|one| one.version > revision);
@@ -189,22 +185,44 @@ async fn one(
     Ok(())
 }
 
-/// Returns every object in etcd, read through the side door.
+/// Returns what the mirror has missed.
+async fn search(cx: &Cx, resource: &Resource, wire: &Wire) -> Result<Missed, WireError> {
+    let mut search = Search::default();
+    identities(cx, resource, wire, |one| search.etcd(one)).await?;
+    let mut marks = cx
+        .control
+        .digest_pages(resource.name(), DigestSet::Imported);
+    while let Some(page) = marks.next().await? {
+        let etcds = page.into_iter().filter(|mark| !import::is_ours(mark));
+        for (key, mark) in etcds.map(diff::of_digest) {
+            search.mark(key, &mark);
+        }
+    }
+    let mut objects = cx.control.digest_pages(resource.name(), DigestSet::Objects);
+    while let Some(page) = objects.next().await? {
+        for (key, object) in page.into_iter().map(diff::of_digest) {
+            search.object(key, &object);
+        }
+    }
+    Ok(search.end())
+}
+
+/// Passes every object in etcd on, read through the side door.
 pub async fn identities(
     cx: &Cx,
     resource: &Resource,
     wire: &Wire,
-) -> Result<Vec<Identity>, WireError> {
+    mut take: impl FnMut(Identity),
+) -> Result<(), WireError> {
     let path = collection(&cx.target.group, VERSION, resource.plural());
     let mut pages = Pages::new(wire, path, cx.target.settings.page_size, true);
-    let mut all = Vec::new();
     while let Some(page) = pages.next().await? {
         for item in page.items {
-            all.extend(identity(&item.object()?));
+            identity(&item.object()?).into_iter().for_each(&mut take);
         }
         cx.pacer.turn().await;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Takes over what was missed; returns the keys that gave way to the server's own writes.

@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use crds::control::{DigestSet, checksum};
 use crds::v1alpha1::spec::Verification;
-use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::diff::{self, Difference, Side, Snapshot, Suspects, Verdict};
+use super::diff::{self, Comparison, Difference, Side, Snapshot, Suspects, Verdict};
 use super::mirror::{Mirror, Source};
 use super::sample;
 use crate::migration::cluster::pages::{Key, Pages, identity};
@@ -84,15 +83,10 @@ pub async fn verify(
             sample::complete(source, &mut etcd, suspects).await?;
         }
         await_newest(mirror, &etcd).await;
-        let (items, _) = source
-            .control
-            .digest(&source.stored, DigestSet::Objects)
-            .await?;
-        let server = diff::of_digest(items);
-        let found = diff::compare(&etcd, &server, listed);
+        let (found, verified) = compare(source, etcd, listed, how).await?;
         let overdue = begun.elapsed() > PATIENCE;
         match diff::judge(suspects.take(), found, listed, progress.position, overdue) {
-            Verdict::Verified => return Ok(count(&etcd, &server, how)),
+            Verdict::Verified => return Ok(verified),
             Verdict::Again(rest) => suspects = Some(rest),
             Verdict::Unexplained(all) => {
                 let named = diff::name_first(all.iter(), Difference::describe);
@@ -105,6 +99,29 @@ pub async fn verify(
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Compares a list at version `listed` with what the server has now; returns what differs and what is
+/// equal.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn compare(
+    source: &Source,
+    etcd: Snapshot,
+    listed: u64,
+    how: Verification,
+) -> Result<(BTreeMap<Key, Difference>, Verified), WireError> {
+    let mut comparison = Comparison::new(etcd, listed);
+    let mut pages = source
+        .control
+        .digest_pages(&source.stored, DigestSet::Objects);
+    while let Some(page) = pages.next().await? {
+        for (key, side) in page.into_iter().map(diff::of_digest) {
+            comparison.take(key, &side);
+        }
+    }
+    Ok(comparison.end(how))
 }
 
 /// Waits until the server has the newest listed object, so that objects which are only on their way
@@ -151,100 +168,13 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
             let Some(found) = identity(&object) else {
                 continue;
             };
-            let checksum = if whole {
-                checksum(&object)
-            } else {
-                String::new()
-            };
             let side = Side {
-                uid: found.uid,
+                uid: found.uid.into(),
                 version: found.version,
-                checksum,
+                checksum: whole.then(|| checksum(&object)),
                 as_imported: true,
             };
             snapshot.insert(found.key, side);
         }
-    }
-}
-
-/// Returns the result of a comparison of two equal sides.
-#[must_use]
-pub fn count(etcd: &Snapshot, server: &Snapshot, how: Verification) -> Verified {
-    let same = |(key, e): &(&Key, &Side)| server.get(*key).is_some_and(|s| s.version == e.version);
-    let equal: BTreeMap<&Key, &Side> = etcd.iter().filter(same).collect();
-    let mut hasher = Sha256::new();
-    for (key, side) in &equal {
-        // None of the parts can hold a slash.
-        let Key { namespace, name } = key;
-        let Side {
-            uid,
-            version,
-            checksum,
-            as_imported: _,
-        } = side;
-        hasher.update(format!("{namespace}/{name}/{uid}/{version}/{checksum}\n"));
-    }
-    Verified {
-        objects: etcd.len() as u64,
-        equal: equal.len() as u64,
-        checksummed: equal
-            .values()
-            .filter(|side| !side.checksum.is_empty())
-            .count() as u64,
-        as_asked: how,
-        checksum: hex::encode(hasher.finalize()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn snapshot(versions: &[(&str, u64)]) -> Snapshot {
-        let side = |(name, version): &(&str, u64)| {
-            let key = Key {
-                namespace: "default".to_owned(),
-                name: (*name).to_owned(),
-            };
-            let side = Side {
-                uid: format!("uid-{name}"),
-                version: *version,
-                checksum: format!("sum-{name}-{version}"),
-                as_imported: true,
-            };
-            (key, side)
-        };
-        versions.iter().map(side).collect()
-    }
-
-    #[test]
-    fn the_checksum_is_of_what_is_equal_in_any_order() {
-        let etcd = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
-        let count = |etcd: &Snapshot, server| count(etcd, &server, Verification::Full);
-        let later = count(&etcd, snapshot(&[("c", 4), ("b", 2), ("a", 1)]));
-        assert_eq!((later.objects, later.equal, later.checksummed), (3, 2, 2));
-        let without = count(
-            &snapshot(&[("b", 2), ("a", 1)]),
-            snapshot(&[("a", 1), ("b", 2)]),
-        );
-        assert_eq!(later.checksum, without.checksum);
-        assert_ne!(later.checksum, count(&etcd, etcd.clone()).checksum);
-    }
-
-    #[test]
-    fn what_was_not_compared_by_checksum_is_not_counted_as_such() {
-        let server = snapshot(&[("a", 1), ("b", 2), ("c", 3)]);
-        let mut etcd = server.clone();
-        for (key, side) in &mut etcd {
-            if key.name != "b" {
-                side.checksum.clear();
-            }
-        }
-        let sampled = count(&etcd, &server, Verification::Sample);
-        assert_eq!(
-            (sampled.objects, sampled.equal, sampled.checksummed),
-            (3, 3, 1)
-        );
-        assert_eq!(sampled.as_asked, Verification::Sample);
     }
 }

@@ -4,10 +4,12 @@
 //! pass is as long as what has happened since the one before. Before a copy is made in etcd, the
 //! server is told of it: an operator that comes after a process that died knows what it wrote.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use crds::control::{DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS, checksum};
+use crds::control::{
+    Checksum, DigestSet, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS, checksum,
+};
 use crds::names::FIELD_MANAGER;
 use futures::{FutureExt, StreamExt, stream};
 use http::Method;
@@ -95,7 +97,9 @@ enum Done {
 struct Copy {
     uid: Box<str>,
     version: u64,
-    content: [u8; 32],
+    content: Checksum,
+    /// False until the server is known to have the object, or to have had it.
+    matched: bool,
 }
 
 /// The work on one key.
@@ -155,7 +159,6 @@ impl<'a> Writer<'a> {
             copies,
         };
         let mut account = Account::default();
-        let mut strays: HashSet<Key> = writer.copies.keys().cloned().collect();
         let mut compared = 0;
         loop {
             let mut work = Vec::new();
@@ -165,9 +168,12 @@ impl<'a> Writer<'a> {
                 let Some(found) = identity(&ours) else {
                     continue;
                 };
-                strays.remove(&found.key);
-                let copy = writer.copies.get(&found.key);
-                if copy.is_none_or(|copy| copy.content != content(&ours)) {
+                let copy = writer.copies.get_mut(&found.key);
+                let same = copy.is_some_and(|copy| {
+                    copy.matched = true;
+                    copy.content == content(&ours)
+                });
+                if !same {
                     work.push((found.key, Task::PutListed(item)));
                 }
             }
@@ -179,7 +185,7 @@ impl<'a> Writer<'a> {
                 None => break,
             };
         }
-        account.add(writer.delete_strays(strays).await?);
+        account.add(writer.delete_strays().await?);
         Ok((writer, account))
     }
 
@@ -411,26 +417,28 @@ impl<'a> Writer<'a> {
 
     /// Deletes copies of objects that the server does not have: they were deleted there, or by an
     /// earlier pass's account. What was neither imported nor written back is left.
-    async fn delete_strays(&mut self, strays: HashSet<Key>) -> Result<Account, WireError> {
+    async fn delete_strays(&mut self) -> Result<Account, WireError> {
+        let strays = self.copies.iter().filter(|(_, copy)| !copy.matched);
+        let mut strays: HashMap<Key, Box<str>> = strays
+            .map(|(key, copy)| (key.clone(), copy.uid.clone()))
+            .collect();
         if strays.is_empty() {
             return Ok(Account::default());
         }
         let name = self.resource.name();
-        let (items, _) = self.cx.control.digest(name, DigestSet::Imported).await?;
-        let marked = diff::of_digest(items);
+        let mut marks = self.cx.control.digest_pages(name, DigestSet::Imported);
         let mut work = Vec::new();
-        for key in strays {
-            let Some(copy) = self.copies.get(&key) else {
-                continue;
-            };
-            let known = marked
-                .get(&key)
-                .is_some_and(|side| side.uid.is_empty() || *side.uid == *copy.uid);
-            if known {
-                work.push((key, Task::Delete));
-            } else {
-                tracing::warn!(resource = name, %key, "left in etcd: it was never copied");
+        while let Some(page) = marks.next().await? {
+            for (key, mark) in page.into_iter().map(diff::of_digest) {
+                let known = |uid: &str| mark.uid.is_empty() || *mark.uid == *uid;
+                if strays.get(&key).is_some_and(|uid| known(uid)) {
+                    strays.remove(&key);
+                    work.push((key, Task::Delete));
+                }
             }
+        }
+        for key in strays.keys() {
+            tracing::warn!(resource = name, %key, "left in etcd: it was never copied");
         }
         self.carry_out(work, true).await
     }
@@ -485,7 +493,7 @@ impl<'a> Writer<'a> {
             path,
             message: "the answer to a write is not an object".to_owned(),
         })?;
-        Ok(Done::Written(copy_of(ours, found).1))
+        Ok(Done::Written(copy_of(ours, found, true).1))
     }
 
     async fn flash(&self, key: &Key, last: &Value) -> Result<Done, WireError> {
@@ -542,7 +550,7 @@ impl<'a> Writer<'a> {
 
     async fn copy(&self, key: &Key) -> Result<Option<Copy>, WireError> {
         let found = get(self.door, &self.path(VERSION, key)).await?;
-        Ok(found.and_then(|o| identity(&o).map(|i| copy_of(&o, i).1)))
+        Ok(found.and_then(|o| identity(&o).map(|i| copy_of(&o, i, true).1)))
     }
 
     fn path(&self, version: &str, key: &Key) -> String {
@@ -571,19 +579,20 @@ async fn copies(
         cx.pacer.turn().await;
         for item in page.items {
             let object = item.object()?;
-            all.extend(identity(&object).map(|found| copy_of(&object, found)));
+            all.extend(identity(&object).map(|found| copy_of(&object, found, false)));
         }
     }
     Ok(all)
 }
 
-fn copy_of(object: &Value, found: Identity) -> (Key, Copy) {
+fn copy_of(object: &Value, found: Identity, matched: bool) -> (Key, Copy) {
     (
         found.key,
         Copy {
             uid: found.uid.into(),
             version: found.version,
             content: content(object),
+            matched,
         },
     )
 }
@@ -609,19 +618,14 @@ const ASSIGNED: [&str; 7] = [
 
 /// Returns the checksum of what a client has put into an object; equal on both sides once it is
 /// written.
-fn content(object: &Value) -> [u8; 32] {
+fn content(object: &Value) -> Checksum {
     let mut bare = object.clone();
     if let Some(meta) = bare.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ASSIGNED {
             meta.remove(field);
         }
     }
-    let mut sum = [0; 32];
-    // The checksum is 64 hexadecimal digits; all of them, or the objects count as different.
-    if hex::decode_to_slice(checksum(&bare), &mut sum).is_err() {
-        sum = [0; 32];
-    }
-    sum
+    checksum(&bare)
 }
 
 /// Returns the body of a write: our object, as the door's version, at the state of etcd's copy.

@@ -33,8 +33,8 @@ impl Known {
     /// # Errors
     /// See [`WireError`].
     pub async fn read(cx: &Cx, name: &str) -> Result<Self, WireError> {
-        let (marks, _) = cx.control.digest(name, DigestSet::Imported).await?;
-        let (objects, _) = cx.control.digest(name, DigestSet::Objects).await?;
+        let marks = cx.control.digest(name, DigestSet::Imported).await?;
+        let objects = cx.control.digest(name, DigestSet::Objects).await?;
         Ok(Self::of(marks, objects))
     }
 

@@ -12,9 +12,9 @@ use crate::migration::cluster::control::{Control, retry};
 use crate::migration::cluster::pages::Pacer;
 use crate::migration::report::metrics::Metrics;
 
-/// Bytes of JSON that may wait between readers and importer, a batch. As trees they take five times
-/// as much.
-const BUDGET: usize = MAX_BATCH_BYTES;
+/// Bytes of JSON that may wait between readers and importer. As trees they take five times as much,
+/// for each resource that is copied at the time.
+const BUDGET: usize = MAX_BATCH_BYTES / 2;
 /// Entries that may wait, so that many tiny ones are bounded as well.
 const QUEUE: usize = 2048;
 /// The time for which a batch is tried while the server cannot be reached.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crds::control::{
-    API_VERSION, DigestSet, GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType,
+    API_VERSION, GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType,
 };
 use crds::v1alpha1::spec::Verification;
 use serde_json::{Value, json};
@@ -561,24 +561,21 @@ impl<'a> Copy<'a> {
             }
             rounds += 1;
         }
-        let mirror::Source {
-            control, stored, ..
-        } = &self.source.common;
-        let (items, _) = control.digest(stored, DigestSet::Objects).await?;
-        let server = diff::of_digest(items);
         let ours = self.table.objects().iter().map(|(key, held)| {
             let side = diff::Side {
-                uid: held.uid.clone(),
+                uid: held.uid.as_str().into(),
                 version: held.version,
-                checksum: held.checksum.clone(),
+                checksum: Some(held.checksum),
                 as_imported: true,
             };
             (key.clone(), side)
         });
         let ours: diff::Snapshot = ours.collect();
-        let differing = diff::compare(&ours, &server, u64::MAX);
+        let source = &self.source.common;
+        let (differing, verified) =
+            verify::compare(source, ours, u64::MAX, Verification::Full).await?;
         if differing.is_empty() {
-            return Ok(Ok(verify::count(&ours, &server, Verification::Full)));
+            return Ok(Ok(verified));
         }
         let named = diff::name_first(differing.iter(), Difference::describe);
         Ok(Err(VerifyError::Differs {

@@ -185,11 +185,11 @@ async fn an_empty_database_is_not_begun_and_the_right_one_goes_on() {
 async fn rows_of_another_cluster_under_the_same_number_are_not_taken() {
     let house = House::new().await;
     let bed = Bed::serving(&house.cluster()).await;
-    house.make("foreign").await;
-    let (foreign, _directory) = house.other_server("foreign", "theirs").await;
+    house.make("strange").await;
+    let (foreign, _directory) = house.other_server("strange", "theirs").await;
     foreign.create("theirs", "v").await.unwrap();
     let theirs = foreign.store.position().borrow().seq;
-    stays_and_goes_on(&house, &bed, "foreign", "the reports of theirs").await;
+    stays_and_goes_on(&house, &bed, "strange", "the reports of theirs").await;
     assert_eq!(foreign.store.position().borrow().seq, theirs);
     assert_eq!(foreign.reports.snapshot().len(), 1);
 

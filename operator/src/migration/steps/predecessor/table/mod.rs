@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crds::control::{ImportType, checksum};
+use crds::control::{Checksum, ImportType, checksum};
 use serde_json::Value;
 
 use crate::migration::cluster::pages::Key;
@@ -21,7 +21,7 @@ pub struct Held {
     /// `metadata.generation`, 0 without one.
     generation: i64,
     /// See [`checksum`].
-    pub checksum: String,
+    pub checksum: Checksum,
     /// The version that it has at our server; 0 while it is on its way there.
     pub version: u64,
 }
