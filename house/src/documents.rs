@@ -16,7 +16,8 @@ const METRICS: &str = "reports_server_";
 /// Endings that the registry of metrics adds.
 const ENDINGS: [&str; 2] = ["_total", "_info"];
 /// Names of other people's programs, libraries and metrics.
-const FOREIGN: [&str; 4] = [
+const FOREIGN: [&str; 5] = [
+    "helm.sh",
     "kyverno_controller_drop_total",
     "kyverno_controller_requeue_total",
     "object_store",

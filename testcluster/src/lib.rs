@@ -305,6 +305,15 @@ impl Cluster {
         command.args(args);
         output(command, input).await
     }
+
+    /// Returns the release of the first kube-apiserver.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn release(&self) -> Result<Release, Error> {
+        let version = self.client().await?.apiserver_version().await?;
+        version.git_version.parse()
+    }
 }
 
 /// Runs a command to its end; returns its standard output.

@@ -1,4 +1,4 @@
-//! Releases of Kubernetes: those that tests run on, and the one of a cluster.
+//! Releases of Kubernetes, and those that tests run on.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use super::error::IoContext;
-use super::{Cluster, Error, parts};
+use super::{Error, parts};
 
 /// A minor release of Kubernetes, such as 1.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -83,17 +83,6 @@ impl TryFrom<String> for Release {
 
     fn try_from(text: String) -> Result<Self, Error> {
         text.parse()
-    }
-}
-
-impl Cluster {
-    /// Returns the release of its first kube-apiserver.
-    ///
-    /// # Errors
-    /// If it does not answer.
-    pub async fn release(&self) -> Result<Release, Error> {
-        let version = self.client().await?.apiserver_version().await?;
-        version.git_version.parse()
     }
 }
 

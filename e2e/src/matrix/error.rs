@@ -1,5 +1,6 @@
 //! The reasons why a way could not be tried.
 
+use crate::chaos::ChaosError;
 use crate::takeover::TakeoverError;
 use crate::witness::WitnessError;
 
@@ -16,6 +17,9 @@ pub enum MatrixError {
     /// The witness could not begin or end.
     #[error(transparent)]
     Witness(#[from] WitnessError),
+    /// The clients of the chaos could not begin or end.
+    #[error(transparent)]
+    Chaos(#[from] ChaosError),
     /// A tool could not be started.
     #[error("cannot run {program}: {source}")]
     Start {

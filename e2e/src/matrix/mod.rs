@@ -7,12 +7,14 @@ mod outcome;
 mod way;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use error::MatrixError;
 pub use outcome::Outcome;
 pub use way::Way;
 
+use crate::chaos::{ChaosOptions, Direction, Harness};
 use crate::takeover::{NAME, Takeover, TakeoverOptions};
 
 /// Longest time without progress on the way to the server, and of the way back.
@@ -63,10 +65,15 @@ impl Attempt<'_> {
         let done = self.forward(outcome).await;
         outcome.notice(witness.finish().await?);
         done?;
-        // A witness of its own: what it writes has to be in etcd at the end.
-        let witness = self.line.witness().await?;
+        // On the way back every object gets another uid and version, and a client whose write waits
+        // when the CRD takes over is told to try again: the clients of the chaos know both.
+        let harness = Harness::start(&self.line.cluster, &ChaosOptions::default()).await?;
+        let tally = Arc::clone(&harness.tally);
+        harness.going(Direction::Back);
         let done = self.back(outcome).await;
-        outcome.notice(witness.finish().await?);
+        harness.going(Direction::Rest);
+        harness.finish().await?;
+        outcome.count(&tally);
         done
     }
 

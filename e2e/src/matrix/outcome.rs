@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::chaos::{Flaw, Tally};
 use crate::witness::Account;
 
 /// How far a way came, and what clients noticed.
@@ -35,6 +36,14 @@ impl Outcome {
         self.failed_requests += account.failed_requests;
         self.lost += account.objects_lost + account.objects_changed + account.events_missed;
         self.examples.extend(account.examples);
+    }
+
+    /// Takes in what the clients of the chaos noticed.
+    pub fn count(&mut self, tally: &Tally) {
+        self.failed_requests += tally.flaws(Flaw::FailedRequest);
+        let lost = [Flaw::Lost, Flaw::Resurrected, Flaw::Missed];
+        self.lost += lost.map(|flaw| tally.flaws(flaw)).iter().sum::<u64>();
+        self.examples.extend(tally.examples());
     }
 
     /// Returns whether everything was done, and no client noticed.

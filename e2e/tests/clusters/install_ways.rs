@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::common::{options, say};
+use crate::common::{full, options, say};
 use e2e::matrix::{self, Way};
 use testreports::Input;
 
@@ -24,7 +24,8 @@ fn helm() -> Option<PathBuf> {
 }
 
 async fn tried(way: Way) {
-    let options = options(Input::Generated { seed: 1 }, 1000);
+    let reports = if full() { 1000 } else { 300 };
+    let options = options(Input::Generated { seed: 1 }, reports);
     let outcome = matrix::run(&way, options, None, say).await.unwrap();
     assert!(outcome.is_clean(), "{outcome:#?}");
 }

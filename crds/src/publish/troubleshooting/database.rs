@@ -1,6 +1,6 @@
 //! The database: its use, its changes, its backups.
 
-use super::{Advice, Seen, Symptom};
+use super::symptom::{Advice, Seen, Symptom};
 use crate::v1alpha1::conditions::{
     DATABASE_MOVED, DATABASE_READY, DATABASE_UPGRADED, LAST_BACKUP_SUCCEEDED, RECONCILING,
 };

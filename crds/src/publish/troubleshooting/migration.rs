@@ -1,6 +1,6 @@
 //! The migration of API groups.
 
-use super::{Advice, Seen, Symptom};
+use super::symptom::{Advice, Seen, Symptom};
 use crate::v1alpha1::conditions::{
     ADMISSION_BYPASSED, API_SERVICES_REGISTERED, DATA_MIGRATED, READY,
 };

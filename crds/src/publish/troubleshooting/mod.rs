@@ -5,85 +5,18 @@ mod database;
 mod migration;
 mod server;
 mod specification;
+mod symptom;
 mod work;
 
 use std::collections::BTreeSet;
 
+use self::symptom::{Advice, Symptom};
 use super::page::Page;
 use crate::v1alpha1::listed::Listed;
 use crate::v1alpha1::{conditions, reasons};
 
 /// What a person can see first, written by hand.
 const SYMPTOMS_OF_CLIENTS: &str = include_str!("head.md");
-
-/// What makes people look for a reason.
-struct Symptom {
-    /// The heading of its section.
-    title: &'static str,
-    /// A paragraph about it.
-    text: &'static str,
-    /// The reasons that belong to it.
-    reasons: &'static [Advice],
-}
-
-/// What the page says of a reason besides its meaning.
-struct Advice {
-    reason: &'static str,
-    seen: &'static [Seen],
-    remedy: &'static str,
-}
-
-impl Advice {
-    /// Returns what to do about a reason, and where it is met.
-    const fn new(reason: &'static str, seen: &'static [Seen], remedy: &'static str) -> Self {
-        Self {
-            reason,
-            seen,
-            remedy,
-        }
-    }
-}
-
-/// Where a reason is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    /// In a condition that is `True`.
-    True(&'static str),
-    /// In a condition that is `False`.
-    False(&'static str),
-    /// In a condition that is `Unknown`.
-    Unknown(&'static str),
-    /// In `Stalled`, and in `Ready`, which is `False` then.
-    Stalled,
-    /// Nowhere by its name: `Ready` is `False` as `Progressing`, with the message.
-    Message,
-    /// In an event alone.
-    Event,
-}
-
-impl Seen {
-    /// Returns the conditions in which a reason is met here, with their status.
-    fn conditions(self) -> Vec<(&'static str, &'static str)> {
-        match self {
-            Self::True(type_) => vec![(type_, "True")],
-            Self::False(type_) => vec![(type_, "False")],
-            Self::Unknown(type_) => vec![(type_, "Unknown")],
-            Self::Stalled => vec![(conditions::STALLED, "True"), (conditions::READY, "False")],
-            Self::Message | Self::Event => Vec::new(),
-        }
-    }
-
-    fn words(self) -> String {
-        match self {
-            Self::True(type_) => format!("`{type_}` True"),
-            Self::False(type_) => format!("`{type_}` False"),
-            Self::Unknown(type_) => format!("`{type_}` Unknown"),
-            Self::Stalled => "`Stalled`".to_owned(),
-            Self::Message => "the message of `Ready`".to_owned(),
-            Self::Event => "event".to_owned(),
-        }
-    }
-}
 
 /// The reason why there is no page.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! The server, and what leads to it.
 
-use super::{Advice, Seen, Symptom};
+use super::symptom::{Advice, Seen, Symptom};
 use crate::v1alpha1::conditions::{
     CERTIFICATES_READY, MONITORING_READY, RECONCILING, ROLLBACK_AVAILABLE, SERVER_AVAILABLE,
 };

@@ -1,6 +1,6 @@
 //! A specification that is not carried out.
 
-use super::{Advice, Seen, Symptom};
+use super::symptom::{Advice, Seen, Symptom};
 use crate::v1alpha1::conditions::{ADMISSION_BYPASSED, SERVER_AVAILABLE};
 use crate::v1alpha1::reasons;
 

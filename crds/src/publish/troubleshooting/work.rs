@@ -1,6 +1,6 @@
 //! What is no trouble: work that goes on, or that is done.
 
-use super::{Advice, Seen, Symptom};
+use super::symptom::{Advice, Seen, Symptom};
 use crate::v1alpha1::conditions::{
     ADMISSION_BYPASSED, API_SERVICES_REGISTERED, CERTIFICATES_READY, DATA_MIGRATED,
     MONITORING_READY, READY, RECONCILING, ROLLBACK_AVAILABLE, SERVER_AVAILABLE, UPGRADEABLE,

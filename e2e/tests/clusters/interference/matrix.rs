@@ -21,7 +21,7 @@ use crate::interference::writer::Writer;
 /// Chooses the cases of a usual run: the same in each.
 const SEED: u64 = 11;
 /// How many cases these are.
-const DRAWN: usize = 7;
+const DRAWN: usize = 5;
 
 fn cases() -> Vec<Case> {
     let all = Case::all();
