@@ -32,7 +32,7 @@ pub fn options(input: Input, reports: usize) -> TakeoverOptions {
     TakeoverOptions {
         reports,
         input,
-        rate: 30.0,
+        rate: if full() { 30.0 } else { 15.0 },
         images,
         manifests: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests")),
         cluster,

@@ -2,6 +2,7 @@
 
 pub mod back;
 pub mod diff;
+pub mod drain;
 pub mod feed;
 pub mod import;
 pub mod mirror;

@@ -10,15 +10,15 @@ use crds::control::GateState;
 use futures::FutureExt;
 use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::mirror::{self, WatchState};
+use super::drain;
+use super::mirror::WatchState;
 use super::predecessor::{self, CopyError, guard};
 use super::recover::{self, RecoverError};
 use super::restart::{self, Side};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
-use crate::migration::cluster::endpoints::{self, Endpoint, Endpoints, EndpointsError};
+use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
 use crate::migration::cluster::wire::{Wire, WireError};
 use crate::migration::cluster::{door, operations, revisions};
 use crate::migration::context::Cx;
@@ -29,18 +29,10 @@ use crate::migration::plan::step::StepName;
 use crate::migration::report::status::Dropped;
 use crate::migration::task::live::Live;
 
-/// The least time that the drain may take before the gate opens without further waiting.
-const DRAIN: Duration = Duration::from_secs(10);
-/// The age of the hold until which the drain may take longer: the server lets requests wait for 30
-/// s, and an open gate beside old watches shows clients what stragglers write twice.
-const DRAINED_WITHIN: Duration = Duration::from_secs(25);
-/// The distance by which the floor is raised in that case: an old watch may still hand out versions
-/// that etcd reaches meanwhile, and there is no bound on how long.
-const LATE_MARGIN: u64 = 1_000_000;
-/// The distance by which the floor is raised where nothing tells when the old watches ended. They
-/// end a second after the door opens, two minutes at most; few clusters write so much in that time,
-/// and the way back can still burn so many revisions.
-const UNSEEN_MARGIN: u64 = 10_000;
+/// The time that a mirror may need for what it has received when a hold begins.
+const BEHIND: Duration = Duration::from_secs(1);
+/// The longest wait for that.
+const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(30);
 /// The time that is allowed for our answers at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_secs(20);
 /// The time for which the floor is tried to be raised.
@@ -126,7 +118,8 @@ pub async fn run(
     let _turn = cx.hold_turn().await;
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {
-        probes = open_probes(&endpoints, live).await?;
+        catch_up(live).await;
+        probes = drain::open_probes(&endpoints, live).await?;
         seal(live)?;
     }
     cx.report
@@ -163,7 +156,7 @@ pub async fn run(
     let drained = cx
         .step(
             StepName::SwitchDrain,
-            drain(cx, o, live, probes, &token, drain_limit(begun.elapsed())),
+            drain::drain(cx, o, live, probes, &token, drain::limit(begun.elapsed())),
         )
         .await?;
     if let Some(why) = drained.watches_lost() {
@@ -194,6 +187,27 @@ pub async fn run(
     Ok(())
 }
 
+/// Waits until no mirror is far behind: requests wait for what it has not sent yet.
+async fn catch_up(live: &Live) {
+    let deadline = Instant::now() + CAUGHT_UP_WITHIN;
+    loop {
+        let begun = Instant::now();
+        let mirrors = live.running.values().map(|running| {
+            let received = running.mirror.progress().received;
+            let mut progress = running.mirror.subscribe();
+            async move {
+                let sent = progress.wait_for(|p| p.position >= received || p.finished);
+                sent.await.is_ok()
+            }
+        });
+        let all = join_all(mirrors);
+        let late = tokio::time::timeout_at(deadline, all).await.is_err();
+        if late || begun.elapsed() <= BEHIND {
+            return;
+        }
+    }
+}
+
 /// Makes the end of every mirror's watch final; all of them, or none.
 ///
 /// # Errors
@@ -214,37 +228,6 @@ pub fn seal(live: &Live) -> Result<(), SwitchError> {
         return Err(SwitchError::NotFollowing(running.source.plural.clone()));
     }
     Ok(())
-}
-
-/// A watch whose end alone matters.
-struct Probe(JoinHandle<()>);
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Opens one watch for every CRD at every kube-apiserver, from the position of its mirror.
-async fn open_probes(endpoints: &Endpoints, live: &Live) -> Result<Vec<Probe>, WireError> {
-    let mut each = Vec::new();
-    for running in live.running.values() {
-        let uri = mirror::watch_uri(&running.source.path(), running.mirror.progress().position);
-        each.extend(
-            endpoints
-                .all
-                .iter()
-                .map(|endpoint| open_probe(endpoint, uri.clone()).boxed()),
-        );
-    }
-    try_join_all(each).await
-}
-
-async fn open_probe(endpoint: &Endpoint, uri: String) -> Result<Probe, WireError> {
-    let mut stream = endpoint.wire.watch(&uri).await?;
-    Ok(Probe(tokio::spawn(async move {
-        while let Ok(Some(_)) = stream.next().await {}
-    })))
 }
 
 /// 4c: waits until every kube-apiserver answers from our server, for every version.
@@ -314,96 +297,6 @@ async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), Swit
     })
 }
 
-/// The result of the drain.
-struct Drained {
-    /// True when some mirror may lack events: it was not ended cleanly by the drain, or did not
-    /// run. One whose watch is still open has all there is.
-    lost: bool,
-    /// The distance above etcd's revision at which the floor has to be.
-    margin: u64,
-}
-
-impl Drained {
-    /// Returns the reason why watches may not go on as if nothing had happened, if there is one.
-    fn watches_lost(&self) -> Option<String> {
-        let late = (self.margin == LATE_MARGIN)
-            .then_some("not all watches on the CRDs had ended when the server began to answer");
-        let recovered = self
-            .lost
-            .then_some("the switch was interrupted, and what the server lacked was read from etcd");
-        let why: Vec<&str> = late.into_iter().chain(recovered).collect();
-        (!why.is_empty()).then(|| why.join("; "))
-    }
-}
-
-/// Returns the longest wait for a drain, in a hold that has lasted for `held`.
-fn drain_limit(held: Duration) -> Duration {
-    DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
-}
-
-/// 4d: opens the side door and waits for the end of the old watches, no longer than `limit`.
-async fn drain(
-    cx: &Cx,
-    o: &Observed,
-    live: &Live,
-    probes: Vec<Probe>,
-    token: &str,
-    limit: Duration,
-) -> Result<Drained, SwitchError> {
-    let opened = Instant::now();
-    door::open(cx, o, token).await?;
-    let have_probes = !probes.is_empty();
-    let probes = probes
-        .into_iter()
-        .map(|mut probe| async move { drop((&mut probe.0).await) }.boxed());
-    let mirrors = live.running.values().map(|running| {
-        let mut progress = running.mirror.subscribe();
-        async move { progress.wait_for(|p| p.finished).await.is_ok() }
-    });
-    let all = async { tokio::join!(join_all(probes), join_all(mirrors)) };
-    let late = tokio::time::timeout_at(opened + limit, all).await.is_err();
-    let margin = match (late, have_probes) {
-        (true, _) => LATE_MARGIN,
-        (false, false) => UNSEEN_MARGIN,
-        (false, true) => 0,
-    };
-    let waiting = o
-        .crds()
-        .filter(|(resource, _)| resource.gate() != GateState::Open);
-    let mut lost = false;
-    for (resource, _) in waiting {
-        let progress = live
-            .running
-            .get(resource.name())
-            .map(|r| r.mirror.progress());
-        if progress.as_ref().is_some_and(|p| is_whole(p, opened)) {
-            continue;
-        }
-        lost = true;
-        tracing::warn!(
-            resource = resource.name(),
-            ?progress,
-            "the mirror may lack events; what the server lacks is fetched from etcd"
-        );
-    }
-    if late {
-        let group = &cx.target.group;
-        tracing::warn!(group, lost, "not all old watches have ended in time");
-    }
-    Ok(Drained { lost, margin })
-}
-
-/// Returns whether a mirror has given the server everything that its watch could tell.
-fn is_whole(progress: &mirror::Progress, door_opened: Instant) -> bool {
-    match progress.watch {
-        WatchState::Live => progress.failure.is_none(),
-        WatchState::Ended { clean, at } => {
-            clean && at >= door_opened && progress.finished && progress.failure.is_none()
-        }
-        WatchState::Opening => false,
-    }
-}
-
 /// 4e: raises the floor above etcd's revision and opens the gates.
 async fn open(
     cx: &Cx,
@@ -438,55 +331,4 @@ pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
         operations::release(cx, o).await?;
     }
     operations::set_gates(cx, &o.resources, GateState::Closed, None).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_drain_gets_what_the_confirmation_has_left_of_the_hold() {
-        let seconds = Duration::from_secs;
-        assert_eq!(drain_limit(seconds(1)), seconds(24));
-        assert_eq!(drain_limit(seconds(20)), seconds(10));
-        assert_eq!(drain_limit(seconds(40)), seconds(10));
-    }
-
-    #[test]
-    fn watches_are_lost_by_a_late_drain_and_by_a_mirror_that_was_not_whole() {
-        let drained = |lost, margin| Drained { lost, margin };
-        assert_eq!(drained(false, 0).watches_lost(), None);
-        assert_eq!(drained(false, UNSEEN_MARGIN).watches_lost(), None);
-        let late = drained(false, LATE_MARGIN).watches_lost().unwrap();
-        assert!(late.starts_with("not all watches"), "{late}");
-        let both = drained(true, LATE_MARGIN).watches_lost().unwrap();
-        assert!(
-            both.contains("interrupted") && both.starts_with(&late),
-            "{both}"
-        );
-        assert!(drained(true, 0).watches_lost().is_some());
-    }
-
-    #[test]
-    fn a_mirror_is_whole_when_the_drain_has_ended_it_or_it_still_follows() {
-        let opened = Instant::now();
-        let later = opened + Duration::from_millis(900);
-        let earlier = opened.checked_sub(Duration::from_millis(1)).unwrap();
-        let progress = |watch, finished| mirror::Progress {
-            watch,
-            finished,
-            ..mirror::Progress::default()
-        };
-        let ended = |clean, at| WatchState::Ended { clean, at };
-        assert!(is_whole(&progress(ended(true, later), true), opened));
-        assert!(is_whole(&progress(WatchState::Live, false), opened));
-        // Not yet durable, cut, or over before the door: events may be missing.
-        assert!(!is_whole(&progress(ended(true, later), false), opened));
-        assert!(!is_whole(&progress(ended(false, later), true), opened));
-        assert!(!is_whole(&progress(ended(true, earlier), true), opened));
-        assert!(!is_whole(&progress(WatchState::Opening, false), opened));
-        let mut failed = progress(ended(true, later), true);
-        failed.failure = Some("503".to_owned());
-        assert!(!is_whole(&failed, opened));
-    }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::batch::{Batcher, Entry, MAX_BATCH_BYTES};
 use super::{MirrorError, Progress};
@@ -46,14 +46,42 @@ impl Sender {
     /// Queues an entry once there is room; false when the importer has ended.
     pub async fn send(&self, entry: Entry) -> bool {
         let size = entry.size();
-        let cost = u32::try_from(size.clamp(1, BUDGET)).unwrap_or(u32::MAX);
-        let Ok(permit) = Arc::clone(&self.budget).acquire_many_owned(cost).await else {
+        let Ok(permit) = self.room(size).await else {
             return false;
         };
+        self.queue_up(entry, size, Some(permit)).await
+    }
+
+    /// Queues an entry as [`Sender::send`] does, and without room once the mirror is sealed: a
+    /// kube-apiserver drops the last events of a watch that is not read at once.
+    pub async fn send_in_time(&self, entry: Entry, sealed: &mut watch::Receiver<bool>) -> bool {
+        let size = entry.size();
+        let permit = tokio::select! {
+            biased;
+            permit = self.room(size) => match permit {
+                Ok(permit) => Some(permit),
+                Err(_) => return false,
+            },
+            _ = sealed.wait_for(|sealed| *sealed) => None,
+        };
+        self.queue_up(entry, size, permit).await
+    }
+
+    async fn room(&self, size: usize) -> Result<OwnedSemaphorePermit, AcquireError> {
+        let cost = u32::try_from(size.clamp(1, BUDGET)).unwrap_or(u32::MAX);
+        Arc::clone(&self.budget).acquire_many_owned(cost).await
+    }
+
+    async fn queue_up(
+        &self,
+        entry: Entry,
+        size: usize,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> bool {
         let queued = Queued {
             what: What::Entry(entry),
             size,
-            permit: Some(permit),
+            permit,
         };
         self.queue.send(queued).await.is_ok()
     }
@@ -163,5 +191,30 @@ impl Importer {
             p.position = position.unwrap_or_default().max(p.position);
         });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crds::control::ImportType;
+    use serde_json::json;
+
+    use super::*;
+
+    fn large() -> Entry {
+        Entry::Event(ImportType::Modified, json!({"x": "y".repeat(BUDGET)}))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_told_once_the_mirror_is_sealed_needs_no_room() {
+        let (sender, _receiver) = queue();
+        let (seal, mut sealed) = watch::channel(false);
+        assert!(sender.send_in_time(large(), &mut sealed).await);
+        let second = sender.send_in_time(large(), &mut sealed);
+        tokio::pin!(second);
+        let waits = tokio::time::timeout(Duration::from_secs(1), &mut second).await;
+        assert!(waits.is_err(), "there is no room");
+        seal.send_replace(true);
+        assert!(second.await);
     }
 }

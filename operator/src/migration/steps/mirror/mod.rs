@@ -111,6 +111,8 @@ pub struct Progress {
     pub listed: bool,
     /// Newest version of the watch that is durable at the server.
     pub position: u64,
+    /// Newest version of an event that the watch has told.
+    pub received: u64,
     /// State of the watch.
     pub watch: WatchState,
     /// True when the task has ended. Everything that the watch told is durable then, unless there

@@ -58,7 +58,10 @@ pub async fn follow(
 ) -> Result<(), MirrorError> {
     loop {
         progress.send_modify(|p| p.watch = WatchState::Live);
-        let end = pump(&mut stream, &mut version, entries).await?;
+        let told = |version: u64| {
+            progress.send_modify(|p| p.received = version.max(p.received));
+        };
+        let end = pump(&mut stream, &mut version, entries, sealed, told).await?;
         let clean = matches!(end, End::Clean);
         progress.send_modify(|p| {
             p.watch = WatchState::Ended {
@@ -87,7 +90,10 @@ async fn pump(
     stream: &mut WatchStream,
     version: &mut u64,
     entries: &Sender,
+    sealed: &watch::Receiver<bool>,
+    told: impl Fn(u64),
 ) -> Result<End, MirrorError> {
+    let mut sealed = sealed.clone();
     loop {
         let event = match tokio::time::timeout(SILENCE, stream.next()).await {
             Ok(Ok(Some(event))) => event,
@@ -103,7 +109,10 @@ async fn pump(
         };
         match entry(event)? {
             Ok((at, entry)) => {
-                if !entries.send(entry).await {
+                if !matches!(entry, Entry::Bookmark(_)) {
+                    told(at);
+                }
+                if !entries.send_in_time(entry, &mut sealed).await {
                     return Err(MirrorError::ImporterGone);
                 }
                 *version = at.max(*version);

@@ -1,0 +1,265 @@
+//! Step 4d: the end of the old watches. It tells that no write to the CRDs is under way any more, and
+//! whether the mirrors have all of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crds::control::GateState;
+use futures::FutureExt;
+use futures::future::{join_all, try_join_all};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::mirror::{self, WatchState};
+use crate::migration::cluster::door;
+use crate::migration::cluster::endpoints::{Endpoint, Endpoints};
+use crate::migration::cluster::pages;
+use crate::migration::cluster::wire::WireError;
+use crate::migration::context::Cx;
+use crate::migration::observe::state::Observed;
+use crate::migration::task::live::Live;
+
+/// The least time that the drain may take before the gate opens without further waiting.
+const DRAIN: Duration = Duration::from_secs(10);
+/// The age of the hold until which the drain may take longer: the server lets requests wait for 30
+/// s, and an open gate beside old watches shows clients what stragglers write twice.
+const DRAINED_WITHIN: Duration = Duration::from_secs(25);
+/// The distance by which the floor is raised in that case: an old watch may still hand out versions
+/// that etcd reaches meanwhile, and there is no bound on how long.
+const LATE_MARGIN: u64 = 1_000_000;
+/// The distance by which the floor is raised where nothing tells when the old watches ended. They
+/// end a second after the door opens, two minutes at most; few clusters write so much in that time,
+/// and the way back can still burn so many revisions.
+const UNSEEN_MARGIN: u64 = 10_000;
+
+/// A watch beside a mirror's, which is read at once. A kube-apiserver that ends a watch drops what
+/// the watcher has not taken yet; so the newest version that a probe was told of tells whether the
+/// mirror has all.
+pub struct Probe {
+    /// Name of the stored resource.
+    resource: String,
+    /// Newest version of an event.
+    newest: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Returns the newest version that the probes of a resource were told of.
+fn newest(probes: &[Probe], resource: &str) -> u64 {
+    let of = probes.iter().filter(|probe| probe.resource == resource);
+    of.map(|probe| probe.newest.load(Ordering::Acquire))
+        .max()
+        .unwrap_or_default()
+}
+
+/// Opens one watch for every CRD at every kube-apiserver, from the position of its mirror.
+pub async fn open_probes(endpoints: &Endpoints, live: &Live) -> Result<Vec<Probe>, WireError> {
+    let mut each = Vec::new();
+    for (resource, running) in &live.running {
+        let uri = mirror::watch_uri(&running.source.path(), running.mirror.progress().position);
+        each.extend(
+            endpoints
+                .all
+                .iter()
+                .map(|endpoint| open_probe(endpoint, resource.clone(), uri.clone()).boxed()),
+        );
+    }
+    try_join_all(each).await
+}
+
+async fn open_probe(
+    endpoint: &Endpoint,
+    resource: String,
+    uri: String,
+) -> Result<Probe, WireError> {
+    let mut stream = endpoint.wire.watch(&uri).await?;
+    let newest = Arc::<AtomicU64>::default();
+    let told = Arc::clone(&newest);
+    let task = tokio::spawn(async move {
+        while let Ok(Some(event)) = stream.next().await {
+            if event.type_ != "BOOKMARK" {
+                let version = pages::version(&event.object).unwrap_or_default();
+                told.fetch_max(version, Ordering::AcqRel);
+            }
+        }
+    });
+    Ok(Probe {
+        resource,
+        newest,
+        task,
+    })
+}
+
+/// The result of the drain.
+pub struct Drained {
+    /// True when some mirror may lack events: it was not ended cleanly by the drain, or did not
+    /// run. One whose watch is still open has all there is.
+    pub lost: bool,
+    /// The distance above etcd's revision at which the floor has to be.
+    pub margin: u64,
+}
+
+impl Drained {
+    /// Returns the reason why watches may not go on as if nothing had happened, if there is one.
+    #[must_use]
+    pub fn watches_lost(&self) -> Option<String> {
+        let late = (self.margin == LATE_MARGIN)
+            .then_some("not all watches on the CRDs had ended when the server began to answer");
+        let recovered = self.lost.then_some(
+            "the mirrors had not received all, and what the server lacked was read from etcd",
+        );
+        let why: Vec<&str> = late.into_iter().chain(recovered).collect();
+        (!why.is_empty()).then(|| why.join("; "))
+    }
+}
+
+/// Returns the longest wait for a drain, in a hold that has lasted for `held`.
+#[must_use]
+pub fn limit(held: Duration) -> Duration {
+    DRAINED_WITHIN.saturating_sub(held).max(DRAIN)
+}
+
+/// 4d: opens the side door and waits for the end of the old watches, no longer than `limit`.
+pub async fn drain(
+    cx: &Cx,
+    o: &Observed,
+    live: &Live,
+    mut probes: Vec<Probe>,
+    token: &str,
+    limit: Duration,
+) -> Result<Drained, WireError> {
+    let opened = Instant::now();
+    door::open(cx, o, token).await?;
+    let have_probes = !probes.is_empty();
+    let ends = probes
+        .iter_mut()
+        .map(|probe| async move { drop((&mut probe.task).await) }.boxed());
+    let mirrors = live.running.values().map(|running| {
+        let mut progress = running.mirror.subscribe();
+        async move { progress.wait_for(|p| p.finished).await.is_ok() }
+    });
+    let all = async { tokio::join!(join_all(ends), join_all(mirrors)) };
+    let late = tokio::time::timeout_at(opened + limit, all).await.is_err();
+    let margin = match (late, have_probes) {
+        (true, _) => LATE_MARGIN,
+        (false, false) => UNSEEN_MARGIN,
+        (false, true) => 0,
+    };
+    let waiting = o
+        .crds()
+        .filter(|(resource, _)| resource.gate() != GateState::Open);
+    let mut lost = false;
+    for (resource, _) in waiting {
+        let progress = live
+            .running
+            .get(resource.name())
+            .map(|r| r.mirror.progress());
+        let newest = newest(&probes, resource.name());
+        if progress
+            .as_ref()
+            .is_some_and(|p| is_whole(p, opened, newest))
+        {
+            continue;
+        }
+        lost = true;
+        tracing::warn!(
+            resource = resource.name(),
+            ?progress,
+            newest,
+            "the mirror may lack events; what the server lacks is fetched from etcd"
+        );
+    }
+    if late {
+        let group = &cx.target.group;
+        tracing::warn!(group, lost, "not all old watches have ended in time");
+    }
+    Ok(Drained { lost, margin })
+}
+
+/// Returns whether a mirror has given the server everything; other watches were told of events up to
+/// `newest`.
+fn is_whole(progress: &mirror::Progress, door_opened: Instant, newest: u64) -> bool {
+    if progress.received < newest {
+        return false;
+    }
+    match progress.watch {
+        WatchState::Live => progress.failure.is_none(),
+        WatchState::Ended { clean, at } => {
+            clean && at >= door_opened && progress.finished && progress.failure.is_none()
+        }
+        WatchState::Opening => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_gets_what_the_confirmation_has_left_of_the_hold() {
+        let seconds = Duration::from_secs;
+        assert_eq!(limit(seconds(1)), seconds(24));
+        assert_eq!(limit(seconds(20)), seconds(10));
+        assert_eq!(limit(seconds(40)), seconds(10));
+    }
+
+    #[test]
+    fn watches_are_lost_by_a_late_drain_and_by_a_mirror_that_was_not_whole() {
+        let drained = |lost, margin| Drained { lost, margin };
+        assert_eq!(drained(false, 0).watches_lost(), None);
+        assert_eq!(drained(false, UNSEEN_MARGIN).watches_lost(), None);
+        let late = drained(false, LATE_MARGIN).watches_lost().unwrap();
+        assert!(late.starts_with("not all watches"), "{late}");
+        let both = drained(true, LATE_MARGIN).watches_lost().unwrap();
+        assert!(
+            both.contains("read from etcd") && both.starts_with(&late),
+            "{both}"
+        );
+        assert!(drained(true, 0).watches_lost().is_some());
+    }
+
+    #[test]
+    fn a_mirror_is_whole_when_the_drain_has_ended_it_or_it_still_follows() {
+        let opened = Instant::now();
+        let later = opened + Duration::from_millis(900);
+        let earlier = opened.checked_sub(Duration::from_millis(1)).unwrap();
+        let progress = |watch, finished| mirror::Progress {
+            watch,
+            finished,
+            ..mirror::Progress::default()
+        };
+        let ended = |clean, at| WatchState::Ended { clean, at };
+        assert!(is_whole(&progress(ended(true, later), true), opened, 0));
+        assert!(is_whole(&progress(WatchState::Live, false), opened, 0));
+        // Not yet durable, cut, or over before the door: events may be missing.
+        assert!(!is_whole(&progress(ended(true, later), false), opened, 0));
+        assert!(!is_whole(&progress(ended(false, later), true), opened, 0));
+        assert!(!is_whole(&progress(ended(true, earlier), true), opened, 0));
+        assert!(!is_whole(&progress(WatchState::Opening, false), opened, 0));
+        let mut failed = progress(ended(true, later), true);
+        failed.failure = Some("503".to_owned());
+        assert!(!is_whole(&failed, opened, 0));
+    }
+
+    #[test]
+    fn a_mirror_is_not_whole_when_other_watches_were_told_more() {
+        let opened = Instant::now();
+        let progress = mirror::Progress {
+            watch: WatchState::Ended {
+                clean: true,
+                at: opened + Duration::from_millis(1),
+            },
+            finished: true,
+            received: 7,
+            ..mirror::Progress::default()
+        };
+        assert!(is_whole(&progress, opened, 7));
+        assert!(!is_whole(&progress, opened, 8));
+    }
+}
