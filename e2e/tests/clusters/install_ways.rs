@@ -39,5 +39,10 @@ async fn helm_installs_and_uninstalls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_manifest_installs_and_uninstalls() {
+    // All other tests begin with it.
+    if !full() {
+        println!("only with E2E_FULL=1");
+        return;
+    }
     tried(Way::Manifest).await;
 }

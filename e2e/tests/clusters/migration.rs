@@ -21,7 +21,7 @@ use crate::common::full;
 
 const REPORTS: usize = 300;
 /// Points drawn in a run that is not full.
-const DRAWN: usize = 2;
+const DRAWN: usize = 1;
 const FORWARD: [&str; 10] = [
     "Preflight",
     "Mirror",
