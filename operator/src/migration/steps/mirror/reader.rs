@@ -19,6 +19,8 @@ use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, qu
 const SILENCE: Duration = Duration::from_secs(150);
 /// The timeout of a watch, which need not end by itself; the kube-apiserver takes any value.
 const TIMEOUT_SECONDS: &str = "86400";
+/// The silence after which an opened watch counts as accepted.
+const ACCEPTED: Duration = Duration::from_secs(1);
 /// The time for which a resumption is tried.
 const PATIENCE: Duration = Duration::from_mins(5);
 
@@ -57,11 +59,7 @@ pub async fn follow(
     sealed: &watch::Receiver<bool>,
 ) -> Result<(), MirrorError> {
     loop {
-        progress.send_modify(|p| p.watch = WatchState::Live);
-        let told = |version: u64| {
-            progress.send_modify(|p| p.received = version.max(p.received));
-        };
-        let end = pump(&mut stream, &mut version, entries, sealed, told).await?;
+        let end = pump(&mut stream, &mut version, entries, progress, sealed).await?;
         let clean = matches!(end, End::Clean);
         progress.send_modify(|p| {
             p.watch = WatchState::Ended {
@@ -85,20 +83,28 @@ pub async fn follow(
     }
 }
 
-/// Passes events on until the watch ends.
+/// Passes events on until the watch ends. It is live once nothing says that it has lost its place,
+/// which a kube-apiserver may say in the first event.
 async fn pump(
     stream: &mut WatchStream,
     version: &mut u64,
     entries: &Sender,
+    progress: &watch::Sender<Progress>,
     sealed: &watch::Receiver<bool>,
-    told: impl Fn(u64),
 ) -> Result<End, MirrorError> {
     let mut sealed = sealed.clone();
+    let mut live = false;
     loop {
-        let event = match tokio::time::timeout(SILENCE, stream.next()).await {
+        let patience = if live { SILENCE } else { ACCEPTED };
+        let event = match tokio::time::timeout(patience, stream.next()).await {
             Ok(Ok(Some(event))) => event,
             Ok(Ok(None)) => return Ok(End::Clean),
             Ok(Err(error)) => return Ok(End::Broken(error)),
+            Err(_) if !live => {
+                live = true;
+                progress.send_modify(|p| p.watch = WatchState::Live);
+                continue;
+            }
             Err(_) => {
                 let path = "the watch".to_owned();
                 return Ok(End::Broken(WireError::Timeout {
@@ -109,9 +115,14 @@ async fn pump(
         };
         match entry(event)? {
             Ok((at, entry)) => {
-                if !matches!(entry, Entry::Bookmark(_)) {
-                    told(at);
-                }
+                live = true;
+                let is_event = !matches!(entry, Entry::Bookmark(_));
+                progress.send_modify(|p| {
+                    p.watch = WatchState::Live;
+                    if is_event {
+                        p.received = at.max(p.received);
+                    }
+                });
                 if !entries.send_in_time(entry, &mut sealed).await {
                     return Err(MirrorError::ImporterGone);
                 }
