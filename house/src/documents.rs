@@ -16,8 +16,7 @@ const METRICS: &str = "reports_server_";
 /// Endings that the registry of metrics adds.
 const ENDINGS: [&str; 2] = ["_total", "_info"];
 /// Names of other people's programs, libraries and metrics.
-const FOREIGN: [&str; 5] = [
-    "helm.sh",
+const FOREIGN: [&str; 4] = [
     "kyverno_controller_drop_total",
     "kyverno_controller_requeue_total",
     "object_store",
