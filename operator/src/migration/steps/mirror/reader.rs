@@ -117,11 +117,12 @@ async fn pump(
             Ok((at, entry)) => {
                 live = true;
                 let is_event = !matches!(entry, Entry::Bookmark(_));
-                progress.send_modify(|p| {
-                    p.watch = WatchState::Live;
+                // Nobody waits for what was received; one event is no reason to wake them all.
+                progress.send_if_modified(|p| {
                     if is_event {
                         p.received = at.max(p.received);
                     }
+                    std::mem::replace(&mut p.watch, WatchState::Live) != WatchState::Live
                 });
                 if !entries.send_in_time(entry, &mut sealed).await {
                     return Err(MirrorError::ImporterGone);
