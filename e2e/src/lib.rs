@@ -4,6 +4,7 @@
 pub mod abuse;
 pub mod chaos;
 pub mod cnpg;
+pub mod command;
 pub mod incumbent;
 pub mod kyverno;
 pub mod matrix;

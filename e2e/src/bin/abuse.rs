@@ -1,17 +1,16 @@
 //! Does wrong and right to a `ReportsServer` and its children, at random, and says whether the
 //! conditions told the truth and what clients lost. See `hack/abuse`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::Parser;
-use e2e::abuse::{self, AbuseOptions, Outcome};
+use e2e::abuse::{self, AbuseOptions};
+use e2e::command;
 use e2e::takeover::{Database, Takeover, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
-use tracing_subscriber::EnvFilter;
 
 /// Does wrong and right to a `ReportsServer` and its children, at random.
 #[derive(Parser, Debug)]
@@ -45,28 +44,17 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("error,kube_client=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    match run(Args::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("abuse: a condition was untrue, or something was lost or stuck; see above");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("abuse: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    command::log("error,kube_client=off");
+    let result = run(Args::parse()).await;
+    command::exit(
+        "abuse",
+        result,
+        "a condition was untrue, or something was lost or stuck; see above",
+    )
 }
 
 async fn run(args: Args) -> anyhow::Result<bool> {
-    let started = Instant::now();
-    let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+    let say = command::clock();
     let options = AbuseOptions {
         seed: args.seed.unwrap_or_else(rand::random),
         time: Duration::from_secs(args.minutes * 60),
@@ -77,10 +65,9 @@ async fn run(args: Args) -> anyhow::Result<bool> {
     let name = line.cluster.name();
     let outcome = Box::pin(abuse::run(line, &options)).await?;
     println!("\n{outcome}");
-    write(args.json.as_deref(), &outcome)?;
+    command::write(args.json.as_deref(), &outcome.to_json())?;
     if args.keep {
-        println!("The cluster is left running: hack/cluster kubectl --name {name} get rsrv");
-        println!("Remove it with: hack/cluster down --name {name}");
+        command::kept(&name, "get rsrv");
     }
     Ok(outcome.is_clean())
 }
@@ -99,10 +86,4 @@ fn line(args: &Args) -> TakeoverOptions {
         database: Database::Managed,
         incumbent: None,
     }
-}
-
-fn write(path: Option<&Path>, outcome: &Outcome) -> anyhow::Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&outcome.to_json())? + "\n";
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -3,29 +3,20 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context as _;
-use clap::{Parser, ValueEnum};
-use e2e::chaos::{self, ChaosOptions, Driver, NodeDriver, Outcome, ProcessDriver};
+use clap::Parser;
+use e2e::chaos::{self, ChaosOptions, Driver, NodeDriver, ProcessDriver};
+use e2e::command::{self, DatabaseChoice};
 use e2e::processes::Processes;
-use e2e::takeover::{Database, GROUPS, Takeover, TakeoverOptions};
+use e2e::takeover::{GROUPS, Takeover, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
-use tracing_subscriber::EnvFilter;
 
 /// Length of a run without any limit.
 const MINUTES: u64 = 10;
 /// kube-apiservers.
 const APISERVERS: usize = 2;
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DatabaseChoice {
-    /// SQLite on a volume of the one server.
-    Embedded,
-    /// PostgreSQL that the operator runs, with two servers on it.
-    Managed,
-}
 
 /// Switches the report APIs to the server and back, again and again, under load and faults.
 #[derive(Parser, Debug)]
@@ -71,28 +62,13 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("error,kube_client=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    match run(Args::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("chaos: clients noticed a switch; see the table");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("chaos: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    command::log("error,kube_client=off");
+    let result = run(Args::parse()).await;
+    command::exit("chaos", result, "clients noticed a switch; see the table")
 }
 
 async fn run(args: Args) -> anyhow::Result<bool> {
-    let started = Instant::now();
-    let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+    let say = command::clock();
     let options = options(&args);
     say(&format!("seed {}", options.seed));
     let driver: Box<dyn Driver> = if args.processes {
@@ -104,11 +80,10 @@ async fn run(args: Args) -> anyhow::Result<bool> {
     };
     let outcome = chaos::run(driver.as_ref(), &options, &say).await?;
     println!("\n{outcome}");
-    write(args.json.as_deref(), &outcome)?;
+    command::write(args.json.as_deref(), &outcome.to_json())?;
     if args.keep {
         let name = driver.cluster().name();
-        println!("The cluster is left running: hack/cluster kubectl --name {name} get rsrv");
-        println!("Remove it with: hack/cluster down --name {name}");
+        command::kept(&name, "get rsrv");
     }
     Ok(outcome.is_clean())
 }
@@ -141,16 +116,7 @@ fn line(args: &Args) -> TakeoverOptions {
         images: args.images.clone(),
         manifests: args.manifests.clone(),
         cluster,
-        database: match args.database {
-            DatabaseChoice::Embedded => Database::Embedded,
-            DatabaseChoice::Managed => Database::Managed,
-        },
+        database: args.database.into(),
         incumbent: None,
     }
-}
-
-fn write(path: Option<&std::path::Path>, outcome: &Outcome) -> anyhow::Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&outcome.to_json())? + "\n";
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
-use e2e::takeover::{self, Database, TakeoverOptions};
+use e2e::command::{self, DatabaseChoice};
+use e2e::takeover::{self, TakeoverOptions};
 use e2e::{incumbent, round_trip};
 use testcluster::ClusterOptions;
 use testreports::Input;
-use tracing_subscriber::EnvFilter;
 
 /// Seed of the clients' choices on the way back.
 const SEED: u64 = 1;
@@ -21,14 +20,6 @@ enum InputChoice {
     Auto,
     /// Reports of our own generator.
     Generated,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DatabaseChoice {
-    /// SQLite on a volume of the one server.
-    Embedded,
-    /// PostgreSQL that the operator runs, with two servers on it.
-    Managed,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -77,23 +68,13 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    match demo(Args::parse()).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("demo: clients noticed the switch, or reports stayed in etcd; see the table");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("demo: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    command::log("warn,kube_client=off");
+    let result = demo(Args::parse()).await;
+    command::exit(
+        "demo",
+        result,
+        "clients noticed the switch, or reports stayed in etcd; see the table",
+    )
 }
 
 /// Returns the folder of the incumbent, where reports are taken from it.
@@ -109,8 +90,7 @@ async fn incumbent_parts(from: FromChoice) -> anyhow::Result<Option<PathBuf>> {
 }
 
 async fn demo(args: Args) -> anyhow::Result<bool> {
-    let started = Instant::now();
-    let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+    let say = command::clock();
     let mut cluster = ClusterOptions::node();
     cluster.detached = args.keep;
     cluster
@@ -126,10 +106,7 @@ async fn demo(args: Args) -> anyhow::Result<bool> {
         images: args.images,
         manifests: args.manifests,
         cluster,
-        database: match args.database {
-            DatabaseChoice::Embedded => Database::Embedded,
-            DatabaseChoice::Managed => Database::Managed,
-        },
+        database: args.database.into(),
         incumbent: incumbent_parts(args.from).await?,
     };
     let (line, outcome) = takeover::run(options, say).await?;
@@ -144,14 +121,10 @@ async fn demo(args: Args) -> anyhow::Result<bool> {
         json["way_back"] = back.to_json();
         clean &= back.is_clean();
     }
-    if let Some(path) = args.json {
-        let text = serde_json::to_string_pretty(&json)? + "\n";
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    command::write(args.json.as_deref(), &json)?;
     if args.keep {
         let name = line.cluster.name();
-        println!("The cluster is left running: hack/cluster kubectl --name {name} get rsrv");
-        println!("Remove it with: hack/cluster down --name {name}");
+        command::kept(&name, "get rsrv");
     }
     Ok(clean)
 }

@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
+use e2e::command;
 use e2e::matrix::{self, Outcome, Way};
 use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
-use tracing_subscriber::EnvFilter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WayChoice {
@@ -88,12 +87,7 @@ impl Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    command::log("warn,kube_client=off");
     match all(&Args::parse()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -108,16 +102,17 @@ async fn main() -> ExitCode {
 async fn all(args: &Args) -> anyhow::Result<bool> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     for way in args.ways()? {
-        let started = Instant::now();
-        let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
-        let outcome = matrix::run(&way, args.options(), args.previous.clone(), say).await?;
+        let outcome = matrix::run(
+            &way,
+            args.options(),
+            args.previous.clone(),
+            command::clock(),
+        )
+        .await?;
         println!("{}", outcome.to_json());
         outcomes.push(outcome);
     }
-    if let Some(path) = &args.json {
-        let results: Vec<_> = outcomes.iter().map(Outcome::to_json).collect();
-        let text = serde_json::to_string_pretty(&results)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    let results = outcomes.iter().map(Outcome::to_json).collect();
+    command::write(args.json.as_deref(), &results)?;
     Ok(outcomes.iter().all(Outcome::is_clean))
 }

@@ -1,25 +1,16 @@
 //! Real Kyverno, while the report groups go to the server and back. See `hack/kyverno`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context as _;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use e2e::chaos::Driver as _;
-use e2e::kyverno::{self, KyvernoOptions, Outcome, Parts};
-use e2e::takeover::{Database, TakeoverOptions};
+use e2e::command::{self, DatabaseChoice};
+use e2e::kyverno::{self, KyvernoOptions, Parts};
+use e2e::takeover::TakeoverOptions;
 use testcluster::ClusterOptions;
 use testreports::Input;
-use tracing_subscriber::EnvFilter;
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DatabaseChoice {
-    /// SQLite on a volume of the one server.
-    Embedded,
-    /// PostgreSQL that the operator runs, with two servers on it.
-    Managed,
-}
 
 /// Real Kyverno under churn, while the report groups go to the server, back, and there again.
 #[derive(Parser, Debug)]
@@ -56,28 +47,13 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("error,kube_client=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    match Box::pin(run(Args::parse())).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("kyverno: Kyverno noticed a switch; see the table");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("kyverno: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    command::log("error,kube_client=off");
+    let result = Box::pin(run(Args::parse())).await;
+    command::exit("kyverno", result, "Kyverno noticed a switch; see the table")
 }
 
 async fn run(args: Args) -> anyhow::Result<bool> {
-    let started = Instant::now();
-    let say = move |text: &str| println!("[{:>6.1} s] {text}", started.elapsed().as_secs_f64());
+    let say = command::clock();
     let options = KyvernoOptions {
         parts: Parts(args.parts.clone()),
         logs: std::path::absolute(&args.logs)?,
@@ -86,12 +62,11 @@ async fn run(args: Args) -> anyhow::Result<bool> {
     };
     let (driver, outcome) = Box::pin(kyverno::run(line(&args), &options, say)).await?;
     println!("\n{outcome}");
-    write(args.json.as_deref(), &outcome)?;
+    command::write(args.json.as_deref(), &outcome.to_json())?;
     println!("Audit log and Kyverno's logs: {}", options.logs.display());
     if args.keep {
         let name = driver.cluster().name();
-        println!("The cluster is left running: hack/cluster kubectl --name {name} get pods -A");
-        println!("Remove it with: hack/cluster down --name {name}");
+        command::kept(&name, "get pods -A");
     }
     Ok(outcome.is_clean())
 }
@@ -108,16 +83,7 @@ fn line(args: &Args) -> TakeoverOptions {
             detached: args.keep,
             ..ClusterOptions::node()
         },
-        database: match args.database {
-            DatabaseChoice::Embedded => Database::Embedded,
-            DatabaseChoice::Managed => Database::Managed,
-        },
+        database: args.database.into(),
         incumbent: None,
     }
-}
-
-fn write(path: Option<&Path>, outcome: &Outcome) -> anyhow::Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&outcome.to_json())? + "\n";
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
