@@ -89,7 +89,7 @@ pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
-    /// Whether the body ended.
+    /// True when the body ended.
     pub whole: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct Told {
     pub groups: watch::Receiver<Option<BTreeSet<String>>>,
     /// The users whose writes are refused.
     pub refused_writers: watch::Receiver<BTreeSet<String>>,
-    /// Whether requests of direct clients are logged.
+    /// True when requests of direct clients are logged.
     pub audit: watch::Receiver<bool>,
 }
 

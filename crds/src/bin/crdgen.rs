@@ -48,7 +48,7 @@ enum Page {
     ReportsServer,
     /// The report APIs of the catalog.
     ReportApis,
-    /// What a number of reports needs.
+    /// The page about sizes.
     Sizing,
     /// Every reason by symptom, with what to do.
     Troubleshooting,

@@ -2,7 +2,7 @@
 
 use super::AbuseError;
 
-/// What became of an action.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     /// It was carried out.

@@ -1,6 +1,6 @@
 //! What has to be so once an action was carried out.
 
-/// What has to be so after an action, within a minute.
+/// The state that has to be reached within a minute after an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Clients are served as the specification asks, and `Ready` says so.

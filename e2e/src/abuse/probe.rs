@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 struct Canary {
     kind: ReportKind,
     all: Api<DynamicObject>,
-    /// Where probes are written.
+    /// The reports of the namespace in which probes are written.
     own: Api<DynamicObject>,
     report: Api<DynamicObject>,
     name: String,
@@ -200,7 +200,7 @@ async fn canary(client: &Client, kind: ReportKind, namespace: &str) -> Result<Ca
     })
 }
 
-/// What was found of one kind.
+/// The findings of one kind.
 struct Asked {
     unread: Option<String>,
     unwritten: Option<String>,

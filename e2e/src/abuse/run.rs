@@ -37,7 +37,7 @@ const RESCUE: Duration = Duration::from_mins(3);
 /// Examples of lost writes that are kept.
 const EXAMPLES: usize = 10;
 
-/// What a time of waiting has shown.
+/// The findings of a time of waiting.
 struct Settled {
     end: End,
     untrue: BTreeSet<String>,

@@ -1,6 +1,6 @@
 //! What a client finds.
 
-/// What a client finds of one API group.
+/// A client's view of one API group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Name of the group.
@@ -23,7 +23,7 @@ impl Group {
     }
 }
 
-/// What a client finds.
+/// A client's view of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The groups.

@@ -33,10 +33,10 @@ pub enum MatrixError {
     Refused {
         /// The program.
         program: String,
-        /// What it wrote.
+        /// The output of the tool.
         said: String,
     },
-    /// What should have been refused was done.
+    /// A command that has to be refused was carried out.
     #[error("{0} was not refused")]
     NotRefused(&'static str),
     /// Helm is not there.

@@ -10,13 +10,13 @@ use crate::witness::Account;
 pub struct Outcome {
     /// Name of the way.
     pub way: &'static str,
-    /// Whether the operator ran.
+    /// True when the operator ran.
     pub installed: bool,
-    /// Whether every group was served by the server.
+    /// True when every group was served by the server.
     pub ready: bool,
-    /// Whether the release before was upgraded; none where there is none to begin with.
+    /// True when the release before was upgraded; absent where there is none to begin with.
     pub upgraded: Option<bool>,
-    /// Whether the groups went back and the operator away.
+    /// True when the groups went back and the operator away.
     pub uninstalled: bool,
     /// Requests that failed.
     pub failed_requests: u64,
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub lost: u64,
     /// Time from the first command to the last.
     pub seconds: f64,
-    /// What ended it early.
+    /// The error that ended it early.
     pub error: Option<String>,
     /// A few of the faults in words.
     pub examples: Vec<String>,

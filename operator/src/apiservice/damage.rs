@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::{Holder, ServiceRef, TAKEN_FROM, holder, is_outdated};
 
-/// What somebody has changed by hand, or by a program.
+/// A change by somebody else, by hand or by a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The server cannot be reached or verified as it should be.

@@ -43,7 +43,7 @@ pub struct Plan {
     pub renew_before: Option<Duration>,
 }
 
-/// What cert-manager tells of a `Certificate`.
+/// The state of a `Certificate`, as cert-manager tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// True when there is a certificate that is as it is asked for.

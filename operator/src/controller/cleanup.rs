@@ -17,7 +17,7 @@ use super::workload;
 use crate::migration::{GroupStatus, GroupTarget, Settings};
 use crate::names::Names;
 
-/// What a deletion has to do next.
+/// The next step of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Nothing is in the way: remove the finalizer.

@@ -22,7 +22,7 @@ use crate::migration::{Owner, Supervisor};
 /// A complete look even when nothing seems to have changed.
 pub(super) const RESYNC: Duration = Duration::from_mins(5);
 
-/// What reconciliations share.
+/// The state that reconciliations share.
 pub struct Context {
     pub(super) client: Client,
     pub(super) operator: ServiceAccountRef,
@@ -33,7 +33,7 @@ pub struct Context {
     pub(super) supervisor: Supervisor,
     pub(super) objects: Store<DeserializeGuard<ReportsServer>>,
     pub(super) api_services: Store<APIService>,
-    /// Whether `api_services` holds what the cluster does.
+    /// True when `api_services` holds what the cluster does.
     pub(super) cached: watch::Receiver<bool>,
     pub(super) watches: Watches,
     pub(super) checks: Checks,

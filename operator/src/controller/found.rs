@@ -63,10 +63,10 @@ impl Level {
     }
 }
 
-/// What the labels of the target namespace allow.
+/// The rights that the labels of the target namespace give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespacePolicy {
-    /// Whether it may be a target.
+    /// True when it may be a target.
     pub is_target: bool,
     /// What pods may do there.
     pub level: Level,
@@ -120,7 +120,7 @@ pub struct Dereferenced {
     pub policy: NamespacePolicy,
     /// The operator's own namespace.
     pub operator_namespace: String,
-    /// Whether the specification was carried out before and is kept in place of one that is refused.
+    /// True when the specification was carried out before and is kept in place of one that is refused.
     pub kept: bool,
     /// Every `ReportsServer` of the cluster; the object itself may be among them.
     pub claims: Vec<Claim>,

@@ -35,7 +35,7 @@ use crate::cert_manager;
 use crate::database::cloudnativepg;
 use crate::names::Names;
 
-/// What a watch asks to be reconciled.
+/// The objects that a watch asks to be reconciled.
 pub type Trigger = ObjectRef<DeserializeGuard<ReportsServer>>;
 
 /// An object of somebody else, by its name, that a database or a certificate depends on.

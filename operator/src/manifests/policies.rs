@@ -8,9 +8,9 @@ use crate::names::{
     AUTH_DELEGATOR, AUTH_READER, KUBE_SYSTEM, OPERAND_CLUSTER_ROLE, SERVER_CLUSTER_ROLE,
 };
 
-/// What is checked of those who ask for a server.
+/// The checks of those who ask for a server.
 const ASKED: &str = "reports-server-asked-for";
-/// What is checked of the operator's bindings.
+/// The checks of the operator's bindings.
 const BINDINGS: &str = "reports-server-operator-bindings";
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 

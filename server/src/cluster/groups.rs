@@ -90,7 +90,7 @@ pub struct Followers {
     pub refused_writers: watch::Sender<BTreeSet<String>>,
     /// The level of the logs; nothing where the `ConfigMap` names none.
     pub log_level: watch::Sender<Option<String>>,
-    /// Whether requests of direct clients are logged.
+    /// True when requests of direct clients are logged.
     pub audit: watch::Sender<bool>,
 }
 

@@ -54,7 +54,7 @@ pub struct Pipeline {
     pub limits: Limits,
     /// Counters.
     pub metrics: Arc<Metrics>,
-    /// Whether requests of direct clients are logged.
+    /// True when requests of direct clients are logged.
     pub audit: watch::Receiver<bool>,
     /// Cancelled to end all watches.
     pub shutdown: CancellationToken,

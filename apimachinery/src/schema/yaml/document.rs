@@ -20,11 +20,11 @@ pub struct Document<'t> {
 pub struct Node<'t> {
     /// The line where it begins, from one.
     pub line: usize,
-    /// What it is.
+    /// The value of the node.
     pub kind: Kind<'t>,
 }
 
-/// What a node is.
+/// The value of a node.
 #[derive(Debug)]
 pub enum Kind<'t> {
     /// A text, or what is written as one.

@@ -18,7 +18,7 @@ pub enum YamlError {
     Syntax {
         /// The line, from one.
         line: usize,
-        /// What is wrong there.
+        /// The mistake.
         problem: String,
     },
     /// Lists and objects in each other, too often.

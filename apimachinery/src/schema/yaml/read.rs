@@ -61,7 +61,7 @@ const fn is_yaml(character: char) -> bool {
 struct Reader<'r, 't> {
     document: &'r Document<'t>,
     track: &'r mut Track,
-    /// What may still be read.
+    /// The rest of the values and bytes that it may hold.
     allowance: Allowance,
     /// Number of lists and maps around this place, merged ones included.
     levels: usize,

@@ -30,7 +30,7 @@ pub struct Scalar<'t> {
 /// The types that a text may be meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meant {
-    /// What it looks like.
+    /// Any type that the text fits.
     Any,
     /// A text: it is in quotes, or has a tag for texts, times, or of its own.
     Text,

@@ -4,7 +4,7 @@
 /// A measured figure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
-    /// What was measured.
+    /// The measured quantity.
     pub(super) what: &'static str,
     /// Its value.
     pub(super) value: f64,

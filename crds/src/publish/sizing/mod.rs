@@ -8,7 +8,7 @@ mod tests;
 use self::figures::Figure;
 use super::page::Page;
 
-/// What the page begins with, written by hand.
+/// The beginning of the page, written by hand.
 const HEAD: &str = include_str!("head.md");
 /// The numbers of reports that the page has sizes for.
 const REPORTS: [u32; 6] = [1_000, 10_000, 50_000, 100_000, 250_000, 500_000];

@@ -15,7 +15,7 @@ use super::page::Page;
 use crate::v1alpha1::listed::Listed;
 use crate::v1alpha1::{conditions, reasons};
 
-/// What a person can see first, written by hand.
+/// The symptoms that a person can see first, written by hand.
 const SYMPTOMS_OF_CLIENTS: &str = include_str!("head.md");
 
 /// The reason why there is no page.

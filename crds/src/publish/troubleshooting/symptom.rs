@@ -2,7 +2,7 @@
 
 use crate::v1alpha1::conditions;
 
-/// What makes people look for a reason.
+/// A symptom that makes people look for a reason.
 pub struct Symptom {
     /// The heading of its section.
     pub title: &'static str,
@@ -12,13 +12,13 @@ pub struct Symptom {
     pub reasons: &'static [Advice],
 }
 
-/// What the page says of a reason besides its meaning.
+/// The advice about a reason, besides its meaning.
 pub struct Advice {
     /// The reason.
     pub reason: &'static str,
-    /// Where it is met.
+    /// The places where it is met.
     pub seen: &'static [Seen],
-    /// What to do about it.
+    /// The remedy, in sentences.
     pub remedy: &'static str,
 }
 
@@ -33,7 +33,7 @@ impl Advice {
     }
 }
 
-/// Where a reason is met.
+/// A place where a reason is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// In a condition that is `True`.

@@ -29,7 +29,7 @@ impl Is {
     }
 }
 
-/// What one condition should say.
+/// The wanted state of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its status.

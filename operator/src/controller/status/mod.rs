@@ -59,9 +59,9 @@ pub enum State<'a> {
     },
     /// A step failed; it is tried again.
     Failed {
-        /// What went wrong.
+        /// The error, in one sentence.
         message: String,
-        /// Whether the operator lacks a right, which trying again does not give.
+        /// True when the operator lacks a right, which trying again does not give.
         forbidden: bool,
     },
     /// `spec.suspend` is set.
@@ -553,7 +553,7 @@ fn selector(spec: &Validated) -> String {
 #[error("cannot write the status: {}", said(.0))]
 pub struct Error(#[from] pub kube::Error);
 
-/// What became of a status.
+/// The result of writing a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// It is as it was.

@@ -59,7 +59,7 @@ pub struct PodSettings {
     pub log_level: LogLevel,
     /// How a line of it is written.
     pub log_format: LogFormat,
-    /// Whether requests of direct clients are logged.
+    /// True when requests of direct clients are logged.
     pub audit_direct_clients: bool,
     /// A `ServiceAccount` of the user's in place of one of ours.
     pub service_account: Option<String>,
@@ -69,7 +69,7 @@ pub struct PodSettings {
     pub template: Option<Map<String, Value>>,
 }
 
-/// Where the reports are that the server serves.
+/// The place of the reports that the server serves.
 #[derive(Clone, Copy, Debug)]
 pub enum Backend<'a> {
     /// In its own pod.
@@ -127,7 +127,7 @@ pub struct Validated {
     pub dropped: BTreeSet<String>,
     /// uid of the namespace `kube-system`.
     pub cluster_uid: String,
-    /// Where the reports are stored.
+    /// The place where the reports are stored.
     pub database: Database,
     /// The reports are in the server's own pod still, and on their way to [`Self::database`].
     pub moving: Option<Moving>,
@@ -143,7 +143,7 @@ pub struct Validated {
     pub postgres: Option<Reached>,
     /// How many pods there are, and where.
     pub scale: Scale,
-    /// Whether the database's volume outlives the `ReportsServer`.
+    /// True when the database's volume outlives the `ReportsServer`.
     pub retain_data: bool,
     /// What network policies are made of; absent where there are none.
     pub network: Option<Network>,

@@ -74,7 +74,7 @@ impl Difference {
 /// The comparison of a list of etcd with the server's digest taken after it.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What the digest has not named yet.
+    /// The objects that the digest has not named yet.
     etcd: Snapshot,
     /// The version of the list.
     listed: u64,
@@ -267,7 +267,7 @@ impl Missed {
 /// marks of the copies that were imported, then the server's objects.
 #[derive(Debug, Default)]
 pub struct Search {
-    /// What is in etcd and was not found among marks and objects: uid and version.
+    /// The objects in etcd that were not found among marks and objects: uid and version.
     written: HashMap<Key, (Box<str>, u64)>,
     /// The marks of copies that are gone from etcd. What was never copied, or pruned since, is not
     /// missing there.
