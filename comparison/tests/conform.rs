@@ -123,7 +123,7 @@ async fn broken_behaviours_are_found() {
     assert_eq!(unseen, [""; 0], "nothing differs although these are broken");
 }
 
-/// Whether both sides do the same in these cases.
+/// Returns whether both sides do the same in these cases.
 async fn is_equal(ground: &Ground, names: &[&str]) -> bool {
     let files = case::load(&case::folder()).unwrap();
     let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use crds::catalog;
 use serde_json::{Value, json};
 
-/// Where the vendors' CRDs are, or `None` on a machine without them. In CI they must be there.
+/// Returns the folder of the vendors' CRDs, or `None` on a machine without them. In CI they must be
+/// there.
 fn vendor_crds() -> Option<PathBuf> {
     let data = std::env::var_os("REPORTS_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),

@@ -1,4 +1,4 @@
-//! What a user sees of the published CRD, and what the kube-apiserver and the clients need of it.
+//! The published CRD as a user sees it, and as the kube-apiserver and the clients need it.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy takes helpers outside #[test] functions for production code"

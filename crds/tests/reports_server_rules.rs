@@ -205,7 +205,7 @@ fn a_move_can_be_given_up_until_it_is_done() {
     assert_refused(&refusals(&new, Some(&old)), "only be changed from Embedded");
 }
 
-/// What the condition advises must be possible: the volume has kept its size.
+/// The advice of the condition can be followed: the volume has kept its size.
 #[rstest]
 #[case("VolumeCannotGrow", true)]
 #[case("DatabaseIsReady", false)]
@@ -260,7 +260,7 @@ fn every_rule_has_a_case() {
     assert!(untried.is_empty(), "{untried:#?}");
 }
 
-/// Whether the last string of a `#[case]` line is a part of the message.
+/// Returns whether the last string of a `#[case]` line is a part of the message.
 fn names_message(line: &str, message: &str) -> bool {
     let Some(case) = line
         .strip_prefix("#[case")

@@ -213,8 +213,8 @@ pub struct Held {
     pub identity: String,
     /// The history that was begun with it, which no other database has.
     pub history: String,
-    /// What stays the same of the cluster under every identity: the uid of its namespace
-    /// `kube-system`. Empty where no server has told.
+    /// The uid of the cluster's namespace `kube-system`, which stays the same under every identity.
+    /// Empty where no server has told.
     pub cluster_uid: String,
 }
 

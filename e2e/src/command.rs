@@ -1,4 +1,4 @@
-//! What the programs of `src/bin` share.
+//! The parts that the programs of `src/bin` share.
 
 use std::path::Path;
 use std::process::ExitCode;

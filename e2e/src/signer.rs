@@ -32,7 +32,7 @@ const BACKDATE: Duration = Duration::from_mins(1);
 
 /// A certificate authority.
 pub struct Authority {
-    /// Its certificate, PEM.
+    /// The authority's certificate, PEM.
     pub certificate: String,
     key: String,
 }
@@ -42,7 +42,7 @@ pub struct Authority {
 pub struct Issued {
     /// The certificate, PEM.
     pub certificate: String,
-    /// Its private key, PEM.
+    /// The private key of the certificate, PEM.
     pub key: String,
     /// The authority, PEM.
     pub ca: String,

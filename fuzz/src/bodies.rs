@@ -49,7 +49,7 @@ fn read(data: &[u8], encoding: Encoding) -> Option<Value> {
     Some(decoded.value)
 }
 
-/// What was read is written as JSON and as YAML, and read again as the same.
+/// A value that was read is written as JSON and as YAML, and read again as the same.
 fn round_trips(value: &Value) {
     let json = to_json(value).expect("a value has a JSON form");
     let yaml = to_yaml(value).expect("a value has a YAML form");

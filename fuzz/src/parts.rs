@@ -1,12 +1,12 @@
-//! How inputs are divided, and how large an answer to one may be.
+//! The division of inputs into parts, and the bound of an answer to one.
 
 use apimachinery::error::ApiError;
 
-/// What a bounded text may be long beside what it repeats of its input: the name of a manager is told
+/// Most bytes of a bounded text beside what it repeats of its input: the name of a manager is told
 /// again for each character in it that is not printable, and may have 128.
 const ROOM: usize = 384 * 1024;
-/// How often a bounded text may repeat its input: in a message and its causes, where a byte that is
-/// not printable takes up to ten.
+/// Most times that a bounded text may repeat its input: in a message and its causes, where a byte
+/// that is not printable takes up to ten.
 const TIMES: usize = 64;
 
 /// Returns the parts of an input, which lines of `%%` divide.
@@ -34,7 +34,7 @@ pub fn first_line(part: &[u8]) -> (String, &[u8]) {
     (String::from_utf8_lossy(line).into_owned(), rest)
 }
 
-/// What an input makes the server say must not outgrow it.
+/// The words of the server about an input do not outgrow it.
 pub fn bounded(what: &str, length: usize, input: &[u8]) {
     let most = ROOM + TIMES * input.len();
     assert!(

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::bodies::plain;
 use crate::parts::{bounded, parts};
 
-/// What the `copy` operations of one patch may add.
+/// Most bytes that the `copy` operations of one patch may add.
 const COPIES: usize = 3 * 1024 * 1024;
 
 /// Returns the document as it would have been stored, and the patch.

@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::parts::bounded;
 
-/// What a request for a resource may want.
+/// The verbs of requests for a resource.
 const VERBS: [&str; 10] = [
     "",
     "create",

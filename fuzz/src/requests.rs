@@ -16,7 +16,7 @@ use crate::server::{Answer, Server};
 
 /// Most requests of one input.
 const REQUESTS: usize = 6;
-/// Where batches go.
+/// The path of batches.
 const IMPORT: &str = "/apis/control.reports-server.io/v1alpha1/storedresources/\
                       policyreports.wgpolicyk8s.io/";
 

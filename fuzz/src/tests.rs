@@ -1,4 +1,5 @@
-//! What the fuzzer starts from, and what it has found before, runs as a test of its own.
+//! The inputs that the fuzzer starts from, and those that it has found before, run as a test of
+//! their own.
 
 use std::collections::BTreeSet;
 use std::fs;

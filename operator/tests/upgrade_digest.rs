@@ -1,5 +1,5 @@
-//! What a major upgrade compares, on a real PostgreSQL: a copy that lacks anything is told from one
-//! that does not.
+//! The comparison of a major upgrade, on a real PostgreSQL: a copy that lacks anything is told from
+//! one that does not.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy takes helpers outside #[test] functions for production code"
@@ -28,7 +28,7 @@ const CONTENTS: &str = r#"
     CREATE FUNCTION "a b".one() RETURNS int LANGUAGE sql AS 'SELECT 1';
 "#;
 
-/// What is compared of a database after `change`, which is taken back.
+/// Returns the digest of a database after `change`, which is taken back.
 fn digest(postgres: &Postgres, change: &str) -> Vec<String> {
     let major = postgres.version().split('.').next().unwrap();
     let output = Command::new(format!("/usr/lib/postgresql/{major}/bin/psql"))

@@ -1,4 +1,5 @@
-//! What the server is told to do: by its options, or by the `ConfigMap` that the operator writes.
+//! The settings that the server is given: by its options, or by the `ConfigMap` that the operator
+//! writes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::cluster::{Followers, parse_groups, parse_users, watch_groups};
 use crate::config::Config;
 use crate::telemetry::LogLevel;
 
-/// What the server is told, as it is given or changes.
+/// The settings of the server, as they are given or change.
 pub struct Told {
     /// The groups to serve.
     pub groups: watch::Receiver<Option<BTreeSet<String>>>,

@@ -1,4 +1,4 @@
-//! Where the reader of a body is, and what it has found so far.
+//! The position of the reader of a body, and its findings so far.
 
 use std::fmt::Write as _;
 

@@ -3,7 +3,7 @@
 /// A constant, and what its comment says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its value.
+    /// The value of the constant.
     pub name: &'static str,
     /// The lines of its comment.
     pub comment: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! What is said about real servers, poolers and networks that will not do.
+//! The refusals of real servers, poolers and networks that will not do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fitness;
@@ -28,7 +28,7 @@ async fn open(params: &Params) -> Result<Session, ConnectError> {
     establish(&parameters(params), &options()).await
 }
 
-/// What is wrong, in both forms.
+/// Returns the reason of a refusal, in both forms.
 async fn refused(params: &Params) -> (Diagnosis, String) {
     let error = open(params).await.expect_err("a refusal");
     (error.diagnosis(), error.to_string())

@@ -22,7 +22,7 @@ pub enum Child {
     Secret,
     /// The server's identity.
     ServiceAccount,
-    /// What the server may read in its namespace.
+    /// The server's rights in its own namespace.
     Role,
     /// The rights of server and operator there.
     RoleBinding,
@@ -36,10 +36,10 @@ pub enum Child {
     ApiService,
 }
 
-/// What is done to a child that stays.
+/// A harm that is done to a child that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Harm {
-    /// What it is there for is taken away.
+    /// The part that it is there for is taken away.
     Emptied,
     /// It says something else.
     Changed,

@@ -1,4 +1,4 @@
-//! What became of an action.
+//! The result of an action.
 
 use super::AbuseError;
 

@@ -1,4 +1,4 @@
-//! What has to be so once an action was carried out.
+//! The state that has to be reached once an action was carried out.
 
 /// The state that has to be reached within a minute after an action.
 #[derive(Clone, Debug, PartialEq, Eq)]

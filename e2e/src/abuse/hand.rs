@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 const SUSPENDED: Duration = Duration::from_secs(15);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How often a change is tried that others get ahead of.
+/// Most tries of a change that others get ahead of.
 const TRIES: usize = 10;
 
 /// A child as it was before something was done to it.

@@ -29,7 +29,7 @@ const LABEL: &str = "abuse-probe";
 const LIMIT: Duration = Duration::from_secs(5);
 /// Seconds after which a watch ends by itself.
 const WATCH: u32 = 20;
-/// How often it is tried to remove what was written, and the pause between.
+/// Most tries to remove a written report, and the pause between.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -24,7 +24,7 @@ use crate::chaos::{
 };
 use crate::takeover::{NAME, Takeover};
 
-/// How soon clients have to be served again, or be told what to do.
+/// Longest time until clients have to be served again, or be told what to do.
 const SERVED: Duration = Duration::from_mins(1);
 /// For how long a condition may say what is no longer so.
 const TRUE_AGAIN: Duration = Duration::from_secs(15);

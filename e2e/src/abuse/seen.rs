@@ -1,4 +1,4 @@
-//! What a client finds.
+//! The view of a client.
 
 /// A client's view of one API group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,9 +8,9 @@ pub struct Group {
     /// True when all its APIServices lead to the server; nothing where they differ, or cannot be
     /// read.
     pub at_server: Option<bool>,
-    /// Why reading and watching failed; nothing where they did not.
+    /// The reason why reading or watching failed; nothing where neither did.
     pub unread: Option<String>,
-    /// Why writing failed; nothing where it did not.
+    /// The reason why writing failed; nothing where it did not.
     pub unwritten: Option<String>,
 }
 

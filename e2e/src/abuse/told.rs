@@ -1,4 +1,4 @@
-//! What the status of a `ReportsServer` says at one time.
+//! The status of a `ReportsServer` at one time.
 
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::conditions::{READY, STALLED};
@@ -21,13 +21,13 @@ const FIELD: &str = "spec.";
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Its type.
+    /// The type of the condition.
     pub type_: String,
-    /// Its status.
+    /// The status of the condition.
     pub is: String,
-    /// Its reason.
+    /// The reason of the condition.
     pub reason: String,
-    /// Its message.
+    /// The message of the condition.
     pub message: String,
 }
 

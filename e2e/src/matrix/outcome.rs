@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::chaos::{Flaw, Tally};
 use crate::witness::Account;
 
-/// How far a way came, and what clients noticed.
+/// The progress of a way, and the faults that clients noticed.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Name of the way.

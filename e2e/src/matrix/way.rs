@@ -1,4 +1,4 @@
-//! What each way does to install and to uninstall, with its own tool.
+//! The ways to install and to uninstall, each with its own tool.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -104,7 +104,7 @@ impl Ground {
         servers.get(NAME).await.unwrap()
     }
 
-    /// Whether a report is accepted that the policy refuses.
+    /// Returns whether a report is accepted that the policy refuses.
     async fn accepts(&self, name: &str) -> bool {
         let report = json!({"apiVersion": format!("{}/v1alpha2", GROUPS[0]), "kind": "PolicyReport",
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": {MARK: "a"}}});
@@ -160,7 +160,7 @@ fn group<'a>(server: &'a ReportsServer, name: &str) -> Option<(MigrationPhase, &
     Some((group.phase, group.message.as_deref().unwrap_or_default()))
 }
 
-/// Whether a group waits before its switch, and names `object`.
+/// Returns whether a group waits before its switch, and names `object`.
 fn waits_for(server: &ReportsServer, name: &str, object: &str) -> bool {
     group(server, name).is_some_and(|(phase, message)| {
         phase == MigrationPhase::Preflight

@@ -15,7 +15,7 @@ use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// How far the replacement is.
+/// A step of the replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// The authority of before is the only one.

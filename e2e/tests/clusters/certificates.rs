@@ -34,8 +34,8 @@ fn told(server: &ReportsServer, type_: &str, reason: &str, words: &str) -> bool 
     found.is_some_and(|found| found.reason == reason && found.message.contains(words))
 }
 
-/// Whether a certificate of this issuer by another authority than `before` is in use; with `E2E_FULL`
-/// also, whether no other authority is trusted than it needs.
+/// Returns whether a certificate of this issuer by another authority than `before` is in use; with
+/// `E2E_FULL` also, whether no other authority is trusted than it needs.
 fn settled(server: &ReportsServer, issuer: TlsMode, before: &[String]) -> bool {
     tls(server).is_some_and(|tls| {
         let over = match tls.phase {

@@ -102,7 +102,7 @@ async fn direct(setup: &Setup) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// How many connections have got old so far.
+/// Returns the number of connections that have got old so far.
 async fn aged(metrics: &Client) -> u64 {
     let request = http::Request::get("/metrics")
         .header("x-remote-user", "admin")

@@ -59,7 +59,8 @@ fn fixtures() -> Vec<Value> {
         .collect()
 }
 
-/// What the operator writes through the types comes back as it was: nothing is pruned or refused.
+/// Everything that the operator writes through the types comes back as it was: nothing is pruned or
+/// refused.
 async fn every_field_is_stored(client: &Client) {
     let api: Api<ReportsServer> = Api::all(client.clone());
     for fixture in fixtures() {

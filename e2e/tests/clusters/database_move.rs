@@ -55,7 +55,7 @@ async fn moves(line: &Takeover, images: &std::path::Path) {
     .unwrap();
 }
 
-/// What is there when it is done.
+/// The state after the move is as it was asked for.
 async fn reads_well(line: &Takeover) {
     assert_eq!(pods(line, "server").await.len(), 2);
     // What would have replaced the embedded pod waited for the end of the move.

@@ -23,7 +23,7 @@ async fn database(line: &Takeover) -> String {
     name.trim().to_owned()
 }
 
-/// What a user sees of a managed database with two servers.
+/// A managed database with two servers is as a user expects to see it.
 async fn reads_well(line: &Takeover) {
     assert_eq!(pods(line, "server").await.len(), 2);
     assert_eq!(pods(line, "postgres").await.len(), 1);
@@ -120,7 +120,7 @@ async fn restore(line: &Takeover, backup: &str) {
         .unwrap();
 }
 
-/// What a backup holds is what is served after it was restored, whatever was written since.
+/// The content of a backup is served after it was restored, whatever was written since.
 async fn a_backup_is_restored(line: &Takeover) {
     let servers: Api<ReportsServer> = Api::all(line.client.clone());
     let patch = json!({"spec": {"database": {"backup": {

@@ -37,7 +37,7 @@ fn reports() -> usize {
     wanted.unwrap_or(REPORTS[usize::from(full())])
 }
 
-/// How long requests were held last.
+/// Returns the time for which requests were held last.
 async fn last_hold(client: &Client) -> Duration {
     let request = http::Request::get(STORED).body(Vec::new()).unwrap();
     let list: Value = client.request(request).await.unwrap();
@@ -70,7 +70,8 @@ impl Lists {
         Self { stop, task }
     }
 
-    /// How many lists were answered, and what others were told of a cache that was being filled.
+    /// Returns the number of lists that were answered, and the words that others got about a cache
+    /// that was being filled.
     async fn end(self) -> (usize, Vec<String>) {
         self.stop.cancel();
         self.task.await.unwrap()

@@ -35,7 +35,8 @@ impl Ground {
         Api::all(self.line.client.clone())
     }
 
-    /// Why the namespace cannot be deleted; nothing where it can. A dry run deletes nothing.
+    /// Returns the reason why the namespace cannot be deleted; nothing where it can. A dry run
+    /// deletes nothing.
     async fn refusal(&self, dry_run: bool) -> Option<String> {
         let params = DeleteParams {
             dry_run,
@@ -81,7 +82,7 @@ impl Ground {
         gone.expect("the namespace is deleted").unwrap();
     }
 
-    /// Whether no APIService leads to the server.
+    /// Returns whether no APIService leads to the server.
     async fn is_served_by_crds(&self) -> bool {
         let services: Api<APIService> = Api::all(self.line.client.clone());
         let services = services.list(&ListParams::default()).await.unwrap();

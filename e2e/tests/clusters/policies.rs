@@ -114,7 +114,7 @@ async fn in_force(cluster: &Cluster) {
     reached.expect("the policies are in force");
 }
 
-/// What is asked for, and the words of a refusal.
+/// Returns specifications, each with its name and the words of its refusal.
 fn asked() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let server = |server: Value| json!({"targetNamespace": TEAM, "server": server});
     let pod = |spec: Value| server(json!({"podTemplate": {"spec": spec}}));

@@ -59,7 +59,8 @@ async fn the_bucket_does_as_asked(line: &Takeover, s3: &S3) {
     );
 }
 
-/// Where the operator and the servers find the bucket.
+/// Creates the target namespace, and the Secret with which the operator and the servers find the
+/// bucket.
 async fn secret(line: &Takeover, s3: &S3) {
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace",

@@ -24,7 +24,7 @@ const API_SERVICE: &str = "v1alpha2.wgpolicyk8s.io";
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 /// Longest time of one block of commands.
 const BLOCK_LIMIT: Duration = Duration::from_mins(2);
-/// What the runbook calls the `ReportsServer`.
+/// The name of the `ReportsServer` in the runbook.
 const NAME: &str = "NAME";
 
 /// A block of commands and the heading that it stands under.

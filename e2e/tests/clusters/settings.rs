@@ -220,7 +220,8 @@ async fn deployment(client: &Client) -> Api<Deployment> {
     api
 }
 
-/// When the pods were last restarted, and how often the specification was changed.
+/// Returns the time of the pods' last restart, and the generation, which each change of the
+/// specification raises.
 async fn restarted(deployments: &Api<Deployment>) -> (Option<String>, i64) {
     let deployment = deployments.get("reports-controller").await.unwrap();
     let template = deployment.spec.unwrap().template.metadata.unwrap();

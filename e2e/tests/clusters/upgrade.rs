@@ -18,7 +18,7 @@ use testreports::Input;
 const LIMIT: Duration = Duration::from_mins(5);
 /// The operator's own namespace.
 const OPERATOR: [&str; 2] = ["-n", takeover::OPERATOR_NAMESPACE];
-/// What an upgrade's Jobs and pods have in common.
+/// The label that an upgrade's Jobs and pods have in common.
 const UPGRADE: &str = "app.kubernetes.io/component=upgrade";
 
 /// The tag of the newer version, whose image the node has afterwards.
@@ -90,7 +90,7 @@ async fn sql(line: &Takeover, statement: &str) {
     kubectl(line, &[&psql[..], &statement[..]].concat()).await;
 }
 
-/// What cannot be restored ends the upgrade, and the database serves as before.
+/// A copy that cannot be restored ends the upgrade, and the database serves as before.
 async fn a_copy_that_fails_is_given_up(line: &Takeover, tag: &str) {
     // Version 17 does not have it any more.
     sql(line, "CREATE EXTENSION old_snapshot").await;
@@ -149,7 +149,7 @@ async fn note(line: &Takeover, claim: &str, key: &str) -> String {
     kubectl(line, &["get", "pvc", claim, "-o", &path]).await
 }
 
-/// What a user finds afterwards.
+/// A user finds the upgrade in the status, on the volumes and in the events afterwards.
 async fn reads_well(line: &Takeover) {
     let server = read(line).await;
     let status = &server["status"];

@@ -1,4 +1,4 @@
-//! What others have done to an APIService that leads clients to our server.
+//! The damage that others have done to an APIService that leads clients to our server.
 
 use crds::names::{ANNOTATION_CLAIMED_BY, FIELD_MANAGER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;

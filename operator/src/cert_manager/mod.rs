@@ -29,7 +29,7 @@ const ISSUER: &str = "Issuer";
 /// The wanted `Certificate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Its name.
+    /// The name of the `Certificate`.
     pub name: String,
     /// The Secret that cert-manager writes.
     pub secret: String,
@@ -37,7 +37,7 @@ pub struct Plan {
     pub dns_names: Vec<String>,
     /// The issuer that signs.
     pub issuer: IssuerReference,
-    /// Its lifetime, where that is said.
+    /// The lifetime of the certificate, where that is said.
     pub validity: Option<Duration>,
     /// The time before its end at which it is replaced, where that is said.
     pub renew_before: Option<Duration>,
@@ -48,7 +48,7 @@ pub struct Plan {
 pub struct Observed {
     /// True when there is a certificate that is as it is asked for.
     pub ready: bool,
-    /// Its own words.
+    /// The words of cert-manager about it.
     pub words: String,
 }
 

@@ -42,7 +42,7 @@ pub enum Error {
     Unstable,
 }
 
-/// How far the change of the authorities that are trusted of the server is.
+/// The phase of a change of the authorities that are trusted of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Those of the certificate in use are trusted.
@@ -64,13 +64,13 @@ pub struct Outcome {
     pub given: Vec<given::Move>,
     /// The time of the next look.
     pub next: Timestamp,
-    /// How far a change is.
+    /// The phase of a change.
     pub phase: Phase,
-    /// Why the certificate that is asked for is not in use.
+    /// The problem because of which the certificate that is asked for is not in use.
     pub problem: Option<Problem>,
     /// True where a certificate that the operator cannot replace ends soon.
     pub expiring: bool,
-    /// What whoever issues the certificate tells of the next one.
+    /// The words of the issuer about the next certificate.
     pub note: Option<String>,
 }
 

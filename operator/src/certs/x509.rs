@@ -1,4 +1,4 @@
-//! What certificates say, and whom they convince.
+//! The reading and the verification of certificates.
 
 use std::sync::Arc;
 

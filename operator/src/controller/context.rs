@@ -1,4 +1,4 @@
-//! What reconciliations share.
+//! The state that reconciliations share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;

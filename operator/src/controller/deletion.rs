@@ -17,7 +17,7 @@ use super::{Context, Error, apply, build, cleanup, dereference, finalizer};
 use crate::events;
 use crate::names::Names;
 
-/// How often it is looked whether the groups are back.
+/// Time between two looks whether the groups are back.
 const RESYNC: Duration = Duration::from_secs(15);
 
 /// Gives the groups back and lets the object go.

@@ -1,4 +1,4 @@
-//! What can go wrong in a reconciliation, by step.
+//! The errors of a reconciliation, by step.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub enum Error {
     /// The object is not what its CRD promises.
     #[error("ReportsServer {name} cannot be read: {error}")]
     Unreadable {
-        /// Its name.
+        /// The name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         error: String,
     },
     /// Something could not be read.

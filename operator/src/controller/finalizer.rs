@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::said::said;
 
-/// Why the finalizer could not be changed.
+/// The error of changing the finalizer.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot change the finalizer: {}", said(.0))]
 pub struct Error(#[from] pub kube::Error);

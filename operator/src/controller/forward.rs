@@ -26,7 +26,7 @@ const STARTING_RESYNC: Duration = Duration::from_secs(5);
 /// The pause between two looks at a move of an embedded database.
 const MOVING_RESYNC: Duration = Duration::from_secs(2);
 
-/// How far a specification was carried out.
+/// The extent to which a specification was carried out.
 pub enum Outcome {
     /// Wholly; when to look again at the latest.
     Done(Duration),

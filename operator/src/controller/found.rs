@@ -68,14 +68,14 @@ impl Level {
 pub struct NamespacePolicy {
     /// True when it may be a target.
     pub is_target: bool,
-    /// What pods may do there.
+    /// The level of Pod Security that it allows.
     pub level: Level,
 }
 
 /// The groups that a `ReportsServer` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its name.
+    /// The name of the `ReportsServer`.
     pub name: String,
     /// The time of its creation.
     pub created: Option<Timestamp>,
@@ -103,7 +103,7 @@ impl Claim {
 /// An APIService that points to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// Its API group.
+    /// The API group that it registers.
     pub group: String,
     /// The CA bundle in it.
     pub ca_bundle: Vec<u8>,
@@ -116,7 +116,7 @@ pub struct Dereferenced {
     pub now: Timestamp,
     /// The target namespace.
     pub namespace: NamespaceState,
-    /// What the target namespace allows.
+    /// The rights that the target namespace gives.
     pub policy: NamespacePolicy,
     /// The operator's own namespace.
     pub operator_namespace: String,
@@ -142,7 +142,7 @@ pub struct Dereferenced {
     pub inside: Inside,
 }
 
-/// What a certificate that the operator does not issue is made of.
+/// The sources of a certificate that the operator does not issue.
 #[derive(Clone, Debug, Default)]
 pub struct ServingFound {
     /// The Secret with the certificate and its key.
@@ -161,7 +161,7 @@ pub struct Inside {
     /// The annotations of the `ServiceAccount` that the specification names; nothing where it is
     /// missing, or where none is named.
     pub account: Option<BTreeMap<String, String>>,
-    /// What the server's certificate is made of, where the operator does not issue it.
+    /// The sources of the server's certificate, where the operator does not issue it.
     pub serving: ServingFound,
     /// The server.
     pub deployment: Option<Deployment>,

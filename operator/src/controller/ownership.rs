@@ -1,4 +1,5 @@
-//! Whether an object is a child of a `ReportsServer`, and not one of somebody else by the same name.
+//! The check whether an object is a child of a `ReportsServer`, and not one of somebody else by the
+//! same name.
 
 use crds::names::{FIELD_MANAGER, LABEL_APP_MANAGED_BY, LABEL_OWNER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

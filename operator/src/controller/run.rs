@@ -32,7 +32,7 @@ const TRIGGERS: usize = 64;
 /// Progress of a migration is shown this often at most.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the controller is started with.
+/// The settings that the controller is started with.
 pub struct Settings {
     /// Client of the cluster.
     pub client: Client,
@@ -48,8 +48,8 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Runs the migrations.
     pub supervisor: Supervisor,
-    /// Where hosts of databases are, for an operator outside of the cluster, to which their names
-    /// mean nothing.
+    /// The addresses of hosts of databases, for an operator outside of the cluster, to which their
+    /// names mean nothing.
     pub resolve: BTreeMap<String, SocketAddr>,
 }
 

@@ -1,4 +1,4 @@
-//! What each API group should reach, for the migrations.
+//! The goal of each API group, for the migrations.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,11 @@ use crate::migration::{self, GroupStatus, GroupTarget};
 /// The server as the migrations find it; by default there is none.
 #[derive(Default)]
 pub struct Serving {
-    /// Whether its Deployment serves.
+    /// True when its Deployment serves.
     pub ready: bool,
-    /// Whether its control API is Available.
+    /// True when its control API is Available.
     pub control_available: bool,
-    /// What its certificate is verified with (PEM).
+    /// The authorities with which its certificate is verified (PEM).
     pub ca_bundle: Vec<u8>,
 }
 

@@ -1,6 +1,6 @@
-//! What goes on where the specification is not carried out, because it is refused or suspended.
-//! Clients depend on the server all the same: its certificates are renewed, what leads to it is put
-//! right, and the status tells how it is.
+//! The work that goes on where the specification is not carried out, because it is refused or
+//! suspended. Clients depend on the server all the same: its certificates are renewed, what leads
+//! to it is put right, and the status tells how it is.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use super::{Context, Error, apply, build, dereference};
 use crate::events;
 use crate::migration::GroupStatus;
 
-/// How often a suspended switch is looked at until it has come to its end.
+/// Time between two looks at a suspended switch until it has come to its end.
 const FINISHING: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether what stands in the cluster against a specification has gone.
+/// Time between two looks whether what stands in the cluster against a specification has gone.
 const STANDING: Duration = Duration::from_secs(15);
 
 /// Leaves everything as it is but for what clients depend on. A switch under way is brought to its

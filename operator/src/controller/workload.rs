@@ -1,4 +1,5 @@
-//! Whether the pods of server and database serve, and if not, why: in the words of whoever knows best.
+//! The check whether the pods of server and database serve, and the reason where they do not, in
+//! the words of whoever knows best.
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
@@ -7,7 +8,7 @@ use kube::ResourceExt;
 
 /// Label of a pod with the template that it is of.
 const REVISION_LABEL: &str = "controller-revision-hash";
-/// What a container waits for in the ordinary course.
+/// The reasons for which a container waits in the ordinary course.
 const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// Returns whether the pods of the present template serve.

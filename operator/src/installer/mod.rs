@@ -1,6 +1,6 @@
-//! What the Helm chart runs out of the operator's image, beside the operator: it applies the
-//! `ReportsServer` of the chart's values, refuses an uninstallation that would take APIs away, and
-//! tests an installation. Each ends with one line of text.
+//! The commands that the Helm chart runs out of the operator's image, beside the operator: they
+//! apply the `ReportsServer` of the chart's values, refuse an uninstallation that would take APIs
+//! away, and test an installation. Each ends with one line of text.
 
 #[cfg(test)]
 mod tests;

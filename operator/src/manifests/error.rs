@@ -12,7 +12,7 @@ pub enum Error {
     /// An object could not be written as JSON.
     #[error("an object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// What the chart replaces in an object is not there, or more than once.
+    /// A text that the chart replaces in an object is not there, or more than once.
     #[error("the chart replaces {0:?}, which is not in the object exactly once")]
     Edit(String),
 }

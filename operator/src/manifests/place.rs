@@ -1,4 +1,4 @@
-//! Where the operator is installed, and out of which images.
+//! The place of an installation, and its images.
 
 use crate::database::managed;
 use crate::names::{OPERATOR, OPERATOR_NAMESPACE, operator_image, server_image};

@@ -332,7 +332,8 @@ fn examples_are_accepted_and_whole() {
     assert!(names.len() >= 20, "{names:?}");
 }
 
-/// What has Prometheus scrape the operator finds the pods of the installation, and their port.
+/// The object that has Prometheus scrape the operator finds the pods of the installation, and their
+/// port.
 #[test]
 fn the_monitor_of_the_operator_finds_its_pods() {
     let text = include_str!("../../../manifests/monitoring/operator.yaml");

@@ -10,7 +10,7 @@ use super::health::Health;
 use crate::auth::{Authentication, AuthenticationError, Proof, UserInfo};
 use crate::telemetry::AUDIT_TARGET;
 
-/// What is known of a request for its line. Of a watch, the line is written when it begins.
+/// The facts about a request for its line. Of a watch, the line is written when it begins.
 pub(super) struct Audit {
     /// The request, where it is to be logged. Probes are not: they ask every few seconds.
     info: Option<RequestInfo>,

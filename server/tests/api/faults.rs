@@ -1,4 +1,4 @@
-//! What clients are told when the store does not keep up, or is gone.
+//! The answers to clients when the store does not keep up, or is gone.
 
 use crds::control::GateState;
 use serde_json::json;

@@ -453,7 +453,7 @@ pub fn names(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What differs from run to run, replaced.
+/// Returns `value` with everything replaced that differs from run to run.
 pub fn steady(mut value: Value) -> Value {
     fn walk(value: &mut Value) {
         match value {

@@ -1,4 +1,5 @@
-//! What the server takes from the cluster, and what it keeps when the cluster is not there.
+//! The settings that the server takes from the cluster, and those that it keeps when the cluster is
+//! not there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -228,7 +228,7 @@ async fn a_body_that_stops_coming_ends_its_connection() {
     assert!(answer.contains("\"reason\":\"Timeout\""), "{answer}");
 }
 
-/// What is no request at all.
+/// Bytes that are no request at all.
 #[rstest]
 #[case::noise(b"\x00\x01\x02\xff\r\n\r\n")]
 #[case::no_version(b"GET /\r\n\r\n")]

@@ -19,7 +19,7 @@ const FOR_EVER: Duration = Duration::from_hours(1);
 /// Time between two bytes.
 const DRIP: Duration = Duration::from_secs(10);
 
-/// How many seconds pass until the server hangs up on who sends `byte` now and then, or nothing.
+/// Returns the seconds until the server hangs up on who sends `byte` now and then, or nothing.
 async fn survives<S>(stream: S, byte: Option<u8>) -> u64
 where
     S: AsyncRead + AsyncWrite,

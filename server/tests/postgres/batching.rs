@@ -1,4 +1,4 @@
-//! How many writes share a transaction.
+//! The number of writes that share a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the control API says at several servers on one database.
+//! The control API at several servers on one database.
 
 use crds::control::{Database, GateState, StoredResource};
 use pgtest::{Postgres, PostgresOptions};

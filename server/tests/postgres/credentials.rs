@@ -27,7 +27,7 @@ async fn scene(tls: Tls) -> Scene {
     scene
 }
 
-/// How many connections over the network `condition` holds for.
+/// Returns the number of connections over the network that `condition` holds for.
 async fn count(scene: &Scene, condition: &str) -> i64 {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)

@@ -2,7 +2,7 @@
 
 use pgtest::Postgres;
 
-/// Where the function that commits has read the newest commit, and not yet used it.
+/// The line at which the function that commits has read the newest commit, and not yet used it.
 const ANCHOR: &str = "IF v_seq + cardinality(p_kind) >= v_log_end THEN";
 const LOCK: &str = "FOR UPDATE";
 

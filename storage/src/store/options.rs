@@ -95,8 +95,9 @@ pub struct PostgresOptions {
     pub cluster_identity: String,
     /// Name of the cluster for people; may be empty.
     pub cluster_name: String,
-    /// What stays the same of the cluster under every identity, such as the uid of its namespace
-    /// `kube-system`: it is not begun anew under another one. Empty where that is not known.
+    /// A mark of the cluster that stays the same under every identity, such as the uid of its
+    /// namespace `kube-system`: the cluster is not begun anew under another identity. Empty where
+    /// that is not known.
     pub cluster_uid: String,
     /// Name that the database shows for its clients.
     pub application_name: String,

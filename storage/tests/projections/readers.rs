@@ -62,7 +62,7 @@ async fn reads_views_and_nothing_else(server: &Postgres) {
     }
 }
 
-/// Whether the role exists.
+/// Returns whether the role exists.
 async fn role_exists(server: &Postgres) -> bool {
     let client = server.superuser().await.unwrap();
     let query = "SELECT to_regrole('reports_reader') IS NOT NULL";

@@ -144,7 +144,7 @@ fn repeated_keys_have_lines(#[case] text: &str, #[case] expected: &[&str]) {
     assert_eq!(decoded.duplicates.is_empty(), expected.is_empty());
 }
 
-/// What is nested without end is refused at its beginning.
+/// Input that is nested without end is refused at its beginning.
 #[rstest]
 #[case("[")]
 #[case("{a: ")]
@@ -325,7 +325,7 @@ fn any_yaml() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// What the server writes, it reads.
+    /// The server reads everything that it writes.
     #[test]
     fn what_is_written_is_read(value in any_value()) {
         let text = to_yaml(&value).unwrap();

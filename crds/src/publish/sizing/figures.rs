@@ -6,7 +6,7 @@
 pub(super) struct Figure {
     /// The measured quantity.
     pub(super) what: &'static str,
-    /// Its value.
+    /// The value of the quantity.
     pub(super) value: f64,
     /// The unit of the value.
     pub(super) unit: &'static str,

@@ -6,12 +6,12 @@ use crate::v1alpha1::conditions::{
 };
 use crate::v1alpha1::reasons;
 
-/// Where a problem of a connection is met: with the server's own database, and with that of another
-/// server from which reports are imported.
+/// The places where a problem of a connection is met: with the server's own database, and with that
+/// of another server from which reports are imported.
 const CONNECTION: &[Seen] = &[Seen::False(DATABASE_READY), Seen::Stalled];
-/// Where a problem of a connection that may pass is met.
+/// The places where a problem of a connection that may pass is met.
 const PASSING: &[Seen] = &[Seen::False(DATABASE_READY), Seen::Message];
-/// Where a problem of the database alone is met.
+/// The place where a problem of the database alone is met.
 const DATABASE_ALONE: &[Seen] = &[Seen::False(DATABASE_READY)];
 
 pub(super) static DATABASE: Symptom = Symptom {

@@ -1,4 +1,4 @@
-//! What the page is made of.
+//! The parts of the page: symptoms, and the advice about each reason.
 
 use crate::v1alpha1::conditions;
 

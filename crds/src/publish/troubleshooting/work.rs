@@ -1,4 +1,4 @@
-//! What is no trouble: work that goes on, or that is done.
+//! The reasons that are no trouble: work that goes on, or that is done.
 
 use super::symptom::{Advice, Seen, Symptom};
 use crate::v1alpha1::conditions::{

@@ -1,4 +1,4 @@
-//! What may connect to what.
+//! The specification of network policies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

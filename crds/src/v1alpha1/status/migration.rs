@@ -20,8 +20,8 @@ pub struct MigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub plan_hash: Option<String>,
-    /// How far that group is with its reports while it goes through all of them, such as
-    /// `1,234/10,000`: copied, compared, deleted from etcd, or compared and written back.
+    /// Progress of that group while it goes through all of its reports, such as `1,234/10,000`:
+    /// copied, compared, deleted from etcd, or compared and written back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub progress: Option<String>,
@@ -172,8 +172,8 @@ pub struct GroupMigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub message: Option<String>,
-    /// How far the group is with its reports while it goes through all of them, such as
-    /// `1,234/10,000`: copied, compared, deleted from etcd, or compared and written back.
+    /// Progress of the group while it goes through all of its reports, such as `1,234/10,000`:
+    /// copied, compared, deleted from etcd, or compared and written back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub progress: Option<String>,

@@ -1,4 +1,5 @@
-//! Whether the conditions tell the truth, and how an action ended. Nothing here asks a cluster.
+//! The judgement of conditions and actions: whether the conditions tell the truth, and how an
+//! action ended. Nothing here asks a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use super::expect::{Expect, has};
 use super::seen::Seen;
 use super::told::Told;
 
-/// How an action ended.
+/// The end of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// As it has to be.

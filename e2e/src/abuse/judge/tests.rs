@@ -15,7 +15,7 @@ fn said(type_: &str, is: &str, message: &str) -> Said {
     }
 }
 
-/// What is told when all is well.
+/// Returns a status that tells that all is well.
 fn well_told() -> Told {
     let types = [
         READY,
@@ -32,7 +32,7 @@ fn well_told() -> Told {
     }
 }
 
-/// What is found when all is well.
+/// Returns the view of a client when all is well.
 fn well_seen() -> Seen {
     Seen {
         groups: vec![Group {
@@ -46,7 +46,7 @@ fn well_seen() -> Seen {
     }
 }
 
-/// What is found when no server is there.
+/// Returns the view of a client when no server is there.
 fn gone() -> Seen {
     let mut seen = well_seen();
     seen.control_api = false;
@@ -61,7 +61,7 @@ fn with(mut told: Told, type_: &str, is: &str, message: &str) -> Told {
     told
 }
 
-/// What is told truly when no server is there, and it comes back.
+/// Returns a status that tells the truth when no server is there, and it comes back.
 fn told_gone() -> Told {
     let told = with(well_told(), READY, "False", "Deployment a is scaled to 0");
     let told = with(told, SERVER_AVAILABLE, "False", "");
@@ -84,7 +84,7 @@ fn what_is_so_and_told_is_no_contradiction() {
     assert_eq!(untrue(&refused, &well_seen()), none);
 }
 
-/// What is damaged, and the conditions that are untrue then.
+/// A damage, and the conditions that are untrue then.
 type Damaged = (fn(&mut Seen), &'static [&'static str]);
 
 #[test]

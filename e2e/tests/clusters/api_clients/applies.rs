@@ -8,7 +8,7 @@ use crate::api_support::*;
 
 const SERVER_SIDE: [&str; 4] = ["apply", "--server-side", "-f", "-"];
 
-/// What kubectl says when it is given `manifest`.
+/// Returns kubectl's answer when it is given `manifest`.
 pub async fn given(setup: &Setup, args: &[&str], manifest: &Value) -> Result<String, String> {
     let (args, input) = (args.iter().copied(), manifest.to_string());
     let said = setup.cluster.kubectl_with_input(args, &input).await;

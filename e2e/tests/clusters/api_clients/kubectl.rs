@@ -25,7 +25,7 @@ pub async fn commands(setup: &Setup) {
     timed("deletes", deletes(setup)).await;
 }
 
-/// What kubectl answers, however it ends.
+/// Returns kubectl's answer, however it ends, and whether it succeeded.
 async fn run(setup: &Setup, args: &[&str], input: &Value) -> (bool, String) {
     let mut command = setup.cluster.command("kubectl");
     command.args(args).stdin(Stdio::piped());
@@ -104,7 +104,7 @@ async fn prints(setup: &Setup) {
     assert!(raw.contains(r#""kind":"PolicyReportList""#), "{raw}");
 }
 
-/// What is shown of tables, and of which reports.
+/// The forms of tables, and the selections of reports.
 async fn selects(setup: &Setup) {
     for (args, words) in [
         (&["--no-headers", "--show-labels"][..], "app=printed"),

@@ -1,5 +1,5 @@
-//! What kubectl and the cluster's controllers do with reports that the server serves through the
-//! aggregator of a real control plane.
+//! Reports that the server serves through the aggregator of a real control plane, in the hands of
+//! kubectl and of the cluster's controllers.
 mod applies;
 mod kubectl;
 

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_go::GROUP;
 
-/// Where the reports are; nobody else writes there.
+/// The namespace of the reports; nobody else writes there.
 pub const NAMESPACE: &str = "reflected";
-/// How many reports are written to.
+/// Number of reports that are written to.
 const REPORTS: usize = 15;
 /// The last report that is made and deleted.
 const LAST: &str = "last";
@@ -95,7 +95,7 @@ impl Reflectors {
     }
 }
 
-/// What became of the writes.
+/// The outcome of the writes.
 #[derive(Default)]
 struct Written {
     /// Versions of answered creates and updates, in their order.
@@ -237,16 +237,16 @@ where
     seen
 }
 
-/// What a reflector was told.
+/// The events that a reflector was told.
 #[derive(Default)]
 struct Followed {
-    /// How many times it began with everything.
+    /// Number of times that it began with everything.
     starts: usize,
-    /// How many times a watch broke, or could not be begun.
+    /// Number of times that a watch broke, or could not be begun.
     errors: usize,
     /// Versions of what came, in its order.
     versions: Vec<u64>,
-    /// Its store at the end: names and versions.
+    /// The store of the reflector at the end: names and versions.
     store: BTreeMap<String, u64>,
 }
 

@@ -12,10 +12,10 @@ use crate::client_go::{LIMIT, tests};
 use crate::common::full;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// How many writes have to be answered between one kill and the next.
+/// Number of writes that have to be answered between one kill and the next.
 const WRITES: usize = 25;
 
-/// How long servers are killed: `E2E_FULL` makes it long.
+/// Returns the time for which servers are killed: `E2E_FULL` makes it long.
 fn length() -> Duration {
     if full() {
         Duration::from_mins(5)

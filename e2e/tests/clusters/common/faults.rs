@@ -1,4 +1,4 @@
-//! What may happen to the servers and their database, while the witness writes and watches.
+//! Faults of the servers and their database, while the witness writes and watches.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,12 +17,12 @@ const KUBELET_GRACE: SignedDuration = SignedDuration::from_secs(11);
 /// Label that tells the servers' pods from the database's.
 const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// What the witness noticed of `blow`.
+/// Returns the witness' account of the time in which `blow` ran.
 pub async fn under_load<F: Future<Output = ()>>(line: &Takeover, what: &str, blow: F) -> Account {
     under_load_within(LIMIT, line, what, blow).await
 }
 
-/// What the witness noticed of `blow`, which may take as long as `limit`.
+/// Returns the witness' account of the time in which `blow` ran, which may take as long as `limit`.
 pub async fn under_load_within<F: Future<Output = ()>>(
     limit: Duration,
     line: &Takeover,

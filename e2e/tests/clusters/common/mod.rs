@@ -1,4 +1,4 @@
-//! What the tests of the whole line share.
+//! The parts that the tests of the whole line share.
 
 pub mod faults;
 
@@ -9,7 +9,7 @@ use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
 
-/// What no client may ever suffer, also on a machine that is busy with other tests.
+/// The flaws that no client may ever suffer, also on a machine that is busy with other tests.
 pub const NEVER: [Flaw; 4] = [
     Flaw::Lost,
     Flaw::Resurrected,
@@ -17,7 +17,7 @@ pub const NEVER: [Flaw; 4] = [
     Flaw::FailedRequest,
 ];
 
-/// Whether everything is to be tested whole (`hack/test --full`).
+/// Returns whether everything is to be tested whole (`hack/test --full`).
 pub fn full() -> bool {
     std::env::var_os("E2E_FULL").is_some()
 }

@@ -133,7 +133,7 @@ impl Subject {
         object.status.unwrap().database.unwrap()
     }
 
-    /// What the pods are made from.
+    /// Returns the template of the pods.
     pub async fn pod_template(&self) -> Value {
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), NAMESPACE);
         let deployment = api.get(&format!("{NAME}-server")).await.unwrap();
@@ -174,7 +174,8 @@ impl Subject {
     }
 }
 
-/// How often the operator has looked at the database and found that it can be used.
+/// Returns the number of times that the operator has looked at the database and found that it can
+/// be used.
 pub fn times_usable(operator: &Operator) -> u64 {
     let text = operator.metrics().unwrap();
     let start = "reports_server_operator_database_examinations_total\

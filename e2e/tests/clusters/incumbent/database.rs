@@ -24,11 +24,11 @@ const PAGE: &str = "20";
 /// Whose rows are another cluster's.
 const OTHER_CLUSTER: &str = "99999999-9999-9999-9999-999999999999";
 
-/// What the test knows of the reports.
+/// The reports that the test expects.
 struct Wanted {
-    /// What is to be there.
+    /// The objects that are to be there.
     objects: Objects,
-    /// What only the database has.
+    /// The reports that only the database has.
     imported: Vec<Key>,
     /// All that the database has.
     rows: BTreeSet<Key>,

@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const LIMIT: Duration = Duration::from_mins(20);
 /// A client's watch at the incumbent lasts five minutes at most.
 const CONVERGE: Duration = Duration::from_mins(6);
-/// How long an answer to a watch is waited for.
+/// Longest wait for an answer to a watch.
 const WATCH: Duration = Duration::from_secs(10);
 
 fn reports() -> usize {
@@ -130,7 +130,7 @@ impl Ground {
         ended
     }
 
-    /// Whether all APIServices lead to our server.
+    /// Returns whether all APIServices lead to our server.
     async fn is_ours(&self) -> bool {
         let services: Api<APIService> = Api::all(self.clients[0].clone());
         let services = services.list(&ListParams::default()).await.unwrap();
@@ -197,7 +197,7 @@ impl Follower {
     }
 }
 
-/// How a watch from a version is refused; `None` where it is not.
+/// Returns the code with which a watch from a version is refused; `None` where it is not.
 async fn refusal(client: &Client, kind: ReportKind, version: &str) -> Option<u16> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
     let mut events = match api.watch(&WatchParams::default(), version).await {

@@ -13,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::interference::{GITOPS, start};
 
-/// How often the CRDs are applied. The door takes a second to open and the rest of the way back is
-/// done in less than half of one, so a longer pause lets it through now and then.
+/// Time between two applications of the CRDs. The door takes a second to open and the rest of the
+/// way back is done in less than half of one, so a longer pause lets it through now and then.
 const APPLIED_EVERY: Duration = Duration::from_millis(250);
 
 /// Versions of the group's CRDs as they are now, by name of the CRD.

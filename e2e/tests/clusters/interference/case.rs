@@ -1,4 +1,4 @@
-//! What is done in which step, and what has to come of it.
+//! The cases: an interference in a step, and the result that it has to have.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub const THERE: [&str; 10] = [
     "SwitchSettle",
 ];
 
-/// What somebody does while the operator is dead.
+/// An act of somebody while the operator is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interference {
     /// Applies the CRD as it was shipped.
@@ -98,7 +98,7 @@ pub struct Case {
     pub what: Interference,
 }
 
-/// Whether the migration has to name the reason and wait until it is mended.
+/// The duty of a migration to name the reason and to wait until it is mended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
     /// It reaches its goal by itself.
@@ -128,7 +128,7 @@ impl Case {
         steps.iter().position(|step| *step == self.step).unwrap()
     }
 
-    /// Whether the APIService is the server's when the operator dies.
+    /// Returns whether the APIService is the server's when the operator dies.
     fn is_ours(&self) -> bool {
         let from = THERE
             .iter()
@@ -142,26 +142,26 @@ impl Case {
         }
     }
 
-    /// Whether the way back takes a minute or so, because the server's versions are far above etcd's:
-    /// after a switch that was interrupted, and after a takeover.
+    /// Returns whether the way back takes a minute or so, because the server's versions are far
+    /// above etcd's: after a switch that was interrupted, and after a takeover.
     pub fn is_slow(&self) -> bool {
         use Interference::{ApiServiceDeleted, VersionGained};
         let interrupted = ["SwitchPatch", "SwitchConfirm", "SwitchDrain"].contains(&self.step);
         interrupted || self.is_ours() && matches!(self.what, ApiServiceDeleted | VersionGained)
     }
 
-    /// Whether etcd has the last word when the operator dies.
+    /// Returns whether etcd has the last word when the operator dies.
     fn is_of_etcd(&self) -> bool {
         !self.is_ours() || self.step == "BackHold"
     }
 
-    /// Whether the reports of the CRD go with it.
+    /// Returns whether the reports of the CRD go with it.
     pub fn reports_go(&self) -> bool {
         use Interference::{CrdDeleted, CrdReplaced};
         matches!(self.what, CrdDeleted | CrdReplaced) && self.is_of_etcd()
     }
 
-    /// What has to be said before the interference ends.
+    /// Returns what the migration has to say before the interference ends.
     pub fn stall(&self) -> Stall {
         const APPLIED: &[&str] = &[
             "CRDReapplied (stalled)",

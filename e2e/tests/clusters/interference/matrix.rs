@@ -20,7 +20,7 @@ use crate::interference::writer::Writer;
 
 /// Chooses the cases of a usual run: the same in each.
 const SEED: u64 = 11;
-/// How many cases these are.
+/// Number of these cases.
 const DRAWN: usize = 5;
 
 fn cases() -> Vec<Case> {
@@ -114,7 +114,7 @@ async fn run(ground: &mut Ground, case: Case) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the migration says what it has to before somebody mends it.
+/// Returns whether the migration says what it has to before somebody mends it.
 async fn stalls(migration: &Migration, stall: Stall) -> anyhow::Result<bool> {
     let (words, must) = match stall {
         Stall::Never => return Ok(false),

@@ -23,9 +23,10 @@ use crate::interference::case::{Case, Interference};
 use crate::interference::ground::{Contents, Ground, KIND, SOON, reports};
 use crate::interference::{API_SERVICE, PAUSE, applied, rights};
 
-/// How long a server or its database is away.
+/// Time for which a server or its database is away.
 const AWAY: Duration = Duration::from_secs(6);
-/// How long a database is slow. It stands still and runs by turns, each for one of the other two.
+/// Time for which a database is slow. It stands still and runs by turns, each for one of the other
+/// two.
 const SLOW: Duration = Duration::from_secs(15);
 const STOPPED: Duration = Duration::from_millis(400);
 const RUNNING: Duration = Duration::from_millis(50);

@@ -15,7 +15,7 @@ use testreports::{Owner, ReportKind};
 
 use crate::interference::{API_SERVICE, PAUSE, start};
 
-/// How long an APIService may be away.
+/// Longest time for which an APIService may be away.
 const RETAKEN_WITHIN: Duration = Duration::from_secs(2);
 
 fn is_ours(service: Option<&APIService>) -> bool {

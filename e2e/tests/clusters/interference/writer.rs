@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::interference::ground::{Ground, KIND, reports};
 
-/// Where it writes; a number follows.
+/// Start of the names of the namespaces that it writes to; a number follows.
 pub const NAMESPACE: &str = "writer";
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(80);
 
-/// What is known of a report.
+/// The last known state of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
-    /// Its content was acknowledged.
+    /// This content was acknowledged.
     Is(String),
-    /// Its deletion was acknowledged.
+    /// The deletion was acknowledged.
     Gone,
     /// Somebody may have carried the last request out.
     Nothing,
@@ -35,7 +35,7 @@ pub struct Writer {
     end: CancellationToken,
 }
 
-/// What was written.
+/// The outcome of the writes.
 #[derive(Default)]
 pub struct Written {
     known: BTreeMap<String, Known>,
@@ -154,7 +154,7 @@ impl Written {
     }
 }
 
-/// Whether nothing was done: not so where it went on beyond whoever answers.
+/// Returns whether nothing was done: not so where it went on beyond whoever answers.
 fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code))
 }

@@ -1,4 +1,4 @@
-//! What an answer costs does not depend on what there is elsewhere: time tells nothing.
+//! The cost of an answer does not depend on what there is elsewhere: time tells nothing.
 
 use benchmark::usage::{Watched, outer_pid};
 use comparison::serving::request::{Outgoing, send};

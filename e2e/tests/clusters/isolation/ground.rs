@@ -15,11 +15,11 @@ use crate::api_support::{CLUSTER_REPORTS, GROUP, Setup, report};
 pub const OURS: &str = "ours";
 /// The one of which they must see nothing.
 pub const THEIRS: &str = "theirs";
-/// What all reports there have in their names, labels and contents.
+/// A word that all reports there have in their names, labels and contents.
 pub const HIDDEN: &str = "zq7hidden";
 /// The reports of the one, in order.
 pub const MINE: [&str; 5] = ["mine-0", "mine-1", "mine-2", "mine-3", "mine-4"];
-/// How many there are in the other.
+/// Number of reports in the other.
 const REPORTS: usize = 12;
 /// Requests at one time where there are many.
 const AT_ONCE: usize = 24;
@@ -252,7 +252,7 @@ impl Ground {
     }
 }
 
-/// What a request says itself, in its continue token among it.
+/// Returns everything that a request says itself, in its continue token among it.
 fn asked(request: &Outgoing) -> String {
     let body = String::from_utf8_lossy(&request.body);
     let token = request.uri.split_once("continue=");

@@ -42,7 +42,7 @@ async fn timed(step: &str, work: impl Future<Output = ()>) {
     println!("{step}: {:.1} s", began.elapsed().as_secs_f64());
 }
 
-/// What is looked for is there to be seen.
+/// The administrator sees everything that the users must not see.
 async fn the_administrator_sees_everything(ground: &Ground) {
     for (accept, plain) in FORMS {
         let request = Outgoing::get(ALL_REPORTS).header("accept", accept);

@@ -60,7 +60,7 @@ async fn lists_hold_what_is_ours(ground: &Ground, way: &Way) {
     }
 }
 
-/// What remains is counted within the namespace, and tokens name what was listed.
+/// The rest of a list is counted within the namespace, and tokens name what was listed.
 async fn pages_and_counts_are_of_ours(ground: &Ground, way: &Way) {
     let ours = in_namespace(OURS);
     let first = Outgoing::get(format!("{ours}?limit=2"));

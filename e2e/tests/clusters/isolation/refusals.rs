@@ -1,4 +1,4 @@
-//! What is refused, and what a refusal tells.
+//! Requests that are refused, and the words of the refusals.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +16,7 @@ pub async fn all(ground: &Ground, way: &Way) {
     words_about_the_user_count_for_nothing(ground, way).await;
 }
 
-/// What the control API tells of all reports.
+/// Returns the paths at which the control API tells of all reports.
 fn controlled() -> Vec<String> {
     let base = format!("/apis/{}/{}", control::GROUP, control::VERSION);
     let one = format!("{base}/{}/policyreports.{GROUP}", control::PLURAL);
@@ -107,8 +107,8 @@ fn about(name: &str) -> Vec<Outgoing> {
     ]
 }
 
-/// What a client sees of an answer, but for the name that it has asked about, and for what differs
-/// with every request.
+/// Returns an answer as a client sees it, but for the name that it has asked about, and for what
+/// differs with every request.
 fn seen(answer: &Answer, name: &str) -> (u16, Vec<String>, String) {
     let each_time = ["audit-id", "date"];
     let headers = answer.headers.iter();

@@ -39,7 +39,7 @@ async fn bodies_lead_nowhere_else(ground: &Ground, way: &Way) {
     }
 }
 
-/// What is missing here is missing, whatever there is elsewhere.
+/// A name that is missing here is missing, whatever there is elsewhere.
 async fn a_name_that_is_taken_there_is_free_here(ground: &Ground, way: &Way) {
     let ours = in_namespace(OURS);
     let name = ground.hidden[0].as_str();

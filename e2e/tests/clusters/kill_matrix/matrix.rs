@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(50);
 const OPERATOR: &str = "deployment/reports-server-operator";
-/// Where the operator writes down which points have fired.
+/// The `ConfigMap` in which the operator writes down which points have fired.
 const NOTES: &str = "reports-server-operator-notes";
 
 /// The whole of one database.
@@ -253,13 +253,13 @@ fn fired_key(fault: &str) -> String {
     format!("fault.{}", fault.replace(':', "_"))
 }
 
-/// Whether the operator has died at a point.
+/// Returns whether the operator has died at a point.
 fn has_fired(notes: Option<&ConfigMap>, fault: &str) -> bool {
     let data = notes.and_then(|notes| notes.data.as_ref());
     data.is_some_and(|data| data.contains_key(&fired_key(fault)))
 }
 
-/// Whether it was done, or there was nothing to do it to.
+/// Returns whether it was done, or there was nothing to do it to.
 fn is_or_missing(done: &kube::Result<()>) -> bool {
     match done {
         Err(kube::Error::Api(status)) => status.code == 404,

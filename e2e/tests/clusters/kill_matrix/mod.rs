@@ -32,7 +32,7 @@ fn rounds() -> Vec<(Point, Point)> {
     forward.into_iter().zip(back.into_iter().cycle()).collect()
 }
 
-/// What the user does in each of these steps.
+/// Returns every deed of the user in each of these steps.
 fn at_each(steps: &[&'static str]) -> Vec<Meddling> {
     let all = steps
         .iter()
@@ -40,7 +40,7 @@ fn at_each(steps: &[&'static str]) -> Vec<Meddling> {
     all.collect()
 }
 
-/// What the user does on the way of each direction for each round.
+/// Returns the deeds of the user on the way of each direction, for each round.
 fn deeds() -> Vec<(Meddling, Meddling)> {
     let (mut forward, mut back) = (at_each(&STEPS_FORWARD), at_each(&steps::BACK));
     if !full() {

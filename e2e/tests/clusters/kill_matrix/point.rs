@@ -71,7 +71,7 @@ pub const STEPS_FORWARD: [&str; 9] = [
     "Prune",
 ];
 
-/// What a user does with the `ReportsServer` before a dead operator is there again.
+/// A deed of a user with the `ReportsServer` before a dead operator is there again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Suspends it, and lets it go on once it rests.

@@ -1,4 +1,4 @@
-//! What the server logs is changed while it runs.
+//! The level of the server's log is changed while it runs.
 
 use crds::names;
 use e2e::takeover::{NAME, TARGET_NAMESPACE, is_ready};

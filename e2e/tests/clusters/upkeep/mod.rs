@@ -25,9 +25,9 @@ use testreports::{Input, ReportKind};
 
 const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
-/// How soon a condition has to tell that the server is away.
+/// Longest time until a condition tells that the server is away.
 const TOLD: Duration = Duration::from_secs(15);
-/// How soon a certificate that was deleted is made anew.
+/// Longest time until a certificate that was deleted is made anew.
 const AGAIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 const KIND: ReportKind = ReportKind::PolicyReport;
@@ -98,7 +98,7 @@ impl Ground {
     }
 }
 
-/// When the serving certificate ends.
+/// Returns the time at which the serving certificate ends.
 fn expiry(server: &ReportsServer) -> Option<Timestamp> {
     let tls = server.status.as_ref()?.tls.as_ref()?;
     tls.not_after.as_ref().map(|time| time.0)

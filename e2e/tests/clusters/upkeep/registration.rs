@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::upkeep::{Ground, PAUSE, TOLD};
 
-/// How soon an APIService that was changed is as it was.
+/// Longest time until an APIService that was changed is as it was.
 const MENDED: Duration = Duration::from_secs(2);
 
 /// Somebody has changed how the server is reached or verified, or leads clients elsewhere: it is put

@@ -1,4 +1,4 @@
-//! Whether a certificate can be used.
+//! The check whether a certificate can be used.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use crate::certs::x509::{authorities, dns_names, is_for, is_key, matches, verify
 pub struct Part<'a> {
     /// The field that names it.
     pub field: &'a str,
-    /// Its namespace.
+    /// The namespace of the Secret.
     pub namespace: &'a str,
-    /// Its name.
+    /// The name of the Secret.
     pub name: &'a str,
-    /// Its content; none where it is missing.
+    /// The content of the Secret; none where it is missing.
     pub values: Option<&'a Values>,
 }
 

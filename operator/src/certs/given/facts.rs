@@ -24,7 +24,7 @@ pub struct Given {
     pub not_after: Timestamp,
     /// The time from which on another one is asked for.
     pub due: Timestamp,
-    /// What whoever issues it tells of the next one.
+    /// The words of the issuer about the next certificate.
     pub note: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Problem {
 /// One move of a certificate that the operator did not issue; the text stands in the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Its authorities joined those that are trusted.
+    /// The authorities of the certificate joined those that are trusted.
     Trust,
     /// The server was given it.
     Use,

@@ -13,7 +13,7 @@ pub enum Error {
         kind: String,
         /// `namespace/name` or name of the child.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// An object of that name is somebody else's.
@@ -35,19 +35,19 @@ pub enum Error {
     Orphans {
         /// Kind of the leftovers.
         kind: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// `APIService`s of a server that is gone could not be deleted.
     #[error("cannot give the APIs of a server that is gone back to their CRDs: {}", said(.source))]
     Release {
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// Backups could not be listed.
     #[error("cannot list the jobs of the backups: {}", said(.source))]
     Backups {
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// A pod of an old template that cannot start could not be deleted.
@@ -55,13 +55,13 @@ pub enum Error {
     InTheWay {
         /// Name of the pod.
         pod: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The server's pods could not be read.
     #[error("cannot read the server's pods: {}", said(.source))]
     Pods {
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The operator's rights in the target namespace.
@@ -69,7 +69,7 @@ pub enum Error {
     Access {
         /// The target namespace.
         namespace: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The binding is there and has no effect.

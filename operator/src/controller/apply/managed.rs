@@ -14,14 +14,14 @@ use crate::controller::workload;
 use crate::database::managed::Children;
 use crate::database::managed::upgrade::{self, Run};
 
-/// What the status is computed from.
+/// The children of a managed database from which the status is computed.
 #[derive(Clone, Debug)]
 pub struct Managed {
     /// The database.
     pub stateful_set: StatefulSet,
-    /// Its volume.
+    /// The volume of the database.
     pub data: Volume,
-    /// Its pods, read only while it is not ready.
+    /// The pods of the database, read only while it is not ready.
     pub pods: Vec<Pod>,
     /// The Job of an upgrade, while there is one.
     pub upgrade: Option<Recovery>,
@@ -38,7 +38,7 @@ pub struct Managed {
 pub struct Recovery {
     /// The Job.
     pub job: Job,
-    /// Its pods, newest first.
+    /// The pods of the Job, newest first.
     pub pods: Vec<Pod>,
 }
 

@@ -58,7 +58,7 @@ pub use volume::Volume;
 #[cfg(test)]
 pub use volume::apply as volume;
 
-/// How long a binding may take to reach every kube-apiserver's authorizer.
+/// Longest time that a binding may take to reach every kube-apiserver's authorizer.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two questions whether it has.
 const ACCESS_POLL: Duration = Duration::from_millis(200);

@@ -14,7 +14,7 @@ use crate::database::managed::quantity;
 pub struct Volume {
     /// The claim.
     pub claim: PersistentVolumeClaim,
-    /// Why it does not get the size that is wanted, and what to do.
+    /// The reason why it does not get the size that is wanted, and what to do.
     pub refused: Option<String>,
 }
 

@@ -72,17 +72,17 @@ pub struct Children {
     pub managed: Option<managed::Children>,
     /// A PostgreSQL that `CloudNativePG` runs.
     pub cluster: Option<DynamicObject>,
-    /// Where PostgreSQL is.
+    /// The place of PostgreSQL.
     pub connection: Option<ConfigMap>,
-    /// Where an embedded server is to move its reports.
+    /// The place to which an embedded server is to move its reports.
     pub database_move: Option<Secret>,
     /// Volume of the embedded database; none where it is ephemeral.
     pub data: Option<PersistentVolumeClaim>,
-    /// Where the aggregator reaches the server.
+    /// The Service by which the aggregator reaches the server.
     pub service: Service,
     /// The server.
     pub deployment: Deployment,
-    /// How many of the server's pods may be away.
+    /// Number of the server's pods that may be away.
     pub disruption_budget: Option<PodDisruptionBudget>,
     /// Number of the server's pods by load.
     pub autoscaler: Option<HorizontalPodAutoscaler>,

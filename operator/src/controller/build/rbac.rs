@@ -15,9 +15,9 @@ use crate::names::{
 /// A `ServiceAccount`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAccountRef {
-    /// Its namespace.
+    /// The namespace of the account.
     pub namespace: String,
-    /// Its name.
+    /// The name of the account.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! How many pods the server has, how they spread, and how many may be away.
+//! The number of the server's pods, their spread, and the number that may be away.
 
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
@@ -14,7 +14,7 @@ use super::metadata::namespaced;
 use crate::controller::validate::{Backend, Replicas};
 use crate::database::managed::Managed;
 
-/// What pods are spread over: a node is lost more often than a zone.
+/// The topologies that pods are spread over: a node is lost more often than a zone.
 const TOPOLOGIES: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 /// CPU of one pod at which another one is started, where the user names no metric. Not a share of
 /// the request: that is small, so that small clusters can run the server at all.

@@ -13,7 +13,7 @@ pub enum Error {
     Namespace {
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// A Secret with certificates.
@@ -23,13 +23,13 @@ pub enum Error {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The addresses of the kube-apiservers.
     #[error("cannot list the EndpointSlices of the Service default/kubernetes: {}", said(.source))]
     ApiServers {
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// A volume.
@@ -39,7 +39,7 @@ pub enum Error {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The Job that restores a backup.
@@ -49,27 +49,27 @@ pub enum Error {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The account that the specification names.
     #[error("cannot read serviceaccount {namespace}/{name}: {}", said(.source))]
     Account {
-        /// Its namespace.
+        /// The namespace of the account.
         namespace: String,
-        /// Its name.
+        /// The name of the account.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
-    /// What was carried out last.
+    /// The specification that was carried out last.
     #[error("cannot read configmap {namespace}/{name}: {}", said(.source))]
     ConfigMap {
         /// Namespace of the object.
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The database.
@@ -79,7 +79,7 @@ pub enum Error {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The server.
@@ -89,7 +89,7 @@ pub enum Error {
         namespace: String,
         /// Name of the object.
         name: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
     /// The cluster has no namespace `kube-system`.
@@ -98,7 +98,7 @@ pub enum Error {
          spec.clusterIdentity.id"
     )]
     NoIdentity,
-    /// What the connection to a database is made of.
+    /// The objects that the connection to a database is made of.
     #[error(transparent)]
     Connection(#[from] files::Error),
     /// The cluster of `CloudNativePG`.

@@ -1,4 +1,4 @@
-//! What is told of backups, and of the restore of one.
+//! The findings about backups, and about the restore of one.
 
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::status::{BackupResult, LastBackup};

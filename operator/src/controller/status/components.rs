@@ -1,4 +1,4 @@
-//! What each condition of a part says: certificates, database, server, APIServices, migration.
+//! The condition of each part: certificates, database, server, APIServices, migration.
 
 use crds::control::MovePhase;
 use crds::v1alpha1::reasons;

@@ -32,11 +32,11 @@ impl Is {
 /// The wanted state of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its status.
+    /// The status of the condition.
     pub is: Is,
-    /// Its reason.
+    /// The reason of the condition.
     pub reason: &'static str,
-    /// Its message.
+    /// The message of the condition.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the status says of the database.
+//! The findings about the database.
 
 use crds::v1alpha1::conditions as types;
 use crds::v1alpha1::status::DatabaseStatus;

@@ -41,7 +41,7 @@ pub fn words(group: &GroupStatus) -> String {
     }
 }
 
-/// How far a group is with its reports, such as `1,234/10,000`.
+/// Returns the progress of a group with its reports, such as `1,234/10,000`.
 fn progress(group: &GroupStatus) -> Option<String> {
     group.progress.map(|progress| progress.to_string())
 }

@@ -35,26 +35,26 @@ use crate::migration::GroupStatus;
 use crate::said::said;
 use crate::{certs, images};
 
-/// How far the reconciliation came.
+/// The state that a reconciliation has reached.
 pub enum State<'a> {
     /// Everything was applied.
     Applied {
-        /// What was asked for.
+        /// The specification that was asked for.
         spec: &'a Validated,
-        /// Why not what is asked for by now, where that cannot be carried out.
+        /// The reason why it is not what is asked for by now, where that cannot be carried out.
         refusal: Option<&'a Refusal>,
-        /// What the kube-apiserver made of it.
+        /// The children as the kube-apiserver returned them.
         applied: &'a Applied,
         /// The certificates.
         certs: &'a certs::Outcome,
-        /// What is known about its PostgreSQL, where it has one.
+        /// The facts about its PostgreSQL, where it has one.
         database: Option<&'a Known>,
     },
     /// The specification cannot be carried out.
     Refused {
-        /// Why.
+        /// The reason.
         refusal: &'a Refusal,
-        /// What is kept for clients, and how it was found.
+        /// The specification that is kept for clients, and how it was found.
         found: Option<(&'a Validated, &'a Found)>,
     },
     /// A step failed; it is tried again.
@@ -68,9 +68,9 @@ pub enum State<'a> {
     Suspended {
         /// An API group is in the middle of its switch, which is brought to its end first.
         finishing: bool,
-        /// What was asked for.
+        /// The specification that was asked for.
         spec: &'a Validated,
-        /// What is kept for clients, and how it was found.
+        /// The state in which the specification that is kept for clients was found.
         found: Option<&'a Found>,
     },
     /// The object is being deleted.
@@ -548,7 +548,7 @@ fn selector(spec: &Validated) -> String {
     labels.to_string()
 }
 
-/// Why the status could not be written.
+/// The error of writing the status.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the status: {}", said(.0))]
 pub struct Error(#[from] pub kube::Error);

@@ -1,4 +1,4 @@
-//! What is told of a major upgrade of a managed database.
+//! The findings about a major upgrade of a managed database.
 
 use crds::v1alpha1::reasons;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

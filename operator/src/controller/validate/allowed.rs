@@ -1,5 +1,6 @@
-//! What the cluster's own hands have to allow, because whoever may create a `ReportsServer` need not
-//! have the right to it: the target namespace, the account of the pods, and what pods do there.
+//! The permissions that the cluster's own hands have to give, because whoever may create a
+//! `ReportsServer` need not have the right to it: the target namespace, the account of the pods,
+//! and what pods do there.
 
 use crds::names::{ANNOTATION_ALLOW_USE, LABEL_POD_SECURITY, LABEL_TARGET};
 use crds::v1alpha1::{ReportsServer, reasons};
@@ -9,7 +10,7 @@ use super::standard;
 use super::validated::{Refusal, Validated, refuse};
 use crate::controller::found::{Dereferenced, Level};
 
-/// How the names of the namespaces begin that Kubernetes keeps for itself.
+/// Start of the names of the namespaces that Kubernetes keeps for itself.
 const RESERVED: &str = "kube-";
 const ACCOUNT: &str = "spec.server.serviceAccount.name";
 const TEMPLATE: &str = "spec.server.podTemplate";

@@ -1,4 +1,4 @@
-//! What a `ReportsServer` asks for, rule by rule: each says what is wrong and what to do about it.
+//! The checks of a `ReportsServer`, rule by rule: each says what is wrong and what to do about it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What network policies are made of.
+//! The settings that network policies are made of.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::names::SERVICE_PORT;
 /// Port on which kube-apiservers listen, where their endpoints do not tell.
 const USUAL_PORT: i32 = 6443;
 
-/// What network policies are made of.
+/// The settings that network policies are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// Networks of the kube-apiservers; none stands for any address.

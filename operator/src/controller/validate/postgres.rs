@@ -1,4 +1,4 @@
-//! How the PostgreSQL of a `ReportsServer` is reached, and what is known about it.
+//! The way to the PostgreSQL of a `ReportsServer`, and the facts about it.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub struct Route {
     cluster: Option<Plan>,
 }
 
-/// What follows from the way to a PostgreSQL.
+/// The consequences of the way to a PostgreSQL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reached {
     /// The facts about it.

@@ -1,4 +1,4 @@
-//! How many pods the server has, where they run, and how many may be away.
+//! The number of the server's pods, their places, and the number that may be away.
 
 use crds::v1alpha1::defaults::{Effective, REPLICAS};
 use crds::v1alpha1::spec::{AutoscalingSpec, PodDisruptionBudgetSpec};
@@ -10,18 +10,19 @@ use serde_json::Value;
 
 use super::validated::{Refusal, refuse};
 
-/// How many pods there are, and where.
+/// The number of the pods, and their places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// How many.
+    /// The number of the pods.
     pub replicas: Replicas,
-    /// How many may be away at the same time: (`minAvailable`, `maxUnavailable`), one of them.
+    /// The number that may be away at the same time: (`minAvailable`, `maxUnavailable`), one of
+    /// them.
     pub disruption_budget: Option<(Option<IntOrString>, Option<IntOrString>)>,
     /// The user's own spread over nodes and zones.
     pub spread: Option<Vec<TopologySpreadConstraint>>,
 }
 
-/// How many pods there are.
+/// The number of the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replicas {
     /// So many.
@@ -37,7 +38,7 @@ pub struct Autoscaling {
     pub min: i32,
     /// Most.
     pub max: i32,
-    /// What counts; none means the default.
+    /// The metrics that count; none means the default.
     pub metrics: Vec<MetricSpec>,
 }
 

@@ -1,6 +1,6 @@
-//! What a part of a pod template asks for beyond the Pod Security Standard `restricted`
-//! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>). What it does not say is
-//! as it is in our own template, or Kubernetes decides.
+//! The demands of a part of a pod template beyond the Pod Security Standard `restricted`
+//! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>). A field that it does
+//! not set is as it is in our own template, or Kubernetes decides.
 
 use serde_json::{Map, Value};
 
@@ -65,7 +65,7 @@ const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 /// Something that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
-    /// Where, from the template on.
+    /// The path of the field, from the template on.
     pub path: String,
     /// The least level that admits it.
     pub level: Level,

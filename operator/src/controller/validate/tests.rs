@@ -1,4 +1,4 @@
-//! What is refused, and what the user is told.
+//! The specifications that are refused, and the words to the user.
 
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::Verification;
@@ -417,7 +417,7 @@ fn an_upgrade_that_is_given_up_leaves_no_job_behind_when_the_database_runs_again
     assert!(!then.present.stopped && !then.present.clear);
 }
 
-/// What a deletion asks for, which reads the reports once more.
+/// A deletion asks for this, since it reads the reports once more.
 #[test]
 fn a_database_that_is_to_stay_as_it_is_gives_an_upgrade_up() {
     let spec = || {

@@ -20,7 +20,7 @@ use crate::database::place::{Database, Postgres, Storage};
 use crate::names::Names;
 use crate::{cert_manager, certs, migration};
 
-/// Why nothing is done. Trying again does not help: the user has to change something.
+/// The reason why nothing is done. Trying again does not help: the user has to change something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason of the conditions; one of [`reasons`].
@@ -36,12 +36,12 @@ impl From<SettingsError> for Refusal {
     }
 }
 
-/// How the server's pods run.
+/// The settings of the server's pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSettings {
     /// Image reference.
     pub image: String,
-    /// When it is pulled.
+    /// The policy by which the image is pulled.
     pub pull_policy: PullPolicy,
     /// Secrets with the registry's credentials.
     pub pull_secrets: Vec<String>,
@@ -55,9 +55,9 @@ pub struct PodSettings {
     pub affinity: Option<Affinity>,
     /// `PriorityClass`.
     pub priority_class: Option<String>,
-    /// What is logged.
+    /// The level of the log.
     pub log_level: LogLevel,
-    /// How a line of it is written.
+    /// The format of a line of the log.
     pub log_format: LogFormat,
     /// True when requests of direct clients are logged.
     pub audit_direct_clients: bool,
@@ -65,7 +65,7 @@ pub struct PodSettings {
     pub service_account: Option<String>,
     /// Annotations of ours.
     pub service_account_annotations: Option<BTreeMap<String, String>>,
-    /// What is merged over the pod template last.
+    /// The template that is merged over the pod template last.
     pub template: Option<Map<String, Value>>,
 }
 
@@ -139,15 +139,15 @@ pub struct Validated {
     pub history: Option<String>,
     /// The history after which the database was begun anew on purpose, the last time.
     pub begun_anew: Option<String>,
-    /// How the PostgreSQL of [`Self::database`] is reached, and what is known about it.
+    /// The way to the PostgreSQL of [`Self::database`], and the facts about it.
     pub postgres: Option<Reached>,
-    /// How many pods there are, and where.
+    /// The number of the pods, and their places.
     pub scale: Scale,
     /// True when the database's volume outlives the `ReportsServer`.
     pub retain_data: bool,
-    /// What network policies are made of; absent where there are none.
+    /// The settings of network policies; absent where there are none.
     pub network: Option<Network>,
-    /// How the pods run.
+    /// The settings of the pods.
     pub pod: PodSettings,
     /// Lifetimes of certificates.
     pub certs: certs::Policy,
@@ -155,7 +155,7 @@ pub struct Validated {
     pub origin: Origin,
     /// The `Certificate` of cert-manager to make.
     pub certificate: Option<cert_manager::Plan>,
-    /// How groups are moved.
+    /// The settings of the groups' migrations.
     pub migration: migration::Settings,
 }
 

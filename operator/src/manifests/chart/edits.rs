@@ -1,5 +1,5 @@
-//! What the chart replaces in the objects of the installation. Each text has to be there exactly once,
-//! so that no change of an object passes the chart by.
+//! The edits by which the chart replaces text in the objects of the installation. Each text has to
+//! be there exactly once, so that no change of an object passes the chart by.
 
 use serde_json::Value;
 

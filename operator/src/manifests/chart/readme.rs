@@ -7,7 +7,7 @@ const HEAD: &str = include_str!("files/README.head.md");
 struct Row {
     /// The keys on the way to the value, joined by dots.
     path: String,
-    /// Its default as it is written; empty where it spans lines.
+    /// The default of the value as it is written; empty where it spans lines.
     default: String,
     /// The comment above it.
     comment: String,

@@ -229,8 +229,8 @@ pub struct Observed {
     pub control_available: bool,
     /// Rights that the operator lacks, in words; empty when all are there or were not asked.
     pub missing_rights: Vec<String>,
-    /// What has no effect on reports while the server answers for them, or why that is not known;
-    /// none before the first look.
+    /// The objects without effect on reports while the server answers for them, or the problem
+    /// because of which they are not known; none before the first look.
     pub bypass: Option<Result<Bypass, Problem>>,
     /// See [`MirrorStage`].
     pub mirrors: MirrorStage,

@@ -68,7 +68,7 @@ impl ResourceProgress {
     }
 }
 
-/// How far a step is that goes through all reports of a group.
+/// The progress of a step that goes through all reports of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Reports that are done.
@@ -210,7 +210,7 @@ pub struct GroupStatus {
     pub step: Option<StepName>,
     /// One sentence for people.
     pub message: String,
-    /// How far the present step is, where it goes through all reports.
+    /// The progress of the present step, where it goes through all reports.
     pub progress: Option<Counted>,
     /// One entry a served version.
     pub api_services: Vec<ApiServiceStatus>,
@@ -242,8 +242,8 @@ pub struct GroupStatus {
     pub door_open: bool,
     /// True when the group's CRDs exist, so that it can be given back.
     pub crds_present: bool,
-    /// What has no effect on reports while the server answers for them, or why that is not known;
-    /// none before the first look.
+    /// The objects without effect on reports while the server answers for them, or the problem
+    /// because of which they are not known; none before the first look.
     pub bypass: Option<Result<Bypass, Problem>>,
     /// The present obstacle, if there is one.
     pub problem: Option<Problem>,

@@ -89,7 +89,7 @@ async fn indents() {
     );
 }
 
-/// What is said in texts is not nested.
+/// Brackets in texts are not taken for nesting.
 #[tokio::test]
 async fn brackets_in_texts_do_not_count() {
     let target = Target::start().await;

@@ -87,7 +87,7 @@ async fn operations_without_end() {
         .await;
 }
 
-/// What a merge patch adds, removes and repeats.
+/// Merge patches that add, remove and repeat.
 #[rstest]
 #[case::unknown(200, |index| (format!("x{index}"), json!(1)))]
 #[case::removed(200, |index| (format!("x{index}"), Value::Null))]

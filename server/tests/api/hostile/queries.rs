@@ -7,7 +7,7 @@ use rstest::rstest;
 use super::target::{Target, head};
 use crate::harness::*;
 
-/// What HTTP/2 takes for a head is a megabyte.
+/// Length of a long text: HTTP/2 takes a head of a megabyte.
 const LONG: usize = 60_000;
 
 async fn with_reports() -> Target {
@@ -22,7 +22,7 @@ fn joined(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().join(",")
 }
 
-/// What is asked is asked of every object.
+/// Every requirement is asked of every object.
 #[rstest]
 #[case::keys(joined(8_000, |n| format!("!k{n}")), 100)]
 #[case::values(format!("app+in+({})", joined(8_000, |n| format!("v{n}"))), 0)]

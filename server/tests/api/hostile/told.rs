@@ -1,4 +1,4 @@
-//! What is said about a body: fields that are doubled or unknown, and errors.
+//! The words about a body: fields that are doubled or unknown, and errors.
 
 use apimachinery::error::MAX_BODY_BYTES;
 use apimachinery::schema::{MAX_ERRORS, MAX_UNKNOWN};

@@ -58,7 +58,7 @@ impl KubeApi {
         kube::Client::new(service, "default")
     }
 
-    /// What was asked, by the end of the path.
+    /// Returns the bodies of the requests whose path has this end.
     pub fn asked(&self, end: &str) -> Vec<Value> {
         let asked = self.asked.lock().unwrap();
         asked

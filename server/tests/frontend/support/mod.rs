@@ -74,7 +74,7 @@ impl ApiHandler for ProbeApi {
     }
 }
 
-/// How a test's server differs from the usual one.
+/// The settings of a test's server.
 pub struct Options {
     pub limits: LimitConfig,
     pub kube: KubeApi,

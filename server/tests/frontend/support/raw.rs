@@ -64,7 +64,7 @@ pub const CONTINUATION: u8 = 9;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 
-/// What a client says first, with empty settings.
+/// Returns the first bytes of a client, with empty settings.
 pub fn preface() -> Vec<u8> {
     [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),

@@ -6,7 +6,7 @@ use pgtest::PostgresOptions;
 
 use super::{all_is_well, scene};
 
-/// How long the analyst thinks.
+/// Time for which the analyst thinks.
 const FOR: Duration = Duration::from_secs(12);
 
 /// Neither writes nor the log's compaction wait for a transaction that reads everything and does

@@ -1,4 +1,4 @@
-//! What clients of the API are told while the database does not work.
+//! The answers to clients of the API while the database does not work.
 
 use std::time::{Duration, Instant};
 

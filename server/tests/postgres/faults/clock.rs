@@ -11,10 +11,10 @@ use crate::support::replica::Place;
 use crate::support::scene::Scene;
 
 const AN_HOUR: i64 = 3600;
-/// How long changes are kept; old ones are looked for every second.
+/// Time for which changes are kept; old ones are looked for every second.
 const HISTORY: Duration = Duration::from_secs(10);
 
-/// What is new stays new: history is as long as before, and order does not come from clocks.
+/// New changes stay new: history is as long as before, and order does not come from clocks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn set_back() {
     let options = PostgresOptions::default().with_own_clock();

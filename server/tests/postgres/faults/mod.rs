@@ -1,4 +1,4 @@
-//! What may happen to a database and its servers, one after the other.
+//! Faults of a database and its servers, one after the other.
 //!
 //! In each case: no write that was acknowledged is lost, clients that watch see every change once
 //! and in order, everybody is answered in time, and all is well again without anybody's hands.

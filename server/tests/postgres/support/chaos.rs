@@ -1,4 +1,4 @@
-//! What goes wrong between servers and their database, at random.
+//! The misfortunes of servers and their database, at random.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,10 +47,10 @@ const COMMON: [Misfortune; 9] = [
     Misfortune::Kill,
 ];
 
-/// How often each has struck.
+/// The number of times that each has struck.
 pub type Strikes = BTreeMap<Misfortune, u32>;
 
-/// How much rarer the database restarts.
+/// One misfortune in so many is a restart of the database.
 const RARELY: u32 = 30;
 
 /// One of them at random.

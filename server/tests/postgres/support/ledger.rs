@@ -1,4 +1,4 @@
-//! What the clients of all servers know about their writes.
+//! The knowledge of the clients of all servers about their writes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -91,7 +91,7 @@ impl Ledger {
     }
 }
 
-/// What [`Ledger::compare`] finds.
+/// The result of [`Ledger::compare`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Acknowledged and seen.

@@ -1,4 +1,4 @@
-//! What stands in the database, read past the servers.
+//! The content of the database, read past the servers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

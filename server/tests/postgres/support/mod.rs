@@ -1,4 +1,4 @@
-//! What the tests of this target share.
+//! The parts that the tests of this target share.
 
 pub mod chaos;
 pub mod ledger;

@@ -143,7 +143,7 @@ impl Replica {
         Arc::clone(self.resource.as_ref().unwrap())
     }
 
-    /// Where the work of its requests runs.
+    /// Returns the runtime on which the work of its requests runs.
     pub fn runtime(&self) -> &Runtime {
         self.runtime.as_ref().unwrap()
     }

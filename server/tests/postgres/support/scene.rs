@@ -24,12 +24,12 @@ pub struct Scene {
     crew: Crew,
     readers: Vec<JoinHandle<Seen>>,
     end: End,
-    /// Where the reader of the log reads.
+    /// The database from which the reader of the log reads.
     log: watch::Sender<Arc<Postgres>>,
     began: Instant,
 }
 
-/// What a scene has shown.
+/// The findings of a scene.
 #[derive(Debug)]
 pub struct Verdict {
     pub acknowledged: u64,
@@ -51,7 +51,7 @@ pub struct Tally {
     pub duplicated: u64,
     pub expired: u64,
     pub resumed: u64,
-    /// Why the last watch that failed did.
+    /// The reason why the last watch that failed did.
     pub trouble: String,
 }
 
@@ -240,7 +240,7 @@ async fn readers(
     readers
 }
 
-/// How many objects are not the same everywhere.
+/// Returns the number of objects that are not the same everywhere.
 pub async fn differing(server: &Postgres, slots: &Slots) -> usize {
     let stored = log::objects(server).await;
     let mut differing = 0;

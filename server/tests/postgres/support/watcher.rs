@@ -14,25 +14,25 @@ use super::replica::Replica;
 
 /// Events that are taken at a time.
 const PAGE: usize = 1000;
-/// How many events a watch lasts at most.
+/// Most events of a watch.
 const MOVE_AFTER: u64 = 40_000;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The servers as clients find them; `None` while one is down.
 pub type Slots = Arc<Vec<RwLock<Option<Replica>>>>;
 
-/// What one client has seen.
+/// The observations of one client.
 pub struct Seen {
     /// The version of each write's event, by the write's number.
     pub versions: Vec<u64>,
     pub events: u64,
     pub out_of_order: u64,
     pub duplicated: u64,
-    /// How often the client had to resume.
+    /// Number of times that the client had to resume.
     pub resumed: u64,
-    /// How often it was told that its version is too old.
+    /// Number of times that it was told that its version is too old.
     pub expired: u64,
-    /// Why the last watch that failed did.
+    /// The reason why the last watch that failed did.
     pub trouble: String,
     position: u64,
 }
@@ -67,7 +67,7 @@ pub fn id(event: &Event) -> u64 {
     event.object.labels.get("id").unwrap().parse().unwrap()
 }
 
-/// When readers are done.
+/// The point at which readers are done.
 #[derive(Clone, Default)]
 pub struct End {
     /// The last version; 0 while it is not known.

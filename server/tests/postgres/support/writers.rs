@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Before a write that was refused for now is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Where clients write down what they do, and learn when to stop.
+/// The place where clients write down what they do, and learn when to stop.
 pub struct Desk {
     pub ledger: Ledger,
     pub stop: AtomicBool,

@@ -35,7 +35,7 @@ const RENEWAL_PART: u32 = 4;
 /// A kind of the Prometheus operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How Prometheus finds the server.
+    /// The way by which Prometheus finds the server.
     ServiceMonitor,
     /// Alerts.
     PrometheusRule,

@@ -1,5 +1,5 @@
-//! What the examples make stands beside a kyverno/reports-server: no object of theirs has a name that
-//! its manifests give to one.
+//! The objects that the examples make stand beside a kyverno/reports-server: none of them has a
+//! name that its manifests give to one.
 
 use crds::v1alpha1::ReportsServer;
 use serde::Deserialize as _;
@@ -13,7 +13,7 @@ use crate::controller::validate::validate;
 use crate::database::cloudnativepg;
 use crate::database::managed::Known;
 
-/// Its namespace, and the name of most of its objects.
+/// The namespace of a kyverno/reports-server, and the name of most of its objects.
 const INCUMBENT: &str = "reports-server";
 /// The names of its other objects, in `config/install.yaml` and `config/install-etcd.yaml`.
 const MORE: [&str; 4] = [

@@ -21,7 +21,7 @@ use crate::names::Names;
 const TARGET: &str = "target";
 /// Ports that are tried at every peer; the last is nobody's.
 const PORTS: [i32; 9] = [53, 80, 443, 5432, 6432, 6443, 8080, 8443, 9999];
-/// What the docs call an address that no policy names.
+/// The words of the docs for an address that no policy names.
 const ANYWHERE: &str = "any address";
 
 /// Something that connects or is connected to.

@@ -1,4 +1,4 @@
-//! What the user says of the server's pods, and who they are.
+//! The user's settings of the server's pods, and the accounts of the pods.
 
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What is told of a managed database, its backups and its restore.
+//! The findings about a managed database, its backups and its restore.
 
 use crds::v1alpha1::status::{MigrationPhase, ServedBy};
 use crds::v1alpha1::{ReportsServerStatus, conditions as types, reasons};

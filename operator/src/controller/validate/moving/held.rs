@@ -1,4 +1,4 @@
-//! What stays as it is until the reports have moved: the pod that has them.
+//! The pod that has the reports: it stays as it is until they have moved.
 //!
 //! Nobody is served between the end of that pod and the start of the next one, as two servers
 //! cannot share one SQLite file, and a new pod begins the move anew. On PostgreSQL pods are
@@ -12,8 +12,8 @@ use crate::controller::build::CONTAINER;
 use crate::controller::validate::{PodSettings, Validated};
 use crate::database::moving::FLAG;
 
-/// How long the server may be away before its pod is changed all the same: a change may be what it
-/// needs to start. Opening a large database takes two minutes at most.
+/// Time for which the server may be away before its pod is changed all the same: a change may be
+/// what it needs to start. Opening a large database takes two minutes at most.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// Returns the template of the server's pod, where it is to stay as it is. A pod that cannot hear

@@ -105,7 +105,8 @@ impl std::fmt::Display for Bypass {
     }
 }
 
-/// What was found while the objects of a cluster are listed, of each kind in any order.
+/// The policies, bindings and rulings that were found while the objects of a cluster are listed, of
+/// each kind in any order.
 #[derive(Debug, Default)]
 pub struct Found {
     policies: Vec<(Kind, DynamicObject)>,

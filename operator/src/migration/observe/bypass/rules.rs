@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// Operations of a write. There is no CONNECT to a report.
 const OPERATIONS: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
-/// What stands for everything in a rule.
+/// The word that stands for everything in a rule.
 const ALL: &str = "*";
 
 /// A kind of write that the server would answer.
@@ -20,7 +20,7 @@ pub struct Request {
     operation: &'static str,
 }
 
-/// How far a rule that matches reaches.
+/// The reach of a rule that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// It names the API group.

@@ -67,7 +67,7 @@ fn quota(hard: &Value) -> DynamicObject {
         "metadata": {"name": "reports", "namespace": "team"}, "spec": {"hard": hard}}))
 }
 
-/// What is named, of objects that are added in this order.
+/// Returns the objects that are named, of those added in this order.
 fn named(objects: Vec<(Kind, bool, DynamicObject)>) -> Vec<String> {
     let requests = requests();
     let mut found = Found::default();
@@ -81,7 +81,7 @@ fn named_webhook(rules: &Value) -> Vec<String> {
     named(vec![(Kind::ValidatingWebhook, false, webhook("a", rules))])
 }
 
-/// Whether a policy is named that has one rule, and the binding's resources.
+/// Returns whether a policy is named that has one rule, and the binding's resources.
 fn named_policy(constraints: &Value, bound: Option<Value>) -> bool {
     let objects = vec![
         (Kind::ValidatingPolicy, true, binding("a", bound)),
