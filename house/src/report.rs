@@ -53,7 +53,7 @@ pub struct Report {
     pub unused_dependencies: Vec<String>,
     /// Names in documents that do not exist.
     pub dangling: Vec<Dangling>,
-    /// Files that break a rule of style.
+    /// Places that break a rule of style.
     pub style: Style,
 }
 
@@ -132,6 +132,7 @@ impl Report {
                 "file_circles": members(&one.circles.files)})
         });
         let dangling = self.dangling.iter().map(ToString::to_string);
+        let doc_openings = self.style.doc_openings.iter().map(ToString::to_string);
         json!({
             "crates": crates.collect::<Vec<_>>(),
             "large_files": self.large_files().len(),
@@ -143,6 +144,7 @@ impl Report {
             "dangling": dangling.collect::<Vec<_>>(),
             "nested_imports": self.style.nested_imports,
             "flat_modules": self.style.flat_modules,
+            "doc_openings": doc_openings.collect::<Vec<_>>(),
         })
     }
 
@@ -228,6 +230,12 @@ impl fmt::Display for Report {
             "modules beside the folder of those below them",
             &self.style.flat_modules,
             |path| path.display().to_string(),
+        )?;
+        list(
+            f,
+            "doc comments that do not begin with their item",
+            &self.style.doc_openings,
+            ToString::to_string,
         )
     }
 }
@@ -252,4 +260,22 @@ fn list<T>(
     entries
         .iter()
         .try_for_each(|entry| writeln!(f, "  {}", line(entry)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openings;
+
+    #[test]
+    fn an_opening_is_counted_and_printed() {
+        let mut report = Report::default();
+        assert!(report.holds());
+        report.style.doc_openings = openings::forbidden(Path::new("a.rs"), "/// What it is.");
+        assert!(!report.holds());
+        assert_eq!(report.to_json()["doc_openings"], json!(["a.rs:1: What"]));
+        let text = report.to_string();
+        let printed = "doc comments that do not begin with their item: 1\n  a.rs:1: What\n";
+        assert!(text.contains(printed), "{text}");
+    }
 }

@@ -1,5 +1,6 @@
-//! Two rules of style that rustfmt cannot hold yet: an import names one module, and a module with
-//! others below it is the `mod.rs` of its folder.
+//! Three rules of style that rustfmt cannot hold yet: an import names one module, a module with
+//! others below it is the `mod.rs` of its folder, and a doc comment begins with the item that it is
+//! about.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +11,7 @@ use syn::{ItemUse, UseTree};
 
 use crate::files::{File, files};
 use crate::modules::ModulesError;
+use crate::openings::{self, Opening};
 
 /// Files whose names do not stand for a module of their folder.
 const ROOTS: [&str; 4] = ["build.rs", "lib.rs", "main.rs", "mod.rs"];
@@ -25,13 +27,15 @@ pub enum StyleError {
     File(#[from] ModulesError),
 }
 
-/// Files that break a rule, with paths from the root of the workspace.
+/// Places that break a rule, with paths from the root of the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Files with an import of more than one module.
     pub nested_imports: Vec<PathBuf>,
     /// Modules beside the folder of those below them.
     pub flat_modules: Vec<PathBuf>,
+    /// Doc comments that begin with a forbidden word.
+    pub doc_openings: Vec<Opening>,
 }
 
 impl Style {
@@ -51,6 +55,8 @@ impl Style {
                 path: full.clone(),
                 source,
             })?;
+            let openings = openings::forbidden(&path, &text);
+            style.doc_openings.extend(openings);
             let syntax = syn::parse_file(&text);
             let syntax = syntax.map_err(|source| ModulesError::Parse { path: full, source })?;
             if has_nested_import(&syntax) {
