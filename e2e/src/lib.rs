@@ -11,6 +11,7 @@ pub mod matrix;
 pub mod operator;
 pub mod patroni;
 pub mod processes;
+pub mod request;
 pub mod round_trip;
 pub mod s3;
 pub mod signer;

@@ -1,6 +1,7 @@
 //! The result of an action.
 
 use super::AbuseError;
+use crate::request::RequestError;
 
 /// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl Did {
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 409 | 422) => {
                 Ok(Self::Refused(status.message.clone()))
             }
-            Err(error) => Err(AbuseError::kube(doing)(error)),
+            Err(error) => Err(RequestError::of(doing)(error).into()),
         }
     }
 }

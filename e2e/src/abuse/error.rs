@@ -1,6 +1,7 @@
 //! The reasons why a run ends early.
 
 use crate::chaos::ChaosError;
+use crate::request::RequestError;
 use crate::takeover::TakeoverError;
 use crate::witness::WitnessError;
 
@@ -21,23 +22,12 @@ pub enum AbuseError {
     #[error(transparent)]
     Witness(#[from] WitnessError),
     /// A request that the run cannot do without failed.
-    #[error("cannot {doing}: {source}")]
-    Kube {
-        /// The action that failed.
-        doing: &'static str,
-        /// The error of the kube-apiserver or the connection.
-        source: kube::Error,
-    },
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// Nothing was loaded of a kind.
     #[error("there is no {0} to read")]
     NoCanary(&'static str),
     /// Objects of the run cannot be removed.
     #[error("the probes in {0} cannot be deleted")]
     Left(String),
-}
-
-impl AbuseError {
-    pub(super) fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
-        move |source| Self::Kube { doing, source }
-    }
 }

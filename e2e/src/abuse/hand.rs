@@ -15,6 +15,7 @@ use super::action::{Action, Component, Manner, Pick};
 use super::child::{Child, Harm};
 use super::did::Did;
 use super::told::Told;
+use crate::request::RequestError;
 use crate::takeover::{NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover};
 
 /// Field manager of the hands.
@@ -141,7 +142,7 @@ impl<'a> Hand<'a> {
     async fn edit(&mut self, members: &Value) -> Result<Did, AbuseError> {
         let servers = self.servers();
         let before = servers.get(NAME).await;
-        let before = before.map_err(AbuseError::kube("read the ReportsServer"))?;
+        let before = before.map_err(RequestError::of("read the ReportsServer"))?;
         let patch = Patch::Merge(json!({"spec": members}));
         let patched = servers.patch(NAME, &params(), &patch).await;
         let did = Did::of(patched, "change the ReportsServer")?;
@@ -156,7 +157,7 @@ impl<'a> Hand<'a> {
         let servers = self.servers();
         for _ in 0..TRIES {
             let server = servers.get(NAME).await;
-            let mut server = server.map_err(AbuseError::kube("read the ReportsServer"))?;
+            let mut server = server.map_err(RequestError::of("read the ReportsServer"))?;
             server.spec = spec.clone();
             let replaced = servers.replace(NAME, &put(), &server).await;
             match Did::of(replaced, "change the ReportsServer")? {
@@ -176,7 +177,7 @@ impl<'a> Hand<'a> {
         let by_service = child == Child::ApiService;
         let found = self.children(child, None);
         let found = found.list(if by_service { &all } else { &labelled }).await;
-        let mut found = found.map_err(AbuseError::kube("list children"))?.items;
+        let mut found = found.map_err(RequestError::of("list children"))?.items;
         if by_service {
             found.retain(|object| object.data["spec"]["service"]["namespace"] == TARGET_NAMESPACE);
         }
@@ -245,7 +246,7 @@ impl<'a> Hand<'a> {
         let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
         let labelled = ListParams::default().labels(&format!("{LABEL_APP_COMPONENT}={name}"));
         let found = pods.list(&labelled).await;
-        let mut found = found.map_err(AbuseError::kube("list pods"))?.items;
+        let mut found = found.map_err(RequestError::of("list pods"))?.items;
         found.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         if manner != Manner::AllDeleted {
             found.truncate(1);
@@ -285,7 +286,7 @@ impl<'a> Hand<'a> {
 
     async fn is_suspended(&self) -> Result<bool, AbuseError> {
         let server = self.servers().get(NAME).await;
-        let told = Told::of(&server.map_err(AbuseError::kube("read the ReportsServer"))?);
+        let told = Told::of(&server.map_err(RequestError::of("read the ReportsServer"))?);
         let ready = told.get(crds::v1alpha1::conditions::READY);
         Ok(told.current && ready.is_some_and(|said| said.reason == reasons::SUSPENDED))
     }
@@ -301,7 +302,7 @@ impl<'a> Hand<'a> {
     async fn make_again(&self) -> Result<Did, AbuseError> {
         let servers = self.servers();
         let server = servers.get(NAME).await;
-        let server = server.map_err(AbuseError::kube("read the ReportsServer"))?;
+        let server = server.map_err(RequestError::of("read the ReportsServer"))?;
         let deleted = servers.delete(NAME, &DeleteParams::default()).await;
         let did = Did::of(deleted, "delete the ReportsServer")?;
         if did != Did::Done {
@@ -330,7 +331,7 @@ impl<'a> Hand<'a> {
         let mut did = Did::Nothing;
         for _ in 0..TRIES {
             let found = children.get_opt(&name).await;
-            let found = found.map_err(AbuseError::kube("read a child"))?;
+            let found = found.map_err(RequestError::of("read a child"))?;
             if deleted && found.is_some() {
                 return Ok(Did::Nothing);
             }

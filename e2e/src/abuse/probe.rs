@@ -16,6 +16,7 @@ use testreports::ReportKind;
 use super::AbuseError;
 use super::outage::answers;
 use super::seen::{Group, Seen};
+use crate::request::RequestError;
 use crate::takeover::{GROUPS, NAME, TARGET_NAMESPACE, Takeover, load};
 use crate::witness::strict_client;
 
@@ -179,7 +180,7 @@ async fn canary(client: &Client, kind: ReportKind, namespace: &str) -> Result<Ca
     let resource = kind.api_resource();
     let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let list = all.list(&ListParams::default().limit(1)).await;
-    let list = list.map_err(AbuseError::kube("list reports"))?;
+    let list = list.map_err(RequestError::of("list reports"))?;
     let first = list.items.into_iter().next();
     let first = first.ok_or(AbuseError::NoCanary(kind.kind()))?;
     let inside = |namespace: Option<&str>| -> Api<DynamicObject> {

@@ -22,6 +22,7 @@ use crate::chaos::{
     ChaosError, ChaosOptions, Direction, Dispute, Driver as _, Flaw, Harness, Moment, NodeDriver,
     Window,
 };
+use crate::request::RequestError;
 use crate::takeover::{NAME, Takeover};
 
 /// Longest time until clients have to be served again, or be told what to do.
@@ -253,7 +254,7 @@ impl Run<'_> {
     async fn told(&self) -> Result<Told, AbuseError> {
         let servers: Api<ReportsServer> = Api::all(self.line().client.clone());
         let server = servers.get(NAME).await;
-        let server = server.map_err(AbuseError::kube("read the ReportsServer"))?;
+        let server = server.map_err(RequestError::of("read the ReportsServer"))?;
         Ok(Told::of(&server))
     }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::request::RequestError;
+
 /// The reason why the incumbent, or an action on it, did not work.
 #[derive(Debug, thiserror::Error)]
 pub enum IncumbentError {
@@ -24,13 +26,8 @@ pub enum IncumbentError {
     #[error("manifests of the incumbent: {0}")]
     Manifests(String),
     /// A request to the kube-apiserver failed.
-    #[error("cannot {doing}: {source}")]
-    Kube {
-        /// The action that failed.
-        doing: &'static str,
-        /// The error of the kube-apiserver or the connection.
-        source: kube::Error,
-    },
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// An APIService cannot be followed.
     #[error("APIService {name}: {source}")]
     Wait {
@@ -52,10 +49,6 @@ pub enum IncumbentError {
 }
 
 impl IncumbentError {
-    pub(super) fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
-        move |source| Self::Kube { doing, source }
-    }
-
     pub(super) fn postgres(error: impl std::fmt::Display) -> Self {
         Self::Postgres(format!("{error:#}"))
     }

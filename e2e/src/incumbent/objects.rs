@@ -7,6 +7,7 @@ use kube::Client;
 use serde_json::{Map, Value};
 
 use super::IncumbentError;
+use crate::request::RequestError;
 use testreports::{ReportKind, kinds};
 
 /// Kind, namespace (empty for those of the cluster) and name.
@@ -73,9 +74,9 @@ impl Objects {
 pub async fn list(client: &Client, kind: ReportKind, query: &str) -> Result<Value, IncumbentError> {
     let request = Request::get(format!("{}{query}", kind.path(None)))
         .body(Vec::new())
-        .map_err(|error| IncumbentError::kube("list reports")(kube::Error::HttpError(error)))?;
-    let answer = client.request(request).await;
-    answer.map_err(IncumbentError::kube("list reports"))
+        .map_err(|error| RequestError::of("list reports")(kube::Error::HttpError(error)))?;
+    let answer = client.request::<Value>(request).await;
+    Ok(answer.map_err(RequestError::of("list reports"))?)
 }
 
 /// Returns the key of an object.

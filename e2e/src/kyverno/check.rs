@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::KyvernoError;
 use super::churn::NAMESPACES;
+use crate::request::RequestError;
 use testreports::ReportKind;
 
 /// The objects that are reported on, by uid.
@@ -100,7 +101,7 @@ where
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let list = api.list(&ListParams::default().labels(labels)).await;
-    for object in list.map_err(KyvernoError::kube("list objects"))? {
+    for object in list.map_err(RequestError::of("list objects"))? {
         if object.meta().deletion_timestamp.is_none() {
             let text = format!("{} {namespace}/{}", K::kind(&()), object.name_any());
             objects.insert(object.uid().unwrap_or_default(), text);
@@ -112,5 +113,5 @@ where
 async fn reports(client: &Client, kind: ReportKind) -> Result<Vec<DynamicObject>, KyvernoError> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
     let list = api.list(&ListParams::default()).await;
-    Ok(list.map_err(KyvernoError::kube("list reports"))?.items)
+    Ok(list.map_err(RequestError::of("list reports"))?.items)
 }

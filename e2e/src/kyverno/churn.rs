@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::KyvernoError;
 use super::canary::Canaries;
+use crate::request::RequestError;
 use testreports::ReportKind;
 
 /// Namespaces of the churn.
@@ -54,7 +55,7 @@ impl Churn {
         for name in NAMESPACES {
             make_namespace(&client, name, "objects")
                 .await
-                .map_err(KyvernoError::kube("make a namespace"))?;
+                .map_err(RequestError::of("make a namespace"))?;
         }
         let mut churn = Self {
             canaries: Arc::default(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::chaos::ChaosError;
+use crate::request::RequestError;
 use crate::takeover::TakeoverError;
 
 /// The reason why a run could not be made; problems that Kyverno noticed are in the
@@ -19,13 +20,8 @@ pub enum KyvernoError {
     #[error(transparent)]
     Switch(#[from] ChaosError),
     /// A request to the kube-apiserver failed.
-    #[error("cannot {doing}: {source}")]
-    Kube {
-        /// The action that failed.
-        doing: &'static str,
-        /// The error of the kube-apiserver or the connection.
-        source: kube::Error,
-    },
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -37,10 +33,6 @@ pub enum KyvernoError {
 }
 
 impl KyvernoError {
-    pub(super) fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
-        move |source| Self::Kube { doing, source }
-    }
-
     pub(super) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

@@ -16,6 +16,7 @@ use super::metrics::{self, Drops};
 use super::outcome::{Counter, Gaps, Switch};
 use super::{CONTROLLERS, KyvernoError, KyvernoOptions, NAMESPACE, Outcome, Silent, install};
 use crate::chaos::{Driver as _, NodeDriver};
+use crate::request::RequestError;
 use crate::takeover::{Takeover, TakeoverOptions};
 
 /// Churn before anything is measured.
@@ -280,7 +281,7 @@ fn counter(
 async fn restarts(client: &Client) -> Result<i32, KyvernoError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let pods = pods.list(&ListParams::default()).await;
-    let pods = pods.map_err(KyvernoError::kube("list Kyverno's pods"))?;
+    let pods = pods.map_err(RequestError::of("list Kyverno's pods"))?;
     let statuses = pods.items.iter().filter_map(|pod| pod.status.as_ref());
     let containers = statuses.flat_map(|status| status.container_statuses.iter().flatten());
     Ok(containers.map(|container| container.restart_count).sum())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::incumbent::IncumbentError;
+use crate::request::RequestError;
 use crate::witness::WitnessError;
 use testreports::InputError;
 
@@ -24,13 +25,8 @@ pub enum TakeoverError {
     #[error(transparent)]
     Witness(#[from] WitnessError),
     /// A request to the kube-apiserver failed.
-    #[error("cannot {doing}: {source}")]
-    Kube {
-        /// The action that failed.
-        doing: &'static str,
-        /// The error of the kube-apiserver or the connection.
-        source: kube::Error,
-    },
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// A state was not reached.
     #[error("{what} was not reached within {waited:.0?}: {last}")]
     NotReached {
@@ -52,10 +48,4 @@ pub enum TakeoverError {
     /// An answer that cannot be used.
     #[error("{0}")]
     Answer(String),
-}
-
-impl TakeoverError {
-    pub(super) fn kube(doing: &'static str) -> impl FnOnce(kube::Error) -> Self {
-        move |source| Self::Kube { doing, source }
-    }
 }

@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::TakeoverError;
+use crate::request::RequestError;
 use testreports::{Corpus, Owner, ReportKind};
 
 const MANAGER: &str = "demo";
@@ -46,7 +47,7 @@ pub async fn install_crds(
             &Patch::Apply(&crd),
         )
         .await
-        .map_err(TakeoverError::kube("install a report CRD"))?;
+        .map_err(RequestError::of("install a report CRD"))?;
         let served = async {
             await_condition(crds.clone(), &name, is_crd_established())
                 .await
@@ -104,7 +105,7 @@ pub async fn namespaces(
         let made = api
             .create(&PostParams::default(), &namespace)
             .await
-            .map_err(TakeoverError::kube("create a namespace"))?;
+            .map_err(RequestError::of("create a namespace"))?;
         owners.push(Owner {
             namespace: made.metadata.name.unwrap_or_default(),
             uid: made.metadata.uid.unwrap_or_default(),
@@ -173,7 +174,7 @@ async fn create(
         .map_err(|error| TakeoverError::Answer(format!("a report that is no object: {error}")))?;
     api.create(&PostParams::default(), &object)
         .await
-        .map_err(TakeoverError::kube("load a report"))?;
+        .map_err(RequestError::of("load a report"))?;
     Ok(())
 }
 

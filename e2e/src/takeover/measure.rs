@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{GROUPS, TakeoverError};
+use crate::request::RequestError;
 use testcluster::Cluster;
 use testreports::{ReportKind, kinds};
 
@@ -45,7 +46,7 @@ pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, Tak
         let list: Value = client
             .request(request)
             .await
-            .map_err(TakeoverError::kube("list reports"))?;
+            .map_err(RequestError::of("list reports"))?;
         if kind == ReportKind::PolicyReport {
             list_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         }
@@ -102,10 +103,8 @@ async fn get_text(client: &Client, path: &str) -> Result<String, TakeoverError> 
     let request = Request::get(path)
         .body(Vec::new())
         .map_err(|error| TakeoverError::Answer(format!("{path}: {error}")))?;
-    client
-        .request_text(request)
-        .await
-        .map_err(TakeoverError::kube("ask the kube-apiserver"))
+    let text = client.request_text(request).await;
+    Ok(text.map_err(RequestError::of("ask the kube-apiserver"))?)
 }
 
 /// Returns a count as Prometheus prints it.

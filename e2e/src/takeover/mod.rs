@@ -29,6 +29,7 @@ pub use measure::{COUNT_PERIOD, Measures};
 pub use outcome::Outcome;
 pub use testreports::GROUPS;
 
+use crate::request::RequestError;
 use crate::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
 use testcluster::{Cluster, ClusterOptions};
 use testreports::{Corpus, Input, Owner};
@@ -258,7 +259,7 @@ impl Takeover {
         servers
             .patch(NAME, &PatchParams::default(), &Patch::Merge(&patch))
             .await
-            .map_err(TakeoverError::kube("change the ReportsServer"))?;
+            .map_err(RequestError::of("change the ReportsServer"))?;
         Ok(())
     }
 
