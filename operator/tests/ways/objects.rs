@@ -42,6 +42,7 @@ impl Objects {
 }
 
 fn plain(mut object: Value) -> Value {
+    whole_numbers(&mut object);
     let of_cluster = OF_CLUSTER.contains(&object["kind"].as_str().unwrap_or_default());
     if let Some(metadata) = object["metadata"].as_object_mut() {
         if of_cluster {
@@ -51,6 +52,21 @@ fn plain(mut object: Value) -> Value {
         without(metadata, "annotations", |key| key.starts_with("helm.sh/"));
     }
     object
+}
+
+/// Replaces `1.0` with `1`: a tool may write a whole number either way, and the kube-apiserver reads
+/// both as one.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(members) => members.values_mut().for_each(whole_numbers),
+        Value::Number(number) if number.is_f64() => {
+            if let Ok(whole) = format!("{}", number.as_f64().unwrap()).parse::<i64>() {
+                *value = whole.into();
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Removes entries of a map by their keys, and the map when it is empty then.
