@@ -105,3 +105,19 @@ async fn a_patch_changes_an_object_that_was_created_anew_meanwhile() {
     assert_eq!(patched["results"], json!([]));
     assert_eq!(server.get(&item).await.json(), patched);
 }
+
+/// An apply creates what is not there, whenever it went.
+#[tokio::test]
+async fn an_apply_to_an_object_that_was_deleted_meanwhile_creates_it() {
+    let server = Server::start().await;
+    let before = server.created("a").await;
+    let item = item();
+    let config = json!({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport",
+        "metadata": {"name": "a"}, "summary": {"pass": 7}});
+    let write = server.apply(&item, "fieldManager=m&force=true", &config);
+    let answer = overtaken(&server, write, delete(&server)).await;
+    let anew = answer.expect(201).json();
+    assert_ne!(anew["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(anew["summary"], json!({"pass": 7}));
+    assert_eq!(server.get(&item).await.json(), anew);
+}
