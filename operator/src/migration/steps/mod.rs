@@ -1,6 +1,7 @@
 //! The execution of one decision.
 
 pub mod back;
+mod catch_up;
 pub mod diff;
 pub mod drain;
 pub mod feed;

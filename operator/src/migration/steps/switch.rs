@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crds::control::GateState;
 use futures::FutureExt;
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::drain;
 use super::mirror::WatchState;
 use super::predecessor::{self, CopyError, guard};
 use super::recover::{self, RecoverError};
 use super::restart::{self, Side};
+use super::{catch_up, drain};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
 use crate::migration::cluster::wire::{Wire, WireError};
@@ -29,10 +29,6 @@ use crate::migration::plan::step::StepName;
 use crate::migration::report::status::Dropped;
 use crate::migration::task::live::Live;
 
-/// The time that a mirror may need for what it has received when a hold begins.
-const BEHIND: Duration = Duration::from_secs(1);
-/// The longest wait for that.
-const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(30);
 /// The time that is allowed for our answers at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_secs(20);
 /// The time for which the floor is tried to be raised.
@@ -118,7 +114,8 @@ pub async fn run(
     let _turn = cx.hold_turn().await;
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {
-        catch_up(live).await;
+        let mirrors = live.running.values().map(|r| r.mirror.subscribe());
+        catch_up::wait(&mirrors.collect::<Vec<_>>()).await;
         probes = drain::open_probes(&endpoints, live).await?;
         seal(live)?;
     }
@@ -185,27 +182,6 @@ pub async fn run(
     }
     live.running.clear();
     Ok(())
-}
-
-/// Waits until no mirror is far behind: requests wait for what it has not sent yet.
-async fn catch_up(live: &Live) {
-    let deadline = Instant::now() + CAUGHT_UP_WITHIN;
-    loop {
-        let begun = Instant::now();
-        let mirrors = live.running.values().map(|running| {
-            let received = running.mirror.progress().received;
-            let mut progress = running.mirror.subscribe();
-            async move {
-                let sent = progress.wait_for(|p| p.position >= received || p.finished);
-                sent.await.is_ok()
-            }
-        });
-        let all = join_all(mirrors);
-        let late = tokio::time::timeout_at(deadline, all).await.is_err();
-        if late || begun.elapsed() <= BEHIND {
-            return;
-        }
-    }
 }
 
 /// Makes the end of every mirror's watch final; all of them, or none.
