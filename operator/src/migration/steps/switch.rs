@@ -42,7 +42,7 @@ const INDIRECT_CONFIRMATIONS: u32 = 20;
 const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 
 /// The reason why watches are lost where the switch is given up after the drain.
-const TAKEN_AWAY: &str =
+pub(super) const TAKEN_AWAY: &str =
     "an APIService was taken away after the watches on the CRDs had been ended";
 
 /// The reason why a switch did not come to its end.

@@ -16,6 +16,7 @@ use crate::apiservice::Holder;
 use crate::migration::observe::notes;
 use crate::migration::plan::tests as states;
 use crate::migration::report::publisher::StatusPublisher;
+use crate::migration::steps::switch::TAKEN_AWAY;
 use crate::migration::task::changes::Changes;
 use crate::migration::{Deps, GroupStatus, HoldLock, Metrics, Owner};
 
@@ -96,6 +97,7 @@ fn lost_at_switch(side: Side) -> Lost {
 #[rstest]
 #[case::in_the_hold(Side::Server, None, ApiOwner::Server, Decision::Wait)]
 #[case::switched(Side::Server, Some(Side::Server), ApiOwner::Server, Decision::Act)]
+#[case::given_up_in_the_hold(Side::Server, Some(Side::Crd), ApiOwner::Server, Decision::Act)]
 #[case::gone_back_since(Side::Server, Some(Side::Crd), ApiOwner::Crd, Decision::Act)]
 #[case::given_back(Side::Crd, Some(Side::Crd), ApiOwner::Crd, Decision::Act)]
 #[case::tried_again(Side::Crd, Some(Side::Server), ApiOwner::Crd, Decision::Wait)]
@@ -243,6 +245,26 @@ async fn without_anything_to_restart_people_are_told_once() {
     assert_eq!(fake.lock().unwrap().note(), None);
     assert_eq!(fake.lock().unwrap().events.len(), 1);
     assert_eq!(fake.lock().unwrap().restarts(), [0]);
+}
+
+#[tokio::test]
+async fn a_switch_that_was_given_up_in_the_hold_is_told_once_the_crds_serve_again() {
+    let fake = fake(&["a"]);
+    let cx = process(&fake, &[]);
+    lost(&cx, Side::Server, TAKEN_AWAY).await;
+    for holder in [Holder::Ours, Holder::Crd] {
+        run(&cx, &observed(holder, GateState::Held)).await;
+        assert!(fake.lock().unwrap().note().is_some());
+    }
+    run(&cx, &observed(Holder::Crd, GateState::Closed)).await;
+    let note = event(&fake, reasons::WATCHES_LOST).await;
+    for words in ["410", TAKEN_AWAY] {
+        assert!(note.contains(words), "{note}");
+    }
+    // The switch that comes to its end after that has lost none.
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().note(), None);
+    assert_eq!(fake.lock().unwrap().events.len(), 1);
 }
 
 #[tokio::test]
