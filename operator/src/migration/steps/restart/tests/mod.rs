@@ -2,47 +2,22 @@
 
 mod fake;
 
-use std::sync::Arc;
-
 use crds::v1alpha1::spec::WorkloadKind;
-use kube::runtime::events::Reporter;
-use prometheus_client::registry::Registry;
 use rstest::rstest;
-use tokio::sync::watch;
 
 use self::fake::{GROUP, Shared, client, fake};
 use super::*;
 use crate::apiservice::Holder;
+use crate::migration::context::fixtures::context;
 use crate::migration::observe::notes;
 use crate::migration::plan::tests as states;
-use crate::migration::report::publisher::StatusPublisher;
 use crate::migration::steps::switch::TAKEN_AWAY;
-use crate::migration::task::changes::Changes;
-use crate::migration::{Deps, GroupStatus, HoldLock, Metrics, Owner};
 
 /// Returns a process of the operator; `restart` has the workloads that the user names.
 fn process(fake: &Shared, restart: &[&str]) -> Cx {
-    let client = client(fake);
-    let owner = Owner {
-        name: "prod".to_owned(),
-        uid: "u".to_owned(),
-        api_version: "reports-server.io/v1alpha1".to_owned(),
-        kind: "ReportsServer".to_owned(),
-    };
-    let deps = Deps {
-        client: client.clone(),
-        config: kube::Config::new("https://localhost".parse().unwrap()),
-        reporter: Reporter::from("test"),
-        metrics: Arc::new(Metrics::register(&mut Registry::default())),
-        hold_lock: HoldLock::default(),
-        namespace: "operator".to_owned(),
-        resolve: BTreeMap::new(),
-    };
-    let mut target = states::target();
-    target.settings.restart = restart.iter().copied().map(workload).collect();
-    let (status, _) = watch::channel(GroupStatus::default());
-    let report = StatusPublisher::new(status, Changes::default(), owner.clone());
-    Cx::new(deps, client, owner, target, report)
+    let mut cx = context(&client(fake));
+    cx.target.settings.restart = restart.iter().copied().map(workload).collect();
+    cx
 }
 
 fn workload(name: &str) -> Workload {
