@@ -395,4 +395,21 @@ mod tests {
         assert!(takes_fence(Action::Switch(SwitchFrom::Confirm), true));
         assert!(takes_fence(Action::Back, false));
     }
+
+    #[test]
+    fn objects_that_cannot_be_written_back_stall_the_group_and_are_named() {
+        let refused = "n/a: admission webhook \"a.example.com\" denied the request";
+        let error = ActError::from(BackError::Refused {
+            count: 3,
+            named: vec![refused.to_owned()],
+        });
+        let problem = error.problem();
+        assert_eq!(
+            (problem.reason, problem.stalled),
+            (reasons::ROLLING_BACK, true)
+        );
+        for words in ["3 objects cannot be written back to etcd", refused] {
+            assert!(problem.message.contains(words), "{}", problem.message);
+        }
+    }
 }

@@ -655,6 +655,41 @@ fn prepared(ours: &Value, api_version: &str, copy: Option<(&str, u64)>) -> Value
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_a_policy_of_the_cluster_refuses_is_counted_and_the_first_named() {
+        let denied = "admission webhook \"a.example.com\" denied the request";
+        let mut account = Account::default();
+        for number in 0..NAMED + 5 {
+            let key = Key {
+                namespace: "n".to_owned(),
+                name: format!("r{number}"),
+            };
+            let refused = Err(WireError::Status {
+                method: Method::POST,
+                path: "/x".to_owned(),
+                code: 403,
+                reason: "Forbidden".to_owned(),
+                message: denied.to_owned(),
+                retry_after: None,
+            });
+            account.count(&key, &refused);
+            account.count(&key, &Ok(Done::Deleted));
+        }
+        let Account {
+            written,
+            deleted,
+            refused,
+            refused_names,
+        } = account;
+        assert_eq!((written, deleted, refused), (0, NAMED + 5, NAMED + 5));
+        assert_eq!(refused_names.len(), NAMED);
+        let first = &refused_names[0];
+        assert!(
+            first.starts_with("n/r0: ") && first.contains(denied),
+            "{first}"
+        );
+    }
+
     fn ours() -> Value {
         json!({"apiVersion": "g/v1", "kind": "R", "results": [1], "metadata": {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "900",
