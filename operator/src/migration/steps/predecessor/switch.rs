@@ -159,6 +159,10 @@ pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), WireEr
             "this process has no watches on the predecessor and cannot look for late writes"
         );
     } else {
+        for copier in copiers(live) {
+            // It may not know yet, where the gates were not all opened at once.
+            copier.opened().await;
+        }
         tokio::time::sleep(still_under_way(live.opened.map(|at| at.elapsed()))).await;
     }
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
