@@ -308,3 +308,131 @@ pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     }
     operations::set_gates(cx, &o.resources, GateState::Closed, None).await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use json_patch::Patch;
+    use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::apiservice::{self, Holder};
+    use crate::migration::context::fixtures::context;
+    use crate::migration::observe::state::Notes;
+    use crate::migration::plan::tests as states;
+    use crate::testing::{Received, pair};
+
+    const SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha2.wgpolicyk8s.io";
+    const GATE: &str = "/apis/control.reports-server.io/v1alpha1/storedresources/\
+                        policyreports.wgpolicyk8s.io/gate";
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    const GUARD: &str = "reports-server-predecessor.wgpolicyk8s.io";
+
+    /// A cluster with one APIService.
+    struct Fake {
+        service: Value,
+        /// Method and path of each write, and the state that a gate is given.
+        writes: Vec<String>,
+    }
+
+    impl Fake {
+        fn answer(&mut self, request: Received) {
+            let path = request.path.split('?').next().unwrap().to_owned();
+            let method = request.method.clone();
+            let mut body = request.body.clone();
+            if method != "GET" {
+                let state = body["spec"]["state"].as_str().unwrap_or_default();
+                let write = format!("{method} {path} {state}");
+                self.writes.push(write.trim_end().to_owned());
+            }
+            if path == SERVICE {
+                if method == "PATCH" {
+                    let patch: Patch = serde_json::from_value(body).unwrap();
+                    json_patch::patch(&mut self.service, &patch).unwrap();
+                }
+                body = self.service.clone();
+            }
+            request.answer(200, &body);
+        }
+    }
+
+    /// Returns an APIService as it is before a switch.
+    fn before(service: &Value, owners: &Value) -> Value {
+        let value = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7", "uid": "u",
+                "ownerReferences": owners},
+            "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+                "groupPriorityMinimum": 100, "versionPriority": 100, "service": service}});
+        let read: APIService = serde_json::from_value(value).unwrap();
+        serde_json::to_value(read).unwrap()
+    }
+
+    /// Gives up the switch of a group whose APIService was `before`; returns the cluster
+    /// afterwards.
+    async fn undone(before: &Value, notes: Notes) -> Fake {
+        let (client, mut server) = pair();
+        let cx = context(&client);
+        let (ours, pem) = (&cx.target.service, cx.target.ca_bundle.as_slice());
+        let read: APIService = serde_json::from_value(before.clone()).unwrap();
+        let patch = apiservice::takeover_patch(&read, ours, pem, &BTreeMap::new());
+        let mut service = before.clone();
+        json_patch::patch(&mut service, &patch).unwrap();
+        let fake = Arc::new(Mutex::new(Fake {
+            service,
+            writes: Vec::new(),
+        }));
+        let answering = Arc::clone(&fake);
+        let task = tokio::spawn(async move {
+            while let Some(request) = server.next_if_any().await {
+                answering.lock().unwrap().answer(request);
+            }
+        });
+        let gate = GateState::Held;
+        let o = Observed {
+            resources: vec![states::resource("policyreports", gate, false, None)],
+            versions: vec![states::version(Holder::Ours)],
+            notes,
+            ..Observed::default()
+        };
+        undo_unopened(&cx, &o).await.unwrap();
+        task.abort();
+        let mut fake = fake.lock().unwrap();
+        Fake {
+            service: fake.service.take(),
+            writes: std::mem::take(&mut fake.writes),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_predecessor_gets_its_apiservices_back_as_they_were_and_may_write_them() {
+        let service = json!({"namespace": "other", "name": "reports-server", "port": 443});
+        let owners = json!([{"apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole", "name": "reports-server", "uid": "r"}]);
+        let before = before(&service, &owners);
+        let notes = Notes {
+            can_return: true,
+            ..Notes::default()
+        };
+        let after = undone(&before, notes).await;
+        assert_eq!(after.service["spec"], before["spec"]);
+        let owners = &after.service["metadata"]["ownerReferences"];
+        assert_eq!(*owners, before["metadata"]["ownerReferences"]);
+        let expected = [
+            format!("PATCH {SERVICE}"),
+            format!("DELETE {ADMISSION}/validatingadmissionpolicybindings/{GUARD}"),
+            format!("DELETE {ADMISSION}/validatingadmissionpolicies/{GUARD}"),
+            format!("PUT {GATE} Closed"),
+        ];
+        assert_eq!(after.writes, expected);
+    }
+
+    #[tokio::test]
+    async fn the_apiservices_of_crds_are_deleted_for_the_kube_apiserver_to_make_anew() {
+        let before = before(&Value::Null, &Value::Null);
+        let after = undone(&before, Notes::default()).await;
+        let expected = [format!("DELETE {SERVICE}"), format!("PUT {GATE} Closed")];
+        assert_eq!(after.writes, expected);
+    }
+}
