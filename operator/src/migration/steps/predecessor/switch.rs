@@ -153,22 +153,23 @@ fn restarted(group: &str, predecessor: &Predecessor) -> String {
 /// # Errors
 /// See [`WireError`].
 pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), WireError> {
-    if copiers(live).next().is_none() {
-        tracing::warn!(
-            group = cx.target.group,
-            "this process has no watches on the predecessor and cannot look for late writes"
-        );
-    } else {
+    let rest = still_under_way(live.opened.map(|at| at.elapsed()));
+    if copiers(live).next().is_some() {
         for copier in copiers(live) {
             // It may not know yet, where the gates were not all opened at once.
             copier.opened().await;
         }
-        tokio::time::sleep(still_under_way(live.opened.map(|at| at.elapsed()))).await;
+        tokio::time::sleep(rest).await;
+        // Nothing late comes any more; should the rest fail, it is done with a token of its own.
+        live.running.clear();
+    } else if !rest.is_zero() {
+        tracing::warn!(
+            group = cx.target.group,
+            "this process has no watches on the predecessor and cannot look for late writes"
+        );
     }
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
-    operations::forget_predecessor(cx, o).await?;
-    live.running.clear();
-    Ok(())
+    operations::forget_predecessor(cx, o).await
 }
 
 /// Returns the time for which requests to the predecessor may still be under way, `served` after
