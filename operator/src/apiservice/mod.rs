@@ -398,6 +398,53 @@ mod tests {
         assert_eq!(return_patch(&before), None);
     }
 
+    /// Returns an APIService that leads to another server, with these owners.
+    fn foreign(owners: &Value) -> APIService {
+        let mut value = json!({
+            "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7"},
+            "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+                "groupPriorityMinimum": 100, "versionPriority": 100,
+                "service": {"namespace": "other", "name": "reports-server"}}});
+        if !owners.is_null() {
+            value["metadata"]["ownerReferences"] = owners.clone();
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// The garbage collector would delete ours with the owner of theirs.
+    #[test]
+    fn no_owner_is_left_of_what_was_taken_over_and_each_is_given_back() {
+        let owner = |kind: &str| {
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "name": "a",
+                "uid": kind})
+        };
+        let (role, other) = (owner("ClusterRole"), owner("ClusterRoleBinding"));
+        for owners in [Value::Null, json!([role]), json!([role, other])] {
+            let before = foreign(&owners);
+            let patch = takeover_patch(&before, &service(), b"PEM", &BTreeMap::new());
+            let taken = apply(&before, &patch);
+            assert_eq!(taken.metadata.owner_references, None, "{owners}");
+            let back = apply(&taken, &return_patch(&taken).unwrap());
+            assert_eq!(
+                back.metadata.owner_references,
+                before.metadata.owner_references
+            );
+        }
+    }
+
+    #[test]
+    fn the_owners_of_what_leads_to_a_crd_stay() {
+        let mut value = serde_json::to_value(local(None)).unwrap();
+        value["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"}]);
+        let before: APIService = serde_json::from_value(value).unwrap();
+        let patch = takeover_patch(&before, &service(), b"PEM", &BTreeMap::new());
+        let taken = apply(&before, &patch);
+        let owners = taken.metadata.owner_references;
+        assert!(owners.is_some());
+        assert_eq!(owners, before.metadata.owner_references);
+    }
+
     #[test]
     fn takeover_is_refused_when_the_object_has_changed() {
         let before = local(None);

@@ -65,7 +65,7 @@ impl Collection<'_> {
     /// meantime.
     ///
     /// # Errors
-    /// 404 where there is none, and as [`Collection::change_once`].
+    /// 404 where there is none (any more), and as [`Collection::change_once`].
     pub(super) async fn change(
         &self,
         name: &str,
@@ -84,9 +84,9 @@ impl Collection<'_> {
         Err(self.modified(name))
     }
 
-    /// Checks, prepares and writes a change; returns `None` when the object was changed by somebody
-    /// else in the meantime. A change that changes nothing is not written; one that takes the last
-    /// finalizer of a deleted object removes it.
+    /// Checks, prepares and writes a change; returns `None` when the object was changed or deleted
+    /// by somebody else in the meantime. A change that changes nothing is not written; one that
+    /// takes the last finalizer of a deleted object removes it.
     ///
     /// # Errors
     /// 409, 422, and the refusals of `change`, the namespace and the store.
@@ -129,7 +129,9 @@ impl Collection<'_> {
                 Ok(Some(Outcome::changed(Form::Unstored(last))))
             }
             (Ok(written), None) => Ok(Some(Outcome::changed(Form::of(&written)))),
-            (Err(CommitError::Write(WriteError::Conflict { .. })), _) => Ok(None),
+            (Err(CommitError::Write(WriteError::Conflict { .. } | WriteError::NotFound(_))), _) => {
+                Ok(None)
+            }
             (Err(other), _) => Err(self.not_committed(name, other)),
         }
     }

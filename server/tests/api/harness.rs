@@ -1,6 +1,5 @@
 //! An API over a real store in a temporary directory, without a cluster or a network.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,9 +18,7 @@ use reports_server::api::Api;
 use reports_server::auth::{
     Attributes, Authority, Authorizer, Decision, Proof, ReviewError, UserInfo,
 };
-use reports_server::cluster::{
-    Effective, EffectiveDefinitions, NamespaceError, NamespaceLookup, NamespacePhase,
-};
+use reports_server::cluster::{Effective, EffectiveDefinitions};
 use reports_server::http::negotiation::accept_error;
 use reports_server::http::response;
 use reports_server::http::{ApiHandler, RequestContext};
@@ -30,6 +27,8 @@ use storage::model::{GroupResource, ResourceDef};
 use storage::store::{Store, StoreOptions};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::namespaces::Namespaces;
 
 /// Longest time that a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,30 +58,6 @@ const GADGETS: &str = r#"{
 
 pub const GADGETS_V1: &str = "/apis/example.com/v1/namespaces/default/gadgets";
 pub const GADGETS_V1BETA1: &str = "/apis/example.com/v1beta1/namespaces/default/gadgets";
-
-/// Namespaces as the test says; those it says nothing of exist.
-#[derive(Default)]
-pub struct Namespaces(Mutex<HashMap<String, NamespacePhase>>);
-
-impl Namespaces {
-    pub fn set(&self, name: &str, phase: NamespacePhase) {
-        self.0.lock().unwrap().insert(name.to_owned(), phase);
-    }
-}
-
-#[async_trait]
-impl NamespaceLookup for Namespaces {
-    async fn phase(&self, name: &str) -> Result<NamespacePhase, NamespaceError> {
-        if name == "unknown" {
-            return Err(NamespaceError {
-                name: name.to_owned(),
-                why: "no answer".to_owned(),
-            });
-        }
-        let known = self.0.lock().unwrap().get(name).copied();
-        Ok(known.unwrap_or(NamespacePhase::Active))
-    }
-}
 
 /// Allows all verbs but those that the test takes away.
 #[derive(Default)]

@@ -129,11 +129,25 @@ impl Item {
     /// # Errors
     /// [`WireError::Decode`] when it is nested too deeply.
     pub fn object(&self) -> Result<Value, WireError> {
-        serde_json::from_str(self.text.get()).map_err(|source| WireError::Decode {
-            path: self.path.to_string(),
-            source,
-        })
+        parse(self.text.get(), &self.path)
     }
+
+    /// Returns the text of the object.
+    #[must_use]
+    pub fn into_text(self) -> Box<str> {
+        self.text.into()
+    }
+}
+
+/// Returns the object of a text, which is at `path`.
+///
+/// # Errors
+/// [`WireError::Decode`] when it is nested too deeply.
+pub fn parse(text: &str, path: &str) -> Result<Value, WireError> {
+    serde_json::from_str(text).map_err(|source| WireError::Decode {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// One page of a list.

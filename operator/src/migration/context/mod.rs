@@ -2,6 +2,8 @@
 
 pub mod deps;
 pub mod fault;
+#[cfg(test)]
+pub mod fixtures;
 pub mod hold_lock;
 
 use std::sync::Arc;

@@ -208,6 +208,13 @@ fn what_would_lose_its_effect_holds_a_switch_where_that_is_required() {
     );
     (o.mirrors, o.verified) = (MirrorStage::Following, true);
     assert_eq!(problem(&o, &t).reason, reasons::ADMISSION_BYPASSED);
+    let Decision::Wait { step, phase, .. } = plan(&o, &t) else {
+        panic!("{:?}", plan(&o, &t));
+    };
+    assert_eq!(
+        (step, phase),
+        (StepName::Preflight, MigrationPhase::Preflight)
+    );
     o.bypass = Some(Err(Problem::forbidden(&"cannot list resourcequotas")));
     assert_eq!(problem(&o, &t).reason, reasons::FORBIDDEN);
     o.bypass = None;
@@ -245,6 +252,20 @@ fn whom_the_server_has_served_is_served_whatever_is_required() {
     let mut o = served(1);
     o.bypass = bypass;
     assert_eq!(action(&o, &t), Action::Soak);
+}
+
+#[test]
+fn the_way_back_does_not_depend_on_what_is_required() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = served(61);
+    for bypass in [ruled().bypass, Some(Err(Problem::forbidden(&"no"))), None] {
+        o.bypass = bypass;
+        for required in [false, true] {
+            t.settings.require_admission = required;
+            assert_eq!(action(&o, &t), Action::Back);
+        }
+    }
 }
 
 #[test]

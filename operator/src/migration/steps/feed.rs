@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -44,9 +43,9 @@ pub enum FeedError {
 /// The change of one object since the changes were last taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The newest state, or the last one before the object was deleted; absent where it has to be
-    /// read.
-    pub object: Option<Value>,
+    /// The text of the newest state, or of the last one before the object was deleted; absent where
+    /// it has to be read.
+    pub object: Option<Box<str>>,
     /// True when the object is gone.
     pub deleted: bool,
     /// True when the object was created since.
@@ -67,7 +66,7 @@ struct State {
 }
 
 impl State {
-    fn event(&mut self, event: RawEvent) -> Result<(), String> {
+    fn event(&mut self, event: &RawEvent) -> Result<(), String> {
         let at = pages::version(&event.object).ok_or("an event without a resourceVersion")?;
         let (deleted, created) = match event.type_.as_str() {
             "BOOKMARK" => {
@@ -89,7 +88,7 @@ impl State {
         let created = before.map_or(created, |b| b.created || (created && !b.deleted));
         let kept = before.is_some() || self.changes.len() < KEPT;
         let change = Change {
-            object: kept.then_some(event.object),
+            object: kept.then(|| event.object.to_string().into()),
             deleted,
             created,
         };
@@ -268,7 +267,7 @@ impl Follower {
     async fn pump(&self, stream: &mut WatchStream) -> Result<(), String> {
         // A watch that breaks is resumed like one that ends: nothing is skipped.
         while let Ok(Some(event)) = stream.next().await {
-            self.lock().event(event)?;
+            self.lock().event(&event)?;
             self.wake.send_replace(());
         }
         Ok(())
@@ -297,7 +296,7 @@ fn uri(path: &str, version: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -312,7 +311,7 @@ mod tests {
     fn after(events: &[(&str, u64)]) -> Change {
         let mut state = State::default();
         for (type_, version) in events {
-            state.event(event(type_, "a", *version)).unwrap();
+            state.event(&event(type_, "a", *version)).unwrap();
         }
         let key = Key {
             namespace: "n".into(),
@@ -325,7 +324,8 @@ mod tests {
     fn the_newest_state_of_an_object_counts_and_whether_it_is_new() {
         let change = after(&[("ADDED", 5), ("MODIFIED", 6)]);
         assert!(change.created && !change.deleted);
-        assert_eq!(change.object.unwrap()["metadata"]["resourceVersion"], "6");
+        let object: Value = serde_json::from_str(&change.object.unwrap()).unwrap();
+        assert_eq!(object["metadata"]["resourceVersion"], "6");
         let gone = after(&[("ADDED", 5), ("DELETED", 7)]);
         assert!(gone.created && gone.deleted);
         let anew = after(&[("DELETED", 5), ("ADDED", 7)]);
@@ -335,18 +335,18 @@ mod tests {
     #[test]
     fn bookmarks_move_the_position_and_errors_end_it() {
         let mut state = State::default();
-        state.event(event("BOOKMARK", "", 9)).unwrap();
+        state.event(&event("BOOKMARK", "", 9)).unwrap();
         assert_eq!((state.position, state.changes.len()), (9, 0));
-        assert!(state.event(event("ERROR", "a", 9)).is_err());
+        assert!(state.event(&event("ERROR", "a", 9)).is_err());
     }
 
     #[test]
     fn a_cut_divides_the_changes_whatever_comes_first_behind_it() {
         for (behind, left) in [(event("BOOKMARK", "", 20), 0), (event("ADDED", "b", 25), 1)] {
             let mut state = State::default();
-            state.event(event("ADDED", "a", 5)).unwrap();
+            state.event(&event("ADDED", "a", 5)).unwrap();
             state.cut = Some(20);
-            state.event(behind).unwrap();
+            state.event(&behind).unwrap();
             assert_eq!(state.before.unwrap().len(), 1);
             assert_eq!(state.changes.len(), left);
         }
@@ -357,7 +357,7 @@ mod tests {
         let mut state = State::default();
         for n in 0..=KEPT as u64 {
             state
-                .event(event("ADDED", &format!("a{n}"), n + 1))
+                .event(&event("ADDED", &format!("a{n}"), n + 1))
                 .unwrap();
         }
         let without = state.changes.values().filter(|c| c.object.is_none());

@@ -1,6 +1,7 @@
 //! The execution of one decision.
 
 pub mod back;
+mod catch_up;
 pub mod diff;
 pub mod drain;
 pub mod feed;
@@ -251,11 +252,12 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
 
 /// Returns whether an action takes a fencing token before it begins: it moves gates or imports, and
 /// an operator that did so before has to be refused. Mirrors have taken one when they began. While
-/// they are `mirroring`, the switch that follows has it as well: with a new one, imports that are
-/// on their way would be refused, and what they carry fetched anew while requests are held.
+/// they are `mirroring`, the switch that follows has it as well, and the look for late writes to a
+/// predecessor: with a new one, imports that are on their way would be refused, and what they carry
+/// fetched anew while requests are held, or lost.
 fn takes_fence(action: Action, mirroring: bool) -> bool {
     match action {
-        Action::Switch(SwitchFrom::Hold) => !mirroring,
+        Action::Switch(SwitchFrom::Hold) | Action::Settle => !mirroring,
         Action::Mirror | Action::Verify | Action::Soak | Action::Refresh | Action::CloseDoor => {
             false
         }
@@ -392,6 +394,25 @@ mod tests {
         assert!(!takes_fence(hold, true));
         assert!(takes_fence(hold, false));
         assert!(takes_fence(Action::Switch(SwitchFrom::Confirm), true));
+        assert!(!takes_fence(Action::Settle, true));
+        assert!(takes_fence(Action::Settle, false));
         assert!(takes_fence(Action::Back, false));
+    }
+
+    #[test]
+    fn objects_that_cannot_be_written_back_stall_the_group_and_are_named() {
+        let refused = "n/a: admission webhook \"a.example.com\" denied the request";
+        let error = ActError::from(BackError::Refused {
+            count: 3,
+            named: vec![refused.to_owned()],
+        });
+        let problem = error.problem();
+        assert_eq!(
+            (problem.reason, problem.stalled),
+            (reasons::ROLLING_BACK, true)
+        );
+        for words in ["3 objects cannot be written back to etcd", refused] {
+            assert!(problem.message.contains(words), "{}", problem.message);
+        }
     }
 }

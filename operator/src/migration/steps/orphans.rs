@@ -104,9 +104,96 @@ async fn delete_one<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
     use http::Method;
+    use serde_json::json;
 
     use super::*;
+    use crate::migration::context::fixtures::context;
+    use crate::testing::{Received, pair};
+
+    const NO_NAMESPACE: &str = r#"namespaces "gone" not found"#;
+
+    /// A kube-apiserver with copies in a namespace that is gone.
+    #[derive(Default)]
+    struct Fake {
+        /// The operations that the guard covers, each time that it is put in force.
+        guards: Vec<Value>,
+        /// The number of deletions of each copy.
+        deletions: BTreeMap<String, usize>,
+    }
+
+    impl Fake {
+        fn answer(&mut self, request: Received) {
+            let path = request.path.split('?').next().unwrap().to_owned();
+            if request.method == "DELETE" {
+                return self.delete(&path, request);
+            }
+            if path.ends_with("/selfsubjectreviews") {
+                let review = json!({"status": {"userInfo": {"username": "operator"}}});
+                return request.answer(201, &review);
+            }
+            if path.contains("/validatingadmissionpolicies/") {
+                let rules = &request.body["spec"]["matchConstraints"]["resourceRules"];
+                self.guards.push(rules[0]["operations"].clone());
+            }
+            let body = request.body.clone();
+            request.answer(200, &body);
+        }
+
+        fn delete(&mut self, path: &str, request: Received) {
+            let deletions = self.deletions.entry(path.to_owned()).or_default();
+            *deletions += 1;
+            match path {
+                "/heard-late" if *deletions < 3 => request.refuse(404, NO_NAMESPACE),
+                "/covered-by-another-policy" => request.refuse(404, NO_NAMESPACE),
+                "/gone-already" => request.refuse(404, r#"policyreports "x" not found"#),
+                "/changed" => request.refuse(409, "Conflict"),
+                _ => request.answer(200, &json!({"kind": "Status", "status": "Success"})),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_that_another_policy_covers_is_left_and_the_others_go() {
+        let fake = Arc::<Mutex<Fake>>::default();
+        let (client, mut server) = pair();
+        let answering = Arc::clone(&fake);
+        tokio::spawn(async move {
+            while let Some(request) = server.next_if_any().await {
+                answering.lock().unwrap().answer(request);
+            }
+        });
+        let cx = context(&client);
+        let orphan = |name: &str| Orphan {
+            key: Key {
+                namespace: "gone".to_owned(),
+                name: name.to_owned(),
+            },
+            path: format!("/{name}"),
+            options: json!({}),
+        };
+        let names = [
+            "changed",
+            "covered-by-another-policy",
+            "gone-already",
+            "heard-late",
+            "simple",
+        ];
+        let orphans = names.map(orphan).to_vec();
+        let begun = Instant::now();
+        let deleted = delete(&cx, &Wire::new(client), orphans).await.unwrap();
+        assert!(begun.elapsed() >= HEARD_WITHIN, "{:?}", begun.elapsed());
+        let mut deleted: Vec<String> = deleted.into_iter().map(|key| key.name).collect();
+        deleted.sort();
+        assert_eq!(deleted, ["gone-already", "heard-late", "simple"]);
+        // Deletions are nobody's but the operator's again, whatever was left.
+        let writes = json!(["CREATE", "UPDATE"]);
+        let all = json!(["CREATE", "UPDATE", "DELETE"]);
+        assert_eq!(fake.lock().unwrap().guards, [writes, all]);
+    }
 
     fn refused(code: u16, message: &str) -> WireError {
         WireError::Status {

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crds::control::GateState;
 use futures::FutureExt;
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::drain;
 use super::mirror::WatchState;
 use super::predecessor::{self, CopyError, guard};
 use super::recover::{self, RecoverError};
 use super::restart::{self, Side};
+use super::{catch_up, drain};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
 use crate::migration::cluster::wire::{Wire, WireError};
@@ -29,10 +29,6 @@ use crate::migration::plan::step::StepName;
 use crate::migration::report::status::Dropped;
 use crate::migration::task::live::Live;
 
-/// The time that a mirror may need for what it has received when a hold begins.
-const BEHIND: Duration = Duration::from_secs(1);
-/// The longest wait for that.
-const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(30);
 /// The time that is allowed for our answers at every kube-apiserver.
 const CONFIRM: Duration = Duration::from_secs(20);
 /// The time for which the floor is tried to be raised.
@@ -46,7 +42,7 @@ const INDIRECT_CONFIRMATIONS: u32 = 20;
 const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 
 /// The reason why watches are lost where the switch is given up after the drain.
-const TAKEN_AWAY: &str =
+pub(super) const TAKEN_AWAY: &str =
     "an APIService was taken away after the watches on the CRDs had been ended";
 
 /// The reason why a switch did not come to its end.
@@ -118,7 +114,8 @@ pub async fn run(
     let _turn = cx.hold_turn().await;
     let mut probes = Vec::new();
     if from == SwitchFrom::Hold {
-        catch_up(live).await;
+        let mirrors = live.running.values().map(|r| r.mirror.subscribe());
+        catch_up::wait(&mirrors.collect::<Vec<_>>()).await;
         probes = drain::open_probes(&endpoints, live).await?;
         seal(live)?;
     }
@@ -185,27 +182,6 @@ pub async fn run(
     }
     live.running.clear();
     Ok(())
-}
-
-/// Waits until no mirror is far behind: requests wait for what it has not sent yet.
-async fn catch_up(live: &Live) {
-    let deadline = Instant::now() + CAUGHT_UP_WITHIN;
-    loop {
-        let begun = Instant::now();
-        let mirrors = live.running.values().map(|running| {
-            let received = running.mirror.progress().received;
-            let mut progress = running.mirror.subscribe();
-            async move {
-                let sent = progress.wait_for(|p| p.position >= received || p.finished);
-                sent.await.is_ok()
-            }
-        });
-        let all = join_all(mirrors);
-        let late = tokio::time::timeout_at(deadline, all).await.is_err();
-        if late || begun.elapsed() <= BEHIND {
-            return;
-        }
-    }
 }
 
 /// Makes the end of every mirror's watch final; all of them, or none.
@@ -331,4 +307,132 @@ pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
         operations::release(cx, o).await?;
     }
     operations::set_gates(cx, &o.resources, GateState::Closed, None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use json_patch::Patch;
+    use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::apiservice::{self, Holder};
+    use crate::migration::context::fixtures::context;
+    use crate::migration::observe::state::Notes;
+    use crate::migration::plan::tests as states;
+    use crate::testing::{Received, pair};
+
+    const SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha2.wgpolicyk8s.io";
+    const GATE: &str = "/apis/control.reports-server.io/v1alpha1/storedresources/\
+                        policyreports.wgpolicyk8s.io/gate";
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    const GUARD: &str = "reports-server-predecessor.wgpolicyk8s.io";
+
+    /// A cluster with one APIService.
+    struct Fake {
+        service: Value,
+        /// Method and path of each write, and the state that a gate is given.
+        writes: Vec<String>,
+    }
+
+    impl Fake {
+        fn answer(&mut self, request: Received) {
+            let path = request.path.split('?').next().unwrap().to_owned();
+            let method = request.method.clone();
+            let mut body = request.body.clone();
+            if method != "GET" {
+                let state = body["spec"]["state"].as_str().unwrap_or_default();
+                let write = format!("{method} {path} {state}");
+                self.writes.push(write.trim_end().to_owned());
+            }
+            if path == SERVICE {
+                if method == "PATCH" {
+                    let patch: Patch = serde_json::from_value(body).unwrap();
+                    json_patch::patch(&mut self.service, &patch).unwrap();
+                }
+                body = self.service.clone();
+            }
+            request.answer(200, &body);
+        }
+    }
+
+    /// Returns an APIService as it is before a switch.
+    fn before(service: &Value, owners: &Value) -> Value {
+        let value = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7", "uid": "u",
+                "ownerReferences": owners},
+            "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+                "groupPriorityMinimum": 100, "versionPriority": 100, "service": service}});
+        let read: APIService = serde_json::from_value(value).unwrap();
+        serde_json::to_value(read).unwrap()
+    }
+
+    /// Gives up the switch of a group whose APIService was `before`; returns the cluster
+    /// afterwards.
+    async fn undone(before: &Value, notes: Notes) -> Fake {
+        let (client, mut server) = pair();
+        let cx = context(&client);
+        let (ours, pem) = (&cx.target.service, cx.target.ca_bundle.as_slice());
+        let read: APIService = serde_json::from_value(before.clone()).unwrap();
+        let patch = apiservice::takeover_patch(&read, ours, pem, &BTreeMap::new());
+        let mut service = before.clone();
+        json_patch::patch(&mut service, &patch).unwrap();
+        let fake = Arc::new(Mutex::new(Fake {
+            service,
+            writes: Vec::new(),
+        }));
+        let answering = Arc::clone(&fake);
+        let task = tokio::spawn(async move {
+            while let Some(request) = server.next_if_any().await {
+                answering.lock().unwrap().answer(request);
+            }
+        });
+        let gate = GateState::Held;
+        let o = Observed {
+            resources: vec![states::resource("policyreports", gate, false, None)],
+            versions: vec![states::version(Holder::Ours)],
+            notes,
+            ..Observed::default()
+        };
+        undo_unopened(&cx, &o).await.unwrap();
+        task.abort();
+        let mut fake = fake.lock().unwrap();
+        Fake {
+            service: fake.service.take(),
+            writes: std::mem::take(&mut fake.writes),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_predecessor_gets_its_apiservices_back_as_they_were_and_may_write_them() {
+        let service = json!({"namespace": "other", "name": "reports-server", "port": 443});
+        let owners = json!([{"apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole", "name": "reports-server", "uid": "r"}]);
+        let before = before(&service, &owners);
+        let notes = Notes {
+            can_return: true,
+            ..Notes::default()
+        };
+        let after = undone(&before, notes).await;
+        assert_eq!(after.service["spec"], before["spec"]);
+        let owners = &after.service["metadata"]["ownerReferences"];
+        assert_eq!(*owners, before["metadata"]["ownerReferences"]);
+        let expected = [
+            format!("PATCH {SERVICE}"),
+            format!("DELETE {ADMISSION}/validatingadmissionpolicybindings/{GUARD}"),
+            format!("DELETE {ADMISSION}/validatingadmissionpolicies/{GUARD}"),
+            format!("PUT {GATE} Closed"),
+        ];
+        assert_eq!(after.writes, expected);
+    }
+
+    #[tokio::test]
+    async fn the_apiservices_of_crds_are_deleted_for_the_kube_apiserver_to_make_anew() {
+        let before = before(&Value::Null, &Value::Null);
+        let after = undone(&before, Notes::default()).await;
+        let expected = [format!("DELETE {SERVICE}"), format!("PUT {GATE} Closed")];
+        assert_eq!(after.writes, expected);
+    }
 }

@@ -22,7 +22,7 @@ use super::recover::batch;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::operations;
-use crate::migration::cluster::pages::{Identity, Item, Key, Pages, identity};
+use crate::migration::cluster::pages::{self, Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection, object, query};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, Resource};
@@ -102,17 +102,16 @@ struct Copy {
     matched: bool,
 }
 
-/// The work on one key.
+/// The work on one key. Objects are texts: as trees, all those of a pass would take several times
+/// the memory.
 enum Task {
     /// Etcd's copy becomes this object.
-    Put(Value),
-    /// The same, of an object that was listed.
-    PutListed(Item),
+    Put(Box<str>),
     /// Etcd's copy is deleted.
     Delete,
     /// An object that has come and gone: it does the same in etcd, so that a client which has seen
     /// it come sees it go.
-    Flash(Value),
+    Flash(Box<str>),
 }
 
 /// A writer that brings etcd up to the server, in passes.
@@ -174,7 +173,7 @@ impl<'a> Writer<'a> {
                     copy.content == content(&ours)
                 });
                 if !same {
-                    work.push((found.key, Task::PutListed(item)));
+                    work.push((found.key, Task::Put(item.into_text())));
                 }
             }
             account.add(writer.carry_out(work, true).await?);
@@ -290,16 +289,13 @@ impl<'a> Writer<'a> {
                 (false, Some(object)) => Task::Put(object),
                 // It may have gone since: then the next pass is told.
                 (false, None) => match get(&self.cx.wire, &self.path(&self.version, &key)).await? {
-                    Some(object) => Task::Put(object),
+                    Some(object) => Task::Put(object.to_string().into()),
                     None => continue,
                 },
             };
-            if let Task::Put(object) = &task
-                && self
-                    .copies
-                    .get(&key)
-                    .is_some_and(|copy| copy.content == content(object))
-                && object.pointer("/metadata/deletionTimestamp").is_none()
+            if let Task::Put(ours) = &task
+                && let Some(copy) = self.copies.get(&key)
+                && is_up_to_date(copy, &self.parsed(&key, ours)?)
             {
                 continue;
             }
@@ -328,11 +324,7 @@ impl<'a> Writer<'a> {
             async move {
                 let copy = this.copies.get(&key).cloned();
                 let done = match task {
-                    Task::Put(ours) => this.write(&key, &ours, copy).await,
-                    Task::PutListed(item) => match item.object() {
-                        Ok(ours) => this.write(&key, &ours, copy).await,
-                        Err(error) => Err(error),
-                    },
+                    Task::Put(ours) => this.put(&key, &ours, copy).await,
                     Task::Delete => this.delete(&key, copy).await,
                     Task::Flash(last) => this.flash(&key, &last).await,
                 };
@@ -443,6 +435,16 @@ impl<'a> Writer<'a> {
         self.carry_out(work, true).await
     }
 
+    /// Returns our object from its text.
+    fn parsed(&self, key: &Key, text: &str) -> Result<Value, WireError> {
+        pages::parse(text, &self.path(&self.version, key))
+    }
+
+    async fn put(&self, key: &Key, ours: &str, copy: Option<Copy>) -> Result<Done, WireError> {
+        let ours = self.parsed(key, ours)?;
+        self.write(key, &ours, copy).await
+    }
+
     async fn write(
         &self,
         key: &Key,
@@ -496,8 +498,8 @@ impl<'a> Writer<'a> {
         Ok(Done::Written(copy_of(ours, found, true).1))
     }
 
-    async fn flash(&self, key: &Key, last: &Value) -> Result<Done, WireError> {
-        let mut last = last.clone();
+    async fn flash(&self, key: &Key, last: &str) -> Result<Done, WireError> {
+        let mut last = self.parsed(key, last)?;
         if let Some(meta) = last.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("finalizers");
             meta.remove("deletionTimestamp");
@@ -628,6 +630,11 @@ fn content(object: &Value) -> Checksum {
     checksum(&bare)
 }
 
+/// Returns whether a copy has what our object says, and our object is not being deleted.
+fn is_up_to_date(copy: &Copy, ours: &Value) -> bool {
+    copy.content == content(ours) && ours.pointer("/metadata/deletionTimestamp").is_none()
+}
+
 /// Returns the body of a write: our object, as the door's version, at the state of etcd's copy.
 fn prepared(ours: &Value, api_version: &str, copy: Option<(&str, u64)>) -> Value {
     let mut body = ours.clone();
@@ -655,6 +662,41 @@ fn prepared(ours: &Value, api_version: &str, copy: Option<(&str, u64)>) -> Value
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_a_policy_of_the_cluster_refuses_is_counted_and_the_first_named() {
+        let denied = "admission webhook \"a.example.com\" denied the request";
+        let mut account = Account::default();
+        for number in 0..NAMED + 5 {
+            let key = Key {
+                namespace: "n".to_owned(),
+                name: format!("r{number}"),
+            };
+            let refused = Err(WireError::Status {
+                method: Method::POST,
+                path: "/x".to_owned(),
+                code: 403,
+                reason: "Forbidden".to_owned(),
+                message: denied.to_owned(),
+                retry_after: None,
+            });
+            account.count(&key, &refused);
+            account.count(&key, &Ok(Done::Deleted));
+        }
+        let Account {
+            written,
+            deleted,
+            refused,
+            refused_names,
+        } = account;
+        assert_eq!((written, deleted, refused), (0, NAMED + 5, NAMED + 5));
+        assert_eq!(refused_names.len(), NAMED);
+        let first = &refused_names[0];
+        assert!(
+            first.starts_with("n/r0: ") && first.contains(denied),
+            "{first}"
+        );
+    }
+
     fn ours() -> Value {
         json!({"apiVersion": "g/v1", "kind": "R", "results": [1], "metadata": {
             "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "900",
@@ -671,6 +713,28 @@ mod tests {
         assert_eq!(content(&ours()), content(&theirs));
         theirs["metadata"]["labels"] = json!({});
         assert_ne!(content(&ours()), content(&theirs));
+    }
+
+    #[test]
+    fn a_copy_is_up_to_date_while_it_has_what_ours_says() {
+        let copy = Copy {
+            uid: "theirs".into(),
+            version: 7,
+            content: content(&ours()),
+            matched: true,
+        };
+        let mut same = ours();
+        same["metadata"]["resourceVersion"] = json!("901");
+        assert!(is_up_to_date(&copy, &same));
+        let mut other = ours();
+        other["results"] = json!([2]);
+        assert!(!is_up_to_date(&copy, &other));
+        let mut deleted = ours();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+        assert!(
+            !is_up_to_date(&copy, &deleted),
+            "the copy has to go as well"
+        );
     }
 
     #[test]

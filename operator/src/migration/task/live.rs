@@ -80,6 +80,9 @@ pub struct Live {
     pub held: Vec<Right>,
     /// See [`Looks`].
     pub bypass: Looks,
+    /// The time at which the server began to answer for a group that was taken over from a
+    /// predecessor.
+    pub opened: Option<Instant>,
 }
 
 impl Live {

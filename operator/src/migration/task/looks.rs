@@ -78,7 +78,85 @@ impl Looks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
     use super::*;
+    use crate::apiservice::Holder;
+    use crate::migration::context::fixtures::context;
+    use crate::migration::observe::bypass::read::SOURCES;
+    use crate::migration::plan::tests as states;
+    use crate::testing::pair;
+
+    /// Returns the context of a cluster without any such object, and the number of lists that were
+    /// asked for.
+    fn cluster() -> (Cx, Arc<AtomicUsize>) {
+        let (client, mut server) = pair();
+        let lists = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&lists);
+        tokio::spawn(async move {
+            while let Some(request) = server.next_if_any().await {
+                count.fetch_add(1, Ordering::Relaxed);
+                request.answer(200, &json!({"metadata": {}, "items": []}));
+            }
+        });
+        (context(&client), lists)
+    }
+
+    fn observed(holder: Holder, gate: GateState) -> Observed {
+        Observed {
+            resources: vec![states::resource("policyreports", gate, true, None)],
+            versions: vec![states::version(holder)],
+            ..Observed::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_served_group_is_looked_at_every_minute() {
+        let (cx, lists) = cluster();
+        let served = observed(Holder::Ours, GateState::Open);
+        let mut looks = Looks::default();
+        for round in 1..4 {
+            for _ in 0..2 {
+                let found = looks.look(&cx, &served).await;
+                assert_eq!(found, Some(Ok(Bypass::default())));
+                assert_eq!(lists.load(Ordering::Relaxed), round * SOURCES.len());
+            }
+            tokio::time::advance(Duration::from_mins(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_group_that_stays_with_its_crds_is_not_looked_at_until_it_is_to_be_served() {
+        let (mut cx, lists) = cluster();
+        let mut looks = Looks::default();
+        let by_crds = observed(Holder::Crd, GateState::Closed);
+        cx.target.owner = ApiOwner::Crd;
+        let found = looks.look(&cx, &by_crds).await;
+        assert_eq!(found, Some(Ok(Bypass::default())), "all has its effect");
+        assert_eq!(lists.load(Ordering::Relaxed), 0);
+        cx.target.owner = ApiOwner::Server;
+        looks.look(&cx, &by_crds).await;
+        assert_eq!(lists.load(Ordering::Relaxed), SOURCES.len());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_listed_while_clients_wait() {
+        let (cx, lists) = cluster();
+        let mut looks = Looks::default();
+        let held = observed(Holder::Ours, GateState::Held);
+        assert_eq!(looks.look(&cx, &held).await, None);
+        assert_eq!(lists.load(Ordering::Relaxed), 0);
+        // On the way back as well; what was found before is kept.
+        looks
+            .look(&cx, &observed(Holder::Ours, GateState::Open))
+            .await;
+        let found = looks.look(&cx, &held).await;
+        assert_eq!(found, Some(Ok(Bypass::default())));
+        assert_eq!(lists.load(Ordering::Relaxed), SOURCES.len());
+    }
 
     fn requests(resource: &str) -> Requests {
         let mut requests = Requests::new("a.example");

@@ -1,5 +1,6 @@
 //! Statuses of whole situations, judged as kstatus judges them.
 
+mod admission;
 mod managed;
 mod moving;
 mod other_database;

@@ -1,10 +1,13 @@
 //! Objects as a cluster has them, and whether they are named.
 
+use crds::control::GateState;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::migration::cluster::door;
+use crate::migration::observe::state::Observed;
+use crate::migration::plan::tests as states;
 
 const GROUP: &str = "wgpolicyk8s.io";
 
@@ -215,6 +218,91 @@ fn what_its_owner_gives_up_and_what_the_operator_makes_is_not_named() {
         (Kind::ValidatingPolicy, true, binding(&name, None)),
     ];
     assert_eq!(named(objects), [""; 0]);
+}
+
+fn annotated(mut object: DynamicObject, value: &str) -> DynamicObject {
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    annotations.insert(ANNOTATION_ACCEPT_BYPASS.to_owned(), value.to_owned());
+    object
+}
+
+#[rstest]
+#[case::accepted("true", 0)]
+#[case::not_accepted("false", 3)]
+#[case::without_a_value("", 3)]
+fn an_object_of_any_kind_is_accepted_by_one_value_alone(#[case] value: &str, #[case] count: usize) {
+    let rules = json!([rule(&["policyreports"])]);
+    let hard = json!({"count/policyreports.wgpolicyk8s.io": "5"});
+    let of_policy = policy("a", &constraints(&rules));
+    let objects = vec![
+        (Kind::ValidatingPolicy, false, annotated(of_policy, value)),
+        (Kind::ValidatingPolicy, true, binding("a", None)),
+        (
+            Kind::MutatingWebhook,
+            false,
+            annotated(webhook("a", &rules), value),
+        ),
+        (Kind::Quota, false, annotated(quota(&hard), value)),
+    ];
+    let named = named(objects);
+    assert_eq!(named.len(), count, "{named:?}");
+}
+
+#[test]
+fn a_mutating_policy_counts_where_it_is_bound() {
+    let reports = constraints(&json!([rule(&["policyreports"])]));
+    let policy = || (Kind::MutatingPolicy, false, policy("a", &reports));
+    let bound = vec![policy(), (Kind::MutatingPolicy, true, binding("a", None))];
+    assert_eq!(named(bound), ["MutatingAdmissionPolicy a"]);
+    let unbound = vec![policy(), (Kind::ValidatingPolicy, true, binding("a", None))];
+    assert_eq!(named(unbound), [""; 0]);
+}
+
+/// Such an object may be named although it never decides about a report.
+#[test]
+fn selectors_and_conditions_are_not_evaluated() {
+    let nothing = || json!({"matchLabels": {"of": "nothing"}});
+    let never = json!([{"name": "never", "expression": "false"}]);
+    let rules = json!([rule(&["policyreports"])]);
+    let selected = |rules: &Value| {
+        let selected = with(constraints(rules), "namespaceSelector", nothing());
+        with(selected, "objectSelector", nothing())
+    };
+    let mut of_policy = policy("a", &selected(&rules));
+    of_policy.data["spec"]["matchConditions"] = never.clone();
+    let mut of_webhook = webhook("a", &rules);
+    let one = &mut of_webhook.data["webhooks"][0];
+    one["namespaceSelector"] = nothing();
+    one["objectSelector"] = nothing();
+    one["matchConditions"] = never;
+    let bound = binding("a", Some(selected(&json!([]))));
+    let objects = vec![
+        (Kind::ValidatingPolicy, false, of_policy),
+        (Kind::ValidatingPolicy, true, bound),
+        (Kind::ValidatingWebhook, false, of_webhook),
+    ];
+    let expected = [
+        "ValidatingAdmissionPolicy a",
+        "ValidatingWebhookConfiguration a",
+    ];
+    assert_eq!(named(objects), expected);
+}
+
+#[test]
+fn rules_are_matched_against_the_served_versions_without_the_side_door() {
+    let mut resource = states::resource("policyreports", GateState::Closed, false, None);
+    resource.stored.status.namespaced = true;
+    let served = ["v1alpha2".to_owned(), "v1beta1".to_owned()];
+    let versions = served.iter().cloned();
+    let door = door::objects::VERSION.to_owned();
+    resource.stored.status.versions = versions.chain([door]).collect();
+    let o = Observed {
+        resources: vec![resource],
+        ..Observed::default()
+    };
+    let mut expected = Requests::new(GROUP);
+    expected.add("policyreports", true, served.iter());
+    assert_eq!(o.writes(GROUP), expected);
 }
 
 #[test]

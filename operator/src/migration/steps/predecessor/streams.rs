@@ -60,6 +60,15 @@ impl Streams {
         })
     }
 
+    /// Returns watches that tell what comes through `events`.
+    #[cfg(test)]
+    pub fn of(events: mpsc::Receiver<StreamEvent>) -> Self {
+        Self {
+            events,
+            _tasks: Vec::new(),
+        }
+    }
+
     /// Returns the next event of the watches. Cancel safe.
     pub async fn next(&mut self) -> StreamEvent {
         let ended = || StreamEvent::Ended("all watches have ended".to_owned());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crds::control::{GateState, ImportBatch};
 use crds::v1alpha1::reasons;
 use futures::future::try_join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use tokio::time::Instant;
 
@@ -47,6 +47,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
         // Another one is wanted by now.
         return Ok(());
     };
+    live.opened = None;
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     guard::enforce(cx, o, &endpoints, predecessor).await?;
     origin::note_taken_over(cx, revisions::newest(&endpoints).await?).await?;
@@ -69,6 +70,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     // Once one of them may be open, the way leads forward only.
     let open = operations::set_gates(cx, &o.resources, GateState::Open, None);
     cx.step(StepName::SwitchOpen, open).await?;
+    live.opened = Some(Instant::now());
     let took = begun.elapsed();
     for resource in &o.resources {
         let metrics = &cx.deps.metrics;
@@ -151,28 +153,43 @@ fn restarted(group: &str, predecessor: &Predecessor) -> String {
 /// # Errors
 /// See [`WireError`].
 pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), WireError> {
-    if copiers(live).next().is_none() {
+    let rest = still_under_way(live.opened.map(|at| at.elapsed()));
+    if copiers(live).next().is_some() {
+        for copier in copiers(live) {
+            // It may not know yet, where the gates were not all opened at once.
+            copier.opened().await;
+        }
+        tokio::time::sleep(rest).await;
+        // Nothing late comes any more; should the rest fail, it is done with a token of its own.
+        live.running.clear();
+    } else if !rest.is_zero() {
         tracing::warn!(
             group = cx.target.group,
             "this process has no watches on the predecessor and cannot look for late writes"
         );
-    } else {
-        let since = o.notes.switched_at.unwrap_or(o.now);
-        let age = Timestamp::now()
-            .duration_since(since)
-            .max(SignedDuration::ZERO);
-        let age = Duration::try_from(age).unwrap_or_default();
-        tokio::time::sleep(UNDER_WAY.saturating_sub(age)).await;
     }
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
-    operations::forget_predecessor(cx, o).await?;
-    live.running.clear();
-    Ok(())
+    operations::forget_predecessor(cx, o).await
+}
+
+/// Returns the time for which requests to the predecessor may still be under way, `served` after
+/// the gates were opened: every kube-apiserver had noticed the switch by then.
+fn still_under_way(served: Option<Duration>) -> Duration {
+    UNDER_WAY.saturating_sub(served.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn late_writes_are_looked_for_until_a_minute_after_the_opening() {
+        let seconds = Duration::from_secs;
+        assert_eq!(still_under_way(Some(seconds(0))), seconds(60));
+        assert_eq!(still_under_way(Some(seconds(59))), seconds(1));
+        assert_eq!(still_under_way(Some(seconds(3600))), seconds(0));
+        assert_eq!(still_under_way(None), seconds(60), "not known");
+    }
 
     #[test]
     fn the_event_has_room_for_all_that_is_to_be_done() {

@@ -1,178 +1,23 @@
 //! The effects of lost watches, each of which happens once, whenever the operator dies.
 
-use std::sync::Arc;
+mod fake;
 
 use crds::v1alpha1::spec::WorkloadKind;
-use kube::Client;
-use kube::runtime::events::Reporter;
-use prometheus_client::registry::Registry;
 use rstest::rstest;
-use serde_json::{Value, json};
-use tokio::sync::watch;
 
+use self::fake::{GROUP, Shared, client, fake};
 use super::*;
 use crate::apiservice::Holder;
+use crate::migration::context::fixtures::context;
 use crate::migration::observe::notes;
 use crate::migration::plan::tests as states;
-use crate::migration::report::publisher::StatusPublisher;
-use crate::migration::task::changes::Changes;
-use crate::migration::{Deps, GroupStatus, HoldLock, Metrics, Owner};
-use crate::testing::{Received, pair};
-
-const NOTES: &str = "/api/v1/namespaces/operator/configmaps";
-const WORKLOADS: &str = "/apis/apps/v1/namespaces/kyverno";
-
-/// A kube-apiserver with the notes, the report and workloads.
-#[derive(Default)]
-struct Fake {
-    notes: Option<Value>,
-    workloads: BTreeMap<String, Value>,
-    /// True when workloads may not be changed.
-    forbidden: bool,
-    /// Reasons and notes of events.
-    events: Vec<(String, String)>,
-    /// Requests that are answered before the operator is dead.
-    left: Option<usize>,
-}
-
-type Shared = Arc<Mutex<Fake>>;
-
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut target[name], value);
-        }
-    }
-}
-
-impl Fake {
-    fn answer(&mut self, request: Received) {
-        let path = request.path.split('?').next().unwrap().to_owned();
-        if path.contains("/events.k8s.io/") {
-            let text = |key: &str| request.body[key].as_str().unwrap_or_default().to_owned();
-            self.events.push((text("reason"), text("note")));
-            let body = request.body.clone();
-            return request.answer(201, &body);
-        }
-        if let Some(name) = path.strip_prefix(WORKLOADS) {
-            return self.workload(name, request);
-        }
-        let body = request.body.clone();
-        if !path.starts_with(NOTES) {
-            // The report.
-            return request.answer(200, &body);
-        }
-        match (request.method.as_str(), &mut self.notes) {
-            ("POST", notes) => *notes = Some(body),
-            ("PATCH", Some(notes)) => merge(notes, &body),
-            (_, Some(_)) => {}
-            (_, None) => return request.refuse(404, "NotFound"),
-        }
-        let notes = self.notes.clone().unwrap();
-        request.answer(200, &notes);
-    }
-
-    fn workload(&mut self, name: &str, request: Received) {
-        let Some(workload) = self.workloads.get_mut(name) else {
-            return request.refuse(404, "NotFound");
-        };
-        if request.method == "PATCH" {
-            if self.forbidden {
-                return request.refuse(403, "Forbidden");
-            }
-            let before = workload["spec"].clone();
-            merge(workload, &request.body);
-            if workload["spec"] != before {
-                let generation = workload["metadata"]["generation"].as_u64().unwrap();
-                workload["metadata"]["generation"] = json!(generation + 1);
-            }
-        }
-        let workload = workload.clone();
-        request.answer(200, &workload);
-    }
-
-    fn note(&self) -> Option<String> {
-        let data = &self.notes.as_ref()?["data"];
-        Some(data.get(key(GROUP))?.as_str()?.to_owned())
-    }
-
-    /// Returns the number of restarts of each workload.
-    fn restarts(&self) -> Vec<u64> {
-        let generations = self
-            .workloads
-            .values()
-            .map(|w| &w["metadata"]["generation"]);
-        generations.map(|g| g.as_u64().unwrap() - 1).collect()
-    }
-}
-
-const GROUP: &str = "wgpolicyk8s.io";
-
-fn fake(workloads: &[&str]) -> Shared {
-    let workload = |name: &&str| {
-        let object = json!({"metadata": {"generation": 1, "resourceVersion": "5"},
-            "spec": {"template": {}}});
-        (format!("/deployments/{name}"), object)
-    };
-    Arc::new(Mutex::new(Fake {
-        workloads: workloads.iter().map(workload).collect(),
-        ..Fake::default()
-    }))
-}
-
-fn client(fake: &Shared) -> Client {
-    let (client, mut server) = pair();
-    let fake = Arc::clone(fake);
-    tokio::spawn(async move {
-        while let Some(request) = server.next_if_any().await {
-            let dead = {
-                let mut fake = fake.lock().unwrap();
-                let dead = fake.left == Some(0);
-                fake.left = fake.left.map(|left| left.saturating_sub(1));
-                dead
-            };
-            if dead {
-                // Never answered.
-                std::future::pending::<()>().await;
-            }
-            fake.lock().unwrap().answer(request);
-        }
-    });
-    client
-}
+use crate::migration::steps::switch::TAKEN_AWAY;
 
 /// Returns a process of the operator; `restart` has the workloads that the user names.
 fn process(fake: &Shared, restart: &[&str]) -> Cx {
-    let client = client(fake);
-    let owner = Owner {
-        name: "prod".to_owned(),
-        uid: "u".to_owned(),
-        api_version: "reports-server.io/v1alpha1".to_owned(),
-        kind: "ReportsServer".to_owned(),
-    };
-    let deps = Deps {
-        client: client.clone(),
-        config: kube::Config::new("https://localhost".parse().unwrap()),
-        reporter: Reporter::from("test"),
-        metrics: Arc::new(Metrics::register(&mut Registry::default())),
-        hold_lock: HoldLock::default(),
-        namespace: "operator".to_owned(),
-        resolve: BTreeMap::new(),
-    };
-    let mut target = states::target();
-    target.settings.restart = restart.iter().copied().map(workload).collect();
-    let (status, _) = watch::channel(GroupStatus::default());
-    let report = StatusPublisher::new(status, Changes::default(), owner.clone());
-    Cx::new(deps, client, owner, target, report)
+    let mut cx = context(&client(fake));
+    cx.target.settings.restart = restart.iter().copied().map(workload).collect();
+    cx
 }
 
 fn workload(name: &str) -> Workload {
@@ -227,6 +72,7 @@ fn lost_at_switch(side: Side) -> Lost {
 #[rstest]
 #[case::in_the_hold(Side::Server, None, ApiOwner::Server, Decision::Wait)]
 #[case::switched(Side::Server, Some(Side::Server), ApiOwner::Server, Decision::Act)]
+#[case::given_up_in_the_hold(Side::Server, Some(Side::Crd), ApiOwner::Server, Decision::Act)]
 #[case::gone_back_since(Side::Server, Some(Side::Crd), ApiOwner::Crd, Decision::Act)]
 #[case::given_back(Side::Crd, Some(Side::Crd), ApiOwner::Crd, Decision::Act)]
 #[case::tried_again(Side::Crd, Some(Side::Server), ApiOwner::Crd, Decision::Wait)]
@@ -374,6 +220,26 @@ async fn without_anything_to_restart_people_are_told_once() {
     assert_eq!(fake.lock().unwrap().note(), None);
     assert_eq!(fake.lock().unwrap().events.len(), 1);
     assert_eq!(fake.lock().unwrap().restarts(), [0]);
+}
+
+#[tokio::test]
+async fn a_switch_that_was_given_up_in_the_hold_is_told_once_the_crds_serve_again() {
+    let fake = fake(&["a"]);
+    let cx = process(&fake, &[]);
+    lost(&cx, Side::Server, TAKEN_AWAY).await;
+    for holder in [Holder::Ours, Holder::Crd] {
+        run(&cx, &observed(holder, GateState::Held)).await;
+        assert!(fake.lock().unwrap().note().is_some());
+    }
+    run(&cx, &observed(Holder::Crd, GateState::Closed)).await;
+    let note = event(&fake, reasons::WATCHES_LOST).await;
+    for words in ["410", TAKEN_AWAY] {
+        assert!(note.contains(words), "{note}");
+    }
+    // The switch that comes to its end after that has lost none.
+    run(&cx, &served()).await;
+    assert_eq!(fake.lock().unwrap().note(), None);
+    assert_eq!(fake.lock().unwrap().events.len(), 1);
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ enum Command {
     Verify(oneshot::Sender<Result<Verified, VerifyError>>),
     /// Copy what is under way, and return the result.
     Drain(oneshot::Sender<Result<Drained, CopyError>>),
-    /// From now on our server takes writes of its own.
+    /// From now on our server takes writes of its own. What was told since the drain is late.
     Opened,
 }
 
@@ -185,6 +185,9 @@ struct Copy<'a> {
     version: u64,
     theirs: u64,
     mode: ImportMode,
+    /// True from the drain to the opening: no mode is right while the gates are being opened, so
+    /// changes wait.
+    drained: bool,
     waiting: Vec<Change>,
     unusable: Option<String>,
 }
@@ -254,6 +257,7 @@ impl<'a> Copy<'a> {
             version,
             theirs: 0,
             mode: ImportMode::Mirror,
+            drained: false,
             waiting: Vec::new(),
             unusable: None,
         })
@@ -268,13 +272,13 @@ impl<'a> Copy<'a> {
         loop {
             tokio::select! {
                 event = streams.next() => {
-                    if let Err(CopyError::Cut(why)) = self.handle(event) {
+                    let heard = self.handle(event).and_then(|()| self.hear_all(streams));
+                    if !self.drained {
+                        self.flush().await?;
+                    }
+                    if let Err(CopyError::Cut(why)) = heard {
                         return Ok(why);
                     }
-                    if let Err(CopyError::Cut(why)) = self.hear_all(streams) {
-                        return Ok(why);
-                    }
-                    self.flush().await?;
                 }
                 command = commands.recv() => match command {
                     Some(command) => {
@@ -320,12 +324,15 @@ impl<'a> Copy<'a> {
             }
             Command::Drain(reply) => {
                 let result = self.drain(streams).await;
+                self.drained = result.is_ok();
                 let ended = result.as_ref().err().and_then(cut);
                 let _ = reply.send(result);
                 Ok(ended)
             }
             Command::Opened => {
                 self.mode = ImportMode::Straggler;
+                self.drained = false;
+                self.flush().await?;
                 Ok(None)
             }
         }
@@ -634,3 +641,6 @@ pub fn empty_batch() -> ImportBatch {
         ..ImportBatch::default()
     }
 }
+
+#[cfg(test)]
+mod tests;
