@@ -13,6 +13,8 @@ mod objects;
 mod place;
 mod policies;
 mod readers;
+#[cfg(test)]
+mod registry;
 mod render;
 #[cfg(test)]
 mod rights;
