@@ -103,3 +103,10 @@ deny_check() {
 	deny=$(cargo_tool cargo-deny "$DENY_VERSION")
 	"$deny" --manifest-path "$ROOT/Cargo.toml" check bans licenses sources
 }
+
+# advisories_check: known vulnerabilities of all dependencies; fetches the database of them.
+advisories_check() {
+	local deny
+	deny=$(cargo_tool cargo-deny "$DENY_VERSION")
+	"$deny" --manifest-path "$ROOT/Cargo.toml" check advisories
+}
