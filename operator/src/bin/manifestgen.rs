@@ -34,6 +34,11 @@ enum Command {
         /// Folder to write it to.
         folder: PathBuf,
     },
+    /// manifests/gitops
+    Gitops {
+        /// Folder to write it to.
+        folder: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -43,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Command::Monitor => print(&manifests::monitor()?),
         Command::Chart { folder } => write(&folder, &manifests::chart()?),
         Command::Kustomize { folder } => write(&folder, &manifests::kustomize()?),
+        Command::Gitops { folder } => write(&folder, &manifests::gitops()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The generated files: whole, and as they are committed.
 
-use super::{chart, install, kustomize};
+use super::{chart, gitops, install, kustomize};
 
 /// Each rule of RBAC is said once, in the source; what only the chart has is no place for one.
 #[test]
@@ -24,7 +24,7 @@ fn no_rule_is_typed_in_the_files_of_a_way() {
 #[test]
 fn every_mark_is_filled_in() {
     let all = chart().unwrap().into_iter();
-    for (path, text) in all.chain(kustomize().unwrap()) {
+    for (path, text) in all.chain(kustomize().unwrap()).chain(gitops()) {
         let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_' || c == '@'));
         for word in words.filter(|word| word.len() > 2) {
             let mark = word.starts_with('@') && word.ends_with('@');
@@ -39,6 +39,7 @@ fn the_committed_folders_are_what_is_generated() {
     for (folder, files) in [
         ("helm/reports-server-operator", chart().unwrap()),
         ("kustomize", kustomize().unwrap()),
+        ("gitops", gitops()),
     ] {
         for (path, text) in files {
             let committed = std::fs::read_to_string(format!("{root}/{folder}/{path}"));

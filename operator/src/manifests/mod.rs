@@ -1,11 +1,12 @@
 //! Everything that installs the operator, made from the same constants and builders that the operator
-//! uses: `manifests/install.yaml`, the policies for it, the Helm chart, and the bases and overlays for
-//! kustomize.
+//! uses: `manifests/install.yaml`, the policies for it, the Helm chart, the bases and overlays for
+//! kustomize, and examples for Argo CD and Flux.
 
 mod chart;
 mod error;
 #[cfg(test)]
 mod generated;
+mod gitops;
 mod guard;
 mod installation;
 mod kustomize;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use self::chart::chart;
 pub use self::error::Error;
+pub use self::gitops::gitops;
 pub use self::installation::Files;
 pub use self::kustomize::kustomize;
 
