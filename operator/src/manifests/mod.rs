@@ -11,6 +11,7 @@ mod guard;
 mod installation;
 mod kustomize;
 mod objects;
+mod pages;
 mod place;
 mod policies;
 mod readers;
@@ -28,6 +29,7 @@ pub use self::error::Error;
 pub use self::gitops::gitops;
 pub use self::installation::Files;
 pub use self::kustomize::kustomize;
+pub use self::pages::verify_page;
 
 use self::installation::{documents, monitor_document, policy_documents, stream};
 use self::place::Place;

@@ -46,8 +46,9 @@ fn every_path_is_a_folder_for_kustomize() {
         }
     }
     paths.sort();
-    let expected = ["manifests/gitops/reports-server", "manifests/kustomize/base"];
-    assert_eq!(paths, [expected[0], expected[0], expected[1], expected[1]]);
+    let server = "manifests/gitops/reports-server";
+    let operator = "manifests/kustomize/base";
+    assert_eq!(paths, [server, server, operator, operator]);
 }
 
 #[test]
