@@ -32,6 +32,18 @@ cargo_static() {
 		cargo "$1" --locked --target "$(static_triple)" "${@:2}"
 }
 
+# image_registry: the prefix of the project's images, which the code names alone.
+image_registry() {
+	sed -n 's/^pub const IMAGE_REGISTRY: &str = "\(.*\)";$/\1/p' "$ROOT/operator/src/names.rs" | grep . ||
+		die "no IMAGE_REGISTRY found in operator/src/names.rs"
+}
+
+# workspace_version: the version of all crates, which is that of the release.
+workspace_version() {
+	sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml" | grep . ||
+		die "no version found in [workspace.package] of Cargo.toml"
+}
+
 # quietly LOG COMMAND...: run a command whose output matters only when it fails.
 quietly() {
 	local log=$1 rc=0

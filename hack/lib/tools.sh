@@ -3,6 +3,9 @@
 
 DENY_VERSION=0.20.2
 MACHETE_VERSION=0.9.2
+# shellcheck disable=SC2034 # of sbom.sh
+CYCLONEDX_VERSION=0.5.9
+COSIGN_VERSION=3.1.3
 
 # cargo_tool NAME VERSION: the path of a program, which is installed if it is not there. It runs for
 # seconds, so what counts is how long it takes to build.
@@ -56,6 +59,23 @@ kustomize_program() {
 	go_tool kustomize ./kustomize
 }
 
+# cosign_program: the path of cosign. Its version is exact, and Go verifies its sum and those of all that
+# it needs against the public database of sums.
+cosign_program() {
+	local path=$CACHE/tools/bin/cosign-$COSIGN_VERSION folder
+	command -v go >/dev/null || die "Go is needed to build cosign; install it from https://go.dev/dl/"
+	if [ ! -x "$path" ]; then
+		mkdir -p "$CACHE/tools/bin"
+		folder=$(mktemp -d "$CACHE/tools/cosign.XXXXXX")
+		step "building cosign (minutes when the Go build cache is cold)"
+		CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$folder quietly "$CACHE/logs/go-build-cosign.log" \
+			go install -ldflags '-s -w' "github.com/sigstore/cosign/v3/cmd/cosign@v$COSIGN_VERSION"
+		mv "$folder/cosign" "$path"
+		rm -rf "$folder"
+	fi
+	printf '%s\n' "$path"
+}
+
 # validate_program: the path of a program that holds objects against the schemas of Kubernetes, which
 # it brings along. The versions of what it needs are pinned beside it.
 validate_program() {
@@ -82,4 +102,11 @@ deny_check() {
 	local deny
 	deny=$(cargo_tool cargo-deny "$DENY_VERSION")
 	"$deny" --manifest-path "$ROOT/Cargo.toml" check bans licenses sources
+}
+
+# advisories_check: known vulnerabilities of all dependencies; fetches the database of them.
+advisories_check() {
+	local deny
+	deny=$(cargo_tool cargo-deny "$DENY_VERSION")
+	"$deny" --manifest-path "$ROOT/Cargo.toml" check advisories
 }

@@ -32,7 +32,8 @@ pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
 pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
 /// Environment variable with the image of PostgreSQL.
 pub const POSTGRES_IMAGE_ENV: &str = "RELATED_IMAGE_POSTGRES";
-/// Repository of the project's images.
+/// Prefix of the project's images: a registry, with a path or without. It is named here alone: manifests,
+/// chart and pages are generated from it, and the scripts in `hack` read it in this line.
 pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";
 
 /// Returns the server's image of the operator's own release.

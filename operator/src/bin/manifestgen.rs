@@ -24,6 +24,8 @@ enum Command {
     Policies,
     /// manifests/monitoring/operator.yaml
     Monitor,
+    /// docs/verify.md
+    Verify,
     /// manifests/helm/reports-server-operator
     Chart {
         /// Folder to write it to.
@@ -34,6 +36,11 @@ enum Command {
         /// Folder to write it to.
         folder: PathBuf,
     },
+    /// manifests/gitops
+    Gitops {
+        /// Folder to write it to.
+        folder: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,8 +48,10 @@ fn main() -> anyhow::Result<()> {
         Command::Install => print(&manifests::install()?),
         Command::Policies => print(&manifests::policies()?),
         Command::Monitor => print(&manifests::monitor()?),
+        Command::Verify => print(&manifests::verify_page()),
         Command::Chart { folder } => write(&folder, &manifests::chart()?),
         Command::Kustomize { folder } => write(&folder, &manifests::kustomize()?),
+        Command::Gitops { folder } => write(&folder, &manifests::gitops()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The generated files: whole, and as they are committed.
 
-use super::{chart, install, kustomize};
+use super::{chart, gitops, install, kustomize, verify_page};
 
 /// Each rule of RBAC is said once, in the source; what only the chart has is no place for one.
 #[test]
@@ -24,7 +24,7 @@ fn no_rule_is_typed_in_the_files_of_a_way() {
 #[test]
 fn every_mark_is_filled_in() {
     let all = chart().unwrap().into_iter();
-    for (path, text) in all.chain(kustomize().unwrap()) {
+    for (path, text) in all.chain(kustomize().unwrap()).chain(gitops()) {
         let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_' || c == '@'));
         for word in words.filter(|word| word.len() > 2) {
             let mark = word.starts_with('@') && word.ends_with('@');
@@ -39,6 +39,7 @@ fn the_committed_folders_are_what_is_generated() {
     for (folder, files) in [
         ("helm/reports-server-operator", chart().unwrap()),
         ("kustomize", kustomize().unwrap()),
+        ("gitops", gitops()),
     ] {
         for (path, text) in files {
             let committed = std::fs::read_to_string(format!("{root}/{folder}/{path}"));
@@ -57,4 +58,31 @@ fn the_committed_file_is_what_is_generated() {
         committed == install().unwrap(),
         "run hack/gen and commit manifests/install.yaml"
     );
+}
+
+#[test]
+fn the_committed_page_is_what_is_generated() {
+    let committed = include_str!("../../../docs/verify.md");
+    assert!(
+        committed == verify_page(),
+        "run hack/gen and commit docs/verify.md"
+    );
+}
+
+/// A reader copies the commands of these pages.
+#[test]
+fn every_manifest_that_a_page_names_is_there() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut found = 0;
+    for page in ["README.md", "docs/gitops.md", "docs/quickstart.md"] {
+        let text = std::fs::read_to_string(format!("{root}/{page}")).unwrap();
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "./_-".contains(c)));
+        for word in words.filter(|word| word.starts_with("manifests/")) {
+            let path = word.trim_end_matches('.');
+            let is_there = std::path::Path::new(root).join(path).exists();
+            assert!(is_there, "{page} names {path}");
+            found += 1;
+        }
+    }
+    assert!(found > 10, "{found}");
 }

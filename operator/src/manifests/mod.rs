@@ -1,18 +1,22 @@
 //! Everything that installs the operator, made from the same constants and builders that the operator
-//! uses: `manifests/install.yaml`, the policies for it, the Helm chart, and the bases and overlays for
-//! kustomize.
+//! uses: `manifests/install.yaml`, the policies for it, the Helm chart, the bases and overlays for
+//! kustomize, and examples for Argo CD and Flux.
 
 mod chart;
 mod error;
 #[cfg(test)]
 mod generated;
+mod gitops;
 mod guard;
 mod installation;
 mod kustomize;
 mod objects;
+mod pages;
 mod place;
 mod policies;
 mod readers;
+#[cfg(test)]
+mod registry;
 mod render;
 #[cfg(test)]
 mod rights;
@@ -22,8 +26,10 @@ mod tests;
 
 pub use self::chart::chart;
 pub use self::error::Error;
+pub use self::gitops::gitops;
 pub use self::installation::Files;
 pub use self::kustomize::kustomize;
+pub use self::pages::verify_page;
 
 use self::installation::{documents, monitor_document, policy_documents, stream};
 use self::place::Place;

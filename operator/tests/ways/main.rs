@@ -172,3 +172,20 @@ fn values_that_contradict_each_other_are_refused() {
         assert!(said.contains(named), "{values:?}: {said}");
     }
 }
+
+/// A reader of the page copies them.
+#[test]
+fn the_values_of_the_quickstart_apply_a_reports_server() {
+    let Some(tools) = Tools::find() else { return };
+    let page = include_str!("../../../docs/quickstart.md");
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    let (values, _) = rest.split_once("```").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), values).unwrap();
+    let path = file.path().to_str().unwrap();
+    let objects = tools.helm_with_hooks(OPERATOR_NAMESPACE, &["--values", path]);
+    // That of the uninstallation, and that which applies it.
+    assert_eq!(of_kind(&objects, "Job").len(), 2);
+    let namespace = &of_kind(&objects, "Namespace")[0]["metadata"]["name"];
+    assert_eq!(*namespace, "policy-reports");
+}

@@ -1,0 +1,81 @@
+//! Examples for Argo CD and Flux: the operator and a `ReportsServer`, each out of a folder of this
+//! repository, and the health of a `ReportsServer` for Argo CD.
+
+#[cfg(test)]
+mod tests;
+
+use crds::names::API_GROUP;
+
+use super::installation::Files;
+use super::place::Place;
+use crate::names::OPERATOR;
+
+/// Files that are copied, with their marks filled in.
+const FILES: [(&str, &str); 6] = [
+    (
+        "argocd/operator.yaml",
+        include_str!("files/argocd/operator.yaml"),
+    ),
+    (
+        "argocd/reports-server.yaml",
+        include_str!("files/argocd/reports-server.yaml"),
+    ),
+    (
+        "argocd/health.yaml",
+        include_str!("files/argocd/health.yaml"),
+    ),
+    (
+        "flux/operator.yaml",
+        include_str!("files/flux/operator.yaml"),
+    ),
+    (
+        "flux/reports-server.yaml",
+        include_str!("files/flux/reports-server.yaml"),
+    ),
+    (
+        "reports-server/kustomization.yaml",
+        include_str!("files/kustomization.yaml"),
+    ),
+];
+
+/// The check that Argo CD runs, by the rules of kstatus.
+const HEALTH: &str = include_str!("files/health.lua");
+
+/// The `ReportsServer` that the examples apply, which is an example itself.
+const REPORTS_SERVER: &str = include_str!("../../../../manifests/examples/minimal.yaml");
+
+/// Returns the files of the folder for Argo CD and Flux.
+#[must_use]
+pub fn gitops() -> Files {
+    let place = Place::default();
+    let health = indented(HEALTH, 4);
+    let marks = [
+        ("@OPERATOR@", OPERATOR),
+        ("@NAMESPACE@", place.namespace.as_str()),
+        ("@VERSION@", env!("CARGO_PKG_VERSION")),
+        ("@GROUP@", API_GROUP),
+        ("@HEALTH@", health.trim_end()),
+    ];
+    let mut files = Files::new();
+    for (path, text) in FILES {
+        let filled = marks
+            .iter()
+            .fold(text.to_owned(), |text, (mark, with)| text.replace(mark, with));
+        files.insert(path.to_owned(), filled);
+    }
+    files.insert(
+        "reports-server/reports-server.yaml".to_owned(),
+        REPORTS_SERVER.to_owned(),
+    );
+    files
+}
+
+/// Returns the lines of a text, each behind `spaces` spaces.
+fn indented(text: &str, spaces: usize) -> String {
+    let before = " ".repeat(spaces);
+    let mut indented = String::new();
+    for line in text.lines() {
+        indented.extend([before.as_str(), line, "\n"]);
+    }
+    indented
+}
