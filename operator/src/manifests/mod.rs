@@ -1,6 +1,6 @@
 //! Everything that installs the operator, made from the same constants and builders that the operator
-//! uses: `manifests/install.yaml`, the policies for it, the Helm chart, and the bases and overlays for
-//! kustomize.
+//! uses: `manifests/install.yaml`, the policies for it, the Helm chart, the bases and overlays for
+//! kustomize, and the bundle and catalog for OLM.
 
 mod chart;
 mod error;
@@ -10,6 +10,7 @@ mod guard;
 mod installation;
 mod kustomize;
 mod objects;
+mod olm;
 mod place;
 mod policies;
 mod readers;
@@ -24,6 +25,7 @@ pub use self::chart::chart;
 pub use self::error::Error;
 pub use self::installation::Files;
 pub use self::kustomize::kustomize;
+pub use self::olm::olm;
 
 use self::installation::{documents, monitor_document, policy_documents, stream};
 use self::place::Place;
