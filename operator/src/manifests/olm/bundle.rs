@@ -57,22 +57,36 @@ fn file_of(object: &Value) -> String {
     format!("{}.{kind}.yaml", name.replace(':', "-"))
 }
 
+/// Annotations of the bundle, and labels of its image, without their prefix.
+const ENTRIES: [(&str, &str); 8] = [
+    ("bundle.mediatype.v1", "registry+v1"),
+    ("bundle.manifests.v1", "manifests/"),
+    ("bundle.metadata.v1", "metadata/"),
+    ("bundle.package.v1", release::PACKAGE),
+    ("bundle.channels.v1", release::CHANNEL),
+    ("bundle.channel.default.v1", release::CHANNEL),
+    ("test.mediatype.v1", "scorecard+v1"),
+    ("test.config.v1", "tests/scorecard/"),
+];
+
 fn annotations() -> Value {
-    let entries = [
-        ("bundle.mediatype.v1", "registry+v1"),
-        ("bundle.manifests.v1", "manifests/"),
-        ("bundle.metadata.v1", "metadata/"),
-        ("bundle.package.v1", release::PACKAGE),
-        ("bundle.channels.v1", release::CHANNEL),
-        ("bundle.channel.default.v1", release::CHANNEL),
-        ("test.mediatype.v1", "scorecard+v1"),
-        ("test.config.v1", "tests/scorecard/"),
-    ];
     let mut annotations = json!({});
-    for (key, value) in entries {
+    for (key, value) in ENTRIES {
         annotations[format!("{PREFIX}.{key}")] = json!(value);
     }
     json!({"annotations": annotations})
+}
+
+/// Returns what a builder makes the image of the bundle from, in the folder that has the bundle.
+pub(super) fn containerfile() -> String {
+    let mut text = format!("{HEADER}FROM scratch\n");
+    for (key, value) in ENTRIES {
+        text.extend(["LABEL ", PREFIX, ".", key, "=", value, "\n"]);
+    }
+    for folder in ["manifests", "metadata", "tests/scorecard"] {
+        text.extend(["COPY bundle/", folder, " /", folder, "/\n"]);
+    }
+    text
 }
 
 fn scorecard() -> Value {

@@ -45,6 +45,7 @@ pub fn olm(examples: &Files, registry: Option<&str>) -> Result<Files, Error> {
     for (path, text) in bundle::bundle(&parts, &csv)? {
         files.insert(format!("bundle/{path}"), text);
     }
+    files.insert("bundle.Containerfile".to_owned(), bundle::containerfile());
     let catalog = catalog::catalog(&place, &csv);
     let catalog: Vec<Document> = catalog.into_iter().map(Document::plain).collect();
     files.insert("catalog/catalog.yaml".to_owned(), stream(HEADER, &catalog)?);

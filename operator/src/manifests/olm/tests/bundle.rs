@@ -43,6 +43,12 @@ fn a_bundle_has_its_folders_and_annotations() {
         let key = format!("operators.operatorframework.io.bundle.{key}");
         assert_eq!(annotations["annotations"][&key], expected, "{key}");
     }
+    // OLM reads the labels of the image first.
+    let image = &files["bundle.Containerfile"];
+    for (key, value) in annotations["annotations"].as_object().unwrap() {
+        let label = format!("LABEL {key}={}\n", value.as_str().unwrap());
+        assert!(image.contains(&label), "{label}");
+    }
     // By convention: what is promised of upgrades within it.
     let known = ["candidate", "fast", "stable"];
     assert!(known.iter().any(|name| release::CHANNEL.starts_with(name)));

@@ -142,6 +142,29 @@ fn level_and_kubernetes_are_those_of_the_chart() {
     assert!(module.contains(&format!("k8s.io/kubernetes v{minor}.")));
 }
 
+/// Returns the rows of a section's tables.
+fn rows<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
+    let (_, after) = page.split_once(section).unwrap();
+    let section = after.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| "));
+    rows.skip(1).collect()
+}
+
+/// `hack/house` looks for the functions that a page names.
+#[test]
+fn the_level_has_a_test_for_every_question() {
+    let page = include_str!("../../../../../docs/capability-levels.md");
+    let version = service_version(&files());
+    let level = annotation(&version, "capabilities");
+    assert!(page.contains(&format!("claims **{level}**")), "{level}");
+    let rows = rows(page, &format!("\n## {level}\n"));
+    assert!(rows.len() >= 9, "{rows:?}");
+    for row in rows {
+        let evidence = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        assert!(evidence.contains("()`"), "{row}");
+    }
+}
+
 #[test]
 fn every_example_is_offered_under_its_own_name() {
     let version = service_version(&files());
