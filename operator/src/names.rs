@@ -32,6 +32,8 @@ pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
 pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
 /// Environment variable with the image of PostgreSQL.
 pub const POSTGRES_IMAGE_ENV: &str = "RELATED_IMAGE_POSTGRES";
+/// Environment variable with the name of the `OperatorCondition` that OLM v0 gives to the operator.
+pub const OPERATOR_CONDITION_ENV: &str = "OPERATOR_CONDITION_NAME";
 /// Repository of the project's images.
 pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";
 
