@@ -45,7 +45,8 @@ go_tool() {
 go_tool_build() {
 	cd "$1"
 	step "building ${3##*/} (minutes when the Go build cache is cold)"
-	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath'
+	# opm reads signatures of images by a library in C otherwise.
+	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath -tags=containers_image_openpgp'
 	quietly "$CACHE/logs/go-build-${3##*/}.log" go build -ldflags '-s -w' -o "$2.new" "$3" &&
 		mv "$2.new" "$2"
 }
@@ -57,6 +58,16 @@ helm_program() {
 
 kustomize_program() {
 	go_tool kustomize ./kustomize
+}
+
+# opm_program, bundle_program: the paths of the program for catalogs of OLM, and of one that runs the
+# validators of bundles.
+opm_program() {
+	go_tool opm github.com/operator-framework/operator-registry/cmd/opm
+}
+
+bundle_program() {
+	go_tool bundle ./bundle
 }
 
 # cosign_program: the path of cosign. Its version is exact, and Go verifies its sum and those of all that

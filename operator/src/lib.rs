@@ -15,6 +15,7 @@ pub mod manifests;
 pub mod metrics;
 pub mod migration;
 pub mod names;
+pub mod operator_condition;
 mod said;
 pub mod security;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use reports_server_operator::leader::{self, Candidate};
 use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
-use reports_server_operator::{http, installer, logs, names};
+use reports_server_operator::{http, installer, logs, names, operator_condition};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -83,6 +83,9 @@ struct Options {
     /// Image of PostgreSQL in `database.mode: Managed`, if a `ReportsServer` names none.
     #[arg(long, env = names::POSTGRES_IMAGE_ENV, default_value = managed::DEFAULT_IMAGE, global = true)]
     postgres_image: String,
+    /// Name of the `OperatorCondition` that says whether the operator may be replaced; OLM sets it.
+    #[arg(long, env = names::OPERATOR_CONDITION_ENV, global = true)]
+    operator_condition: Option<String>,
     /// Log filter: a level, or directives such as `info,kube=debug`.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", global = true)]
     log_level: String,
@@ -235,6 +238,8 @@ impl Operator {
             instance: Some(identity),
         };
         let publisher = Publisher::new(self.client.clone(), reporter.clone());
+        let (client, namespace) = (self.client.clone(), self.options.namespace.clone());
+        let condition = self.options.operator_condition.clone();
         let resolve = self.options.database_resolve.into_iter();
         let resolve = resolve.collect::<BTreeMap<_, _>>();
         let supervisor = Supervisor::new(Deps {
@@ -259,7 +264,16 @@ impl Operator {
             supervisor,
             resolve,
         };
-        controller::run(settings, self.stop.cancelled_owned()).await;
+        let told = async {
+            if let Some(condition) = condition {
+                operator_condition::follow(client, &namespace, &condition).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = controller::run(settings, self.stop.cancelled_owned()) => {}
+            () = told => {}
+        }
     }
 }
 

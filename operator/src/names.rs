@@ -32,6 +32,8 @@ pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
 pub const SERVER_IMAGE_ENV: &str = "RELATED_IMAGE_SERVER";
 /// Environment variable with the image of PostgreSQL.
 pub const POSTGRES_IMAGE_ENV: &str = "RELATED_IMAGE_POSTGRES";
+/// Environment variable with the name of the `OperatorCondition` that OLM v0 gives to the operator.
+pub const OPERATOR_CONDITION_ENV: &str = "OPERATOR_CONDITION_NAME";
 /// Prefix of the project's images: a registry, with a path or without. It is named here alone: manifests,
 /// chart and pages are generated from it, and the scripts in `hack` read it in this line.
 pub const IMAGE_REGISTRY: &str = "registry.reports-server.io";

@@ -41,6 +41,17 @@ enum Command {
         /// Folder to write it to.
         folder: PathBuf,
     },
+    /// manifests/olm
+    Olm {
+        /// Folder with the examples that consoles offer.
+        #[arg(long, default_value = "manifests/examples")]
+        examples: PathBuf,
+        /// Registry that all images come from, such as a mirror.
+        #[arg(long)]
+        registry: Option<String>,
+        /// Folder to write it to.
+        folder: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -52,12 +63,33 @@ fn main() -> anyhow::Result<()> {
         Command::Chart { folder } => write(&folder, &manifests::chart()?),
         Command::Kustomize { folder } => write(&folder, &manifests::kustomize()?),
         Command::Gitops { folder } => write(&folder, &manifests::gitops()),
+        Command::Olm {
+            examples,
+            registry,
+            folder,
+        } => {
+            let examples = read(&examples)?;
+            write(&folder, &manifests::olm(&examples, registry.as_deref())?)
+        }
     }
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// Returns the files of a folder that has no other folders.
+fn read(folder: &Path) -> anyhow::Result<Files> {
+    let unreadable = || format!("cannot read {}", folder.display());
+    let mut files = Files::new();
+    for entry in fs::read_dir(folder).with_context(unreadable)? {
+        let entry = entry.with_context(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let text = fs::read_to_string(entry.path()).with_context(unreadable)?;
+        files.insert(name, text);
+    }
+    Ok(files)
 }
 
 fn write(folder: &Path, files: &Files) -> anyhow::Result<()> {

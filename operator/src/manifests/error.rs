@@ -15,4 +15,7 @@ pub enum Error {
     /// A text that the chart replaces in an object is not there, or more than once.
     #[error("the chart replaces {0:?}, which is not in the object exactly once")]
     Edit(String),
+    /// The installation lacks an object that a way needs by itself.
+    #[error("the installation has no {0}")]
+    Missing(&'static str),
 }

@@ -1,13 +1,30 @@
 //! The generated files: whole, and as they are committed.
 
-use super::{chart, gitops, install, kustomize, verify_page};
+use super::installation::Files;
+use super::{chart, gitops, install, kustomize, olm, verify_page};
+
+/// Returns the examples, by the names of their files.
+pub(super) fn examples() -> Files {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests/examples");
+    let entries = std::fs::read_dir(root).unwrap().map(Result::unwrap);
+    let named = entries.map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        (name, std::fs::read_to_string(entry.path()).unwrap())
+    });
+    named.collect()
+}
 
 /// Each rule of RBAC is said once, in the source; what only the chart has is no place for one.
 #[test]
 fn no_rule_is_typed_in_the_files_of_a_way() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/manifests");
     let mut found = 0;
-    for folder in ["chart/files/templates", "chart/files", "kustomize/files"] {
+    for folder in [
+        "chart/files/templates",
+        "chart/files",
+        "kustomize/files",
+        "olm/files",
+    ] {
         for entry in std::fs::read_dir(format!("{root}/{folder}")).unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {
@@ -17,7 +34,7 @@ fn no_rule_is_typed_in_the_files_of_a_way() {
             }
         }
     }
-    assert!(found > 15, "{found}");
+    assert!(found > 17, "{found}");
 }
 
 /// A mark that nobody filled in would be installed as it is.
@@ -40,6 +57,7 @@ fn the_committed_folders_are_what_is_generated() {
         ("helm/reports-server-operator", chart().unwrap()),
         ("kustomize", kustomize().unwrap()),
         ("gitops", gitops()),
+        ("olm", olm(&examples(), None).unwrap()),
     ] {
         for (path, text) in files {
             let committed = std::fs::read_to_string(format!("{root}/{folder}/{path}"));

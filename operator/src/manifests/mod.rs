@@ -1,6 +1,6 @@
 //! Everything that installs the operator, made from the same constants and builders that the operator
 //! uses: `manifests/install.yaml`, the policies for it, the Helm chart, the bases and overlays for
-//! kustomize, and examples for Argo CD and Flux.
+//! kustomize, the bundle and catalog for OLM, and examples for Argo CD and Flux.
 
 mod chart;
 mod error;
@@ -11,6 +11,7 @@ mod guard;
 mod installation;
 mod kustomize;
 mod objects;
+mod olm;
 mod pages;
 mod place;
 mod policies;
@@ -29,6 +30,7 @@ pub use self::error::Error;
 pub use self::gitops::gitops;
 pub use self::installation::Files;
 pub use self::kustomize::kustomize;
+pub use self::olm::olm;
 pub use self::pages::verify_page;
 
 use self::installation::{documents, monitor_document, policy_documents, stream};

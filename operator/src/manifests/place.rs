@@ -1,6 +1,9 @@
 //! The place of an installation, and its images.
 
+use crds::v1alpha1::spec::ImageSpec;
+
 use crate::database::managed;
+use crate::images::resolve;
 use crate::names::{OPERATOR, OPERATOR_NAMESPACE, operator_image, server_image};
 
 /// The parts of an installation that a way of installing lets its user choose.
@@ -27,6 +30,19 @@ impl Default for Place {
             operator_image: operator_image(),
             server_image: server_image(),
             postgres_image: managed::DEFAULT_IMAGE.to_owned(),
+        }
+    }
+}
+
+impl Place {
+    /// Returns the same place with all images from a registry, such as a mirror.
+    pub fn with_registry(self, registry: &str) -> Self {
+        let from = |image: &str| resolve(image, Some(registry), &ImageSpec::default());
+        Self {
+            operator_image: from(&self.operator_image),
+            server_image: from(&self.server_image),
+            postgres_image: from(&self.postgres_image),
+            ..self
         }
     }
 }

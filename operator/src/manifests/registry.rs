@@ -8,7 +8,7 @@ use crate::names::{IMAGE_REGISTRY, operator_image, server_image};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// The file with the constant.
 const SOURCE: &str = "operator/src/names.rs";
-/// What `hack/gen` writes with the registry in it: files, and folders.
+/// The files and folders that `hack/gen` writes with the registry in them.
 const GENERATED: [&str; 5] = [
     "manifests/install.yaml",
     "manifests/helm/",

@@ -9,6 +9,7 @@
 )]
 
 mod objects;
+mod olm;
 mod tools;
 
 use reports_server_operator::manifests;

@@ -1,0 +1,104 @@
+//! The file-based catalog that offers the bundle.
+
+use serde_json::{Map, Value, json};
+
+use super::csv::{Csv, icon, related_images};
+use super::release;
+use crate::manifests::place::Place;
+
+/// Fields of a `ClusterServiceVersion`'s specification that a catalog tells consoles.
+const TOLD: [&str; 9] = [
+    "description",
+    "displayName",
+    "installModes",
+    "keywords",
+    "links",
+    "maintainers",
+    "maturity",
+    "minKubeVersion",
+    "provider",
+];
+
+/// Fields of an owned CRD that it tells.
+const TOLD_OF_CRDS: [&str; 5] = ["description", "displayName", "kind", "name", "version"];
+
+/// Returns the blobs of the catalog: package, channel and bundle.
+pub(super) fn catalog(place: &Place, csv: &Csv) -> Vec<Value> {
+    let name = release::bundle_name();
+    vec![
+        json!({
+            "schema": "olm.package",
+            "name": release::PACKAGE,
+            "defaultChannel": release::CHANNEL,
+            "description": csv.object["spec"]["description"],
+            "icon": icon(),
+        }),
+        json!({
+            "schema": "olm.channel",
+            "name": release::CHANNEL,
+            "package": release::PACKAGE,
+            "entries": [{"name": name, "skipRange": release::skip_range()}],
+        }),
+        json!({
+            "schema": "olm.bundle",
+            "name": name,
+            "package": release::PACKAGE,
+            "image": release::bundle_image(place),
+            "properties": properties(&csv.object),
+            "relatedImages": images(place),
+        }),
+    ]
+}
+
+/// Returns the properties of the bundle, as `opm render` writes them: the APIs that it provides, its
+/// package, and what consoles show.
+fn properties(csv: &Value) -> Vec<Value> {
+    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
+    let owned = owned.into_iter().flatten();
+    let mut properties: Vec<Value> = owned
+        .map(|crd| {
+            let name = crd["name"].as_str().unwrap_or_default();
+            let group = name.split_once('.').map_or("", |(_, group)| group);
+            let value = json!({"group": group, "kind": crd["kind"], "version": crd["version"]});
+            json!({"type": "olm.gvk", "value": value})
+        })
+        .collect();
+    let package = json!({"packageName": release::PACKAGE, "version": release::VERSION});
+    properties.push(json!({"type": "olm.package", "value": package}));
+    properties.push(json!({"type": "olm.csv.metadata", "value": metadata(csv)}));
+    properties
+}
+
+fn metadata(csv: &Value) -> Value {
+    let mut told = part(&csv["spec"], &TOLD);
+    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
+    let owned = owned.into_iter().flatten();
+    let owned: Vec<Value> = owned
+        .map(|crd| Value::Object(part(crd, &TOLD_OF_CRDS)))
+        .collect();
+    for (key, value) in [
+        ("annotations", csv["metadata"]["annotations"].clone()),
+        ("labels", csv["metadata"]["labels"].clone()),
+        ("apiServiceDefinitions", json!({})),
+        ("crdDescriptions", json!({"owned": owned})),
+    ] {
+        told.insert(key.to_owned(), value);
+    }
+    Value::Object(told)
+}
+
+/// Returns some fields of an object.
+fn part(object: &Value, fields: &[&str]) -> Map<String, Value> {
+    let fields = fields.iter();
+    fields
+        .map(|field| ((*field).to_owned(), object[*field].clone()))
+        .collect()
+}
+
+/// Returns all images of the release, that of its bundle included, in the order of `opm render`.
+fn images(place: &Place) -> Vec<Value> {
+    let mut images = related_images(place);
+    images.push(json!({"name": "", "image": release::bundle_image(place)}));
+    images.sort_by_key(|image| image["image"].as_str().unwrap_or_default().to_owned());
+    images
+}
