@@ -35,24 +35,23 @@ sbom_spdx() {
 }
 
 # sbom_complete SOURCE BINARY CYCLONEDX SPDX: every crate that cargo builds the binary of is in both, and
-# both have nothing that is not in Cargo.lock.
+# both have nothing that is not in Cargo.lock. The lists lie beside SOURCE.
 sbom_complete() {
-	local source=$1 binary=$2 cdx=$3 spdx=$4 work lacking
-	work=$(mktemp -d)
+	local source=$1 binary=$2 cdx=$3 spdx=$4 lists=$1.$2 lacking
+	mkdir -p "$lists"
 	cargo tree --locked --manifest-path "$source/Cargo.toml" --package "$binary" --edges normal,build \
 		--target all --prefix none --format '{p}' |
-		awk 'NF > 1 {print $1, substr($2, 2)}' | LC_ALL=C sort -u >"$work/built"
+		awk 'NF > 1 {print $1, substr($2, 2)}' | LC_ALL=C sort -u >"$lists/built"
 	awk -F'"' '/^name = / {name = $2} /^version = / && name != "" {print name, $2; name = ""}' \
-		"$source/Cargo.lock" | LC_ALL=C sort -u >"$work/locked"
+		"$source/Cargo.lock" | LC_ALL=C sort -u >"$lists/locked"
 	jq -r '[.metadata.component] + (.components // []) | .[] | "\(.name) \(.version)"' "$cdx" |
-		LC_ALL=C sort -u >"$work/cdx"
-	jq -r '.packages[] | "\(.name) \(.versionInfo)"' "$spdx" | LC_ALL=C sort -u >"$work/spdx"
-	cmp -s "$work/cdx" "$work/spdx" || die "$spdx has other packages than $cdx"
-	[ "$(wc -l <"$work/built")" -gt 50 ] || die "cargo tree names too few crates of $binary"
-	lacking=$(LC_ALL=C comm -23 "$work/built" "$work/cdx")
+		LC_ALL=C sort -u >"$lists/cdx"
+	jq -r '.packages[] | "\(.name) \(.versionInfo)"' "$spdx" | LC_ALL=C sort -u >"$lists/spdx"
+	cmp -s "$lists/cdx" "$lists/spdx" || die "$spdx has other packages than $cdx"
+	[ "$(wc -l <"$lists/built")" -gt 50 ] || die "cargo tree names too few crates of $binary"
+	lacking=$(LC_ALL=C comm -23 "$lists/built" "$lists/cdx")
 	[ -z "$lacking" ] || die "$cdx lacks ${lacking//$'\n'/, }"
-	lacking=$(LC_ALL=C comm -23 "$work/cdx" "$work/locked")
+	lacking=$(LC_ALL=C comm -23 "$lists/cdx" "$lists/locked")
 	[ -z "$lacking" ] || die "$cdx has ${lacking//$'\n'/, }, which Cargo.lock does not have"
-	step "$binary: $(wc -l <"$work/cdx") packages in both bills of material, $(wc -l <"$work/built") of them built by default"
-	rm -rf "$work"
+	step "$binary: $(wc -l <"$lists/cdx") packages in both bills of material, $(wc -l <"$lists/built") of them built by default"
 }
