@@ -15,10 +15,12 @@ deb_program() {
 		mkdir -p "$CACHE/tools/bin"
 		[ "$(id -u)" -ne 0 ] || apt_update
 		folder=$(mktemp -d "$CACHE/deb.XXXXXX")
-		(cd "$folder" && apt-get -qq -o APT::Sandbox::User=root download "$package" >&2)
-		dpkg-deb --fsys-tarfile "$folder/$package"_*.deb | tar -x -C "$folder" ".$program"
-		mv "$folder$program" "$path"
+		# Callers take the path by $(...), where bash does not stop at a failure.
+		(cd "$folder" && apt-get -qq -o APT::Sandbox::User=root download "$package" >&2) &&
+			dpkg-deb --fsys-tarfile "$folder/$package"_*.deb | tar -x -C "$folder" ".$program" &&
+			mv "$folder$program" "$path"
 		rm -rf "$folder"
+		[ -x "$path" ] || die "$program cannot be had out of Debian's package $package"
 	fi
 	printf '%s\n' "$path"
 }

@@ -80,9 +80,10 @@ cosign_program() {
 		folder=$(mktemp -d "$CACHE/tools/cosign.XXXXXX")
 		step "building cosign (minutes when the Go build cache is cold)"
 		CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$folder quietly "$CACHE/logs/go-build-cosign.log" \
-			go install -ldflags '-s -w' "github.com/sigstore/cosign/v3/cmd/cosign@v$COSIGN_VERSION"
-		mv "$folder/cosign" "$path"
+			go install -ldflags '-s -w' "github.com/sigstore/cosign/v3/cmd/cosign@v$COSIGN_VERSION" &&
+			mv "$folder/cosign" "$path"
 		rm -rf "$folder"
+		[ -x "$path" ] || die "cosign was not built"
 	fi
 	printf '%s\n' "$path"
 }
