@@ -23,8 +23,10 @@ registry_start() {
 	[ -n "$REGISTRY" ] || die "the registry did not start; its output is $(tail -n 3 "$log")"
 }
 
-# registry_stop: ends it.
+# registry_stop: ends it, and waits until it has ended.
 registry_stop() {
-	[ -z "${REGISTRY_PID:-}" ] || kill "$REGISTRY_PID" 2>/dev/null || :
+	[ -n "${REGISTRY_PID:-}" ] || return 0
+	kill "$REGISTRY_PID" 2>/dev/null || :
+	wait "$REGISTRY_PID" 2>/dev/null || :
 	REGISTRY_PID=
 }
