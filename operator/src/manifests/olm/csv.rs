@@ -60,27 +60,28 @@ fn annotations(place: &Place, examples: &[Value]) -> Result<Value, Error> {
         "categories": "Database,Monitoring,Security",
         "certified": "false",
         "containerImage": place.operator_image,
-        "createdAt": release::CREATED_AT,
         "description": release::SUMMARY,
         "olm.skipRange": release::skip_range(),
         "operatorframework.io/initialization-resource": serde_json::to_string_pretty(first)?,
         "operatorframework.io/suggested-namespace": place.namespace,
-        "repository": release::HOME,
-        "support": release::MAINTAINERS,
+        "support": release::maintainers().0,
     });
+    if let Some(created) = release::created_at() {
+        annotations["createdAt"] = json!(created);
+    }
     for (feature, has) in FEATURES {
         annotations[format!("features.operators.openshift.io/{feature}")] = json!(has.to_string());
     }
     Ok(annotations)
 }
 
-/// The features of an operator that consoles show. All images can come from a mirror; nothing else
-/// is claimed.
+/// The features of an operator that consoles show. None is claimed: `disconnected` would say that all
+/// images are named by their digests.
 const FEATURES: [(&str, bool); 10] = [
     ("cnf", false),
     ("cni", false),
     ("csi", false),
-    ("disconnected", true),
+    ("disconnected", false),
     ("fips-compliant", false),
     ("proxy-aware", false),
     ("tls-profiles", false),
@@ -90,6 +91,7 @@ const FEATURES: [(&str, bool); 10] = [
 ];
 
 fn spec(place: &Place, parts: &Parts) -> Value {
+    let (maintainers, address) = release::maintainers();
     json!({
         "displayName": release::DISPLAY_NAME,
         "description": include_str!("files/description.md"),
@@ -98,7 +100,7 @@ fn spec(place: &Place, parts: &Parts) -> Value {
         "minKubeVersion": release::MIN_KUBERNETES,
         "keywords": ["policy-reports", "kyverno", "etcd", "operator"],
         "provider": {"name": release::DISPLAY_NAME, "url": release::HOME},
-        "maintainers": [{"name": release::MAINTAINERS, "email": release::MAINTAINERS_EMAIL}],
+        "maintainers": [{"name": maintainers, "email": address}],
         "links": [{"name": release::DISPLAY_NAME, "url": release::HOME}],
         "icon": [icon()],
         "installModes": install_modes(),

@@ -10,20 +10,14 @@ pub(super) const PACKAGE: &str = OPERATOR;
 pub(super) const CHANNEL: &str = "candidate";
 /// Version of the release.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The time of the release, which sets it.
-pub(super) const CREATED_AT: &str = "2026-11-27T00:00:00Z";
 /// The level that `docs/capability-levels.md` has evidence for.
 pub(super) const CAPABILITIES: &str = "Basic Install";
 /// The oldest Kubernetes that tests run on.
 pub(super) const MIN_KUBERNETES: &str = "1.34.0";
 /// The project's page.
-pub(super) const HOME: &str = "https://reports-server.io";
+pub(super) const HOME: &str = env!("CARGO_PKG_HOMEPAGE");
 /// The project's name for people.
 pub(super) const DISPLAY_NAME: &str = "Reports Server";
-/// The maintainers of the project.
-pub(super) const MAINTAINERS: &str = "Maintainers of Reports Server";
-/// The address at which they are reached.
-pub(super) const MAINTAINERS_EMAIL: &str = "maintainers@reports-server.io";
 /// One sentence, of which catalogs show at most 135 characters.
 pub(super) const SUMMARY: &str =
     "Takes policy reports out of etcd, by an aggregated API server that an operator runs";
@@ -31,6 +25,26 @@ pub(super) const SUMMARY: &str =
 pub(super) const ICON: &str = include_str!("files/icon.svg");
 /// Media type of [`ICON`].
 pub(super) const ICON_TYPE: &str = "image/svg+xml";
+
+/// Returns the name of the maintainers, and the address at which they are reached.
+pub(super) fn maintainers() -> (&'static str, &'static str) {
+    let authors = env!("CARGO_PKG_AUTHORS");
+    let (name, address) = authors.split_once(" <").unwrap_or((authors, ""));
+    (name, address.trim_end_matches('>'))
+}
+
+/// Returns the time of the release, by the changelog; none before it is released.
+pub(super) fn created_at() -> Option<String> {
+    released(include_str!("../../../../CHANGELOG.md"), VERSION)
+}
+
+/// Returns the begin of the day that a changelog has beside a version.
+fn released(changelog: &str, version: &str) -> Option<String> {
+    let heading = format!("## [{version}] - ");
+    let mut lines = changelog.lines();
+    let day = lines.find_map(|line| line.strip_prefix(heading.as_str()))?;
+    Some(format!("{}T00:00:00Z", day.trim()))
+}
 
 /// Returns the name of the release's bundle and `ClusterServiceVersion`.
 pub(super) fn bundle_name() -> String {
@@ -56,4 +70,24 @@ pub(super) fn catalog_image(place: &Place) -> String {
 fn beside_operator(place: &Place, what: &str) -> String {
     let (registry, repository, _) = split(&place.operator_image);
     format!("{registry}/{repository}-{what}:{VERSION}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_has_the_day_of_its_section() {
+        let changelog = "## [Unreleased]\n\n## [0.2.0] - 2027-02-01\n\n## [0.1.0] - 2027-01-31\n";
+        let day = released(changelog, "0.1.0");
+        assert_eq!(day.as_deref(), Some("2027-01-31T00:00:00Z"));
+        assert_eq!(released(changelog, "0.3.0"), None);
+    }
+
+    #[test]
+    fn the_maintainers_have_a_name_and_an_address() {
+        let (name, address) = maintainers();
+        assert!(!name.is_empty() && !name.contains(['<', '@']), "{name}");
+        assert!(address.contains('@') && !address.contains(['<', '>']), "{address}");
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{annotation, examples, files, list, service_version, text};
 use crate::manifests::chart;
 use crate::manifests::olm::csv::CHILDREN;
+use crate::manifests::olm::release;
 use crate::manifests::rules;
 
 /// Fields of the specification whose schema below is Kubernetes'.
@@ -81,8 +82,6 @@ fn every_descriptor_of_the_release_is_filled() {
     for key in [
         "alm-examples",
         "containerImage",
-        "createdAt",
-        "repository",
         "support",
         "operatorframework.io/suggested-namespace",
         "features.operators.openshift.io/disconnected",
@@ -93,8 +92,28 @@ fn every_descriptor_of_the_release_is_filled() {
     assert!(text(&version, "/spec/links/0/url").starts_with("https://"));
     // Catalogs cut it there.
     assert!(annotation(&version, "description").len() <= 135);
-    let created = annotation(&version, "createdAt").parse::<jiff::Timestamp>();
-    assert!(created.is_ok(), "{created:?}");
+}
+
+/// Before a release there is no time to say.
+#[test]
+fn the_time_is_that_of_the_release() {
+    let version = service_version(&files());
+    let created = version["metadata"]["annotations"].get("createdAt");
+    let created = created.map(|created| created.as_str().unwrap());
+    assert_eq!(created, release::created_at().as_deref());
+    if let Some(created) = created {
+        assert!(created.parse::<jiff::Timestamp>().is_ok(), "{created}");
+    }
+}
+
+/// A cluster without the registries pulls from mirrors what is named by a digest.
+#[test]
+fn disconnected_clusters_are_promised_only_with_digests() {
+    let version = service_version(&files());
+    let images = list(&version, "/spec/relatedImages");
+    let by_digest = |image: &Value| text(image, "/image").contains("@sha256:");
+    let promised = annotation(&version, "features.operators.openshift.io/disconnected");
+    assert_eq!(promised, images.iter().all(by_digest).to_string());
 }
 
 #[test]
