@@ -75,8 +75,8 @@ fn annotations(place: &Place, examples: &[Value]) -> Result<Value, Error> {
     Ok(annotations)
 }
 
-/// The features of an operator that consoles show. None is claimed: `disconnected` would say that all
-/// images are named by their digests.
+/// The features of an operator that consoles show. None is claimed: `disconnected` would say that
+/// all images are named by their digests.
 const FEATURES: [(&str, bool); 10] = [
     ("cnf", false),
     ("cni", false),

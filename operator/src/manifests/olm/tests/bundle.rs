@@ -10,7 +10,7 @@ use super::{
 };
 use crate::manifests::olm::release;
 
-/// Kinds that a bundle may hold: OLM installs no others.
+/// The kinds of our bundle; OLM installs all of them.
 const HELD: [&str; 5] = [
     "ClusterRole",
     "ClusterServiceVersion",
