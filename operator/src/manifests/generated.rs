@@ -1,5 +1,8 @@
 //! The generated files: whole, and as they are committed.
 
+use serde::Deserialize as _;
+use serde_json::Value;
+
 use super::installation::Files;
 use super::{chart, gitops, install, kustomize, olm, verify_page};
 
@@ -85,6 +88,26 @@ fn the_committed_page_is_what_is_generated() {
         committed == verify_page(),
         "run hack/gen and commit docs/verify.md"
     );
+}
+
+/// `docs/quickstart.md` adds the line of a dry run, for a rehearsal.
+#[test]
+fn the_example_for_kyverno_can_be_rehearsed() {
+    let page = include_str!("../../../docs/quickstart.md");
+    let command = r#"{print} /^  migration:$/ {print "    dryRun: true"}"#;
+    assert!(page.contains(command));
+    let (line, more) = ("\n  migration:\n", "\n  migration:\n    dryRun: true\n");
+    let examples = examples();
+    let example = &examples["kyverno.yaml"];
+    assert_eq!(example.matches(line).count(), 1);
+    let mut asked = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(&example.replace(line, more)) {
+        let object = Value::deserialize(document).unwrap();
+        if object["kind"] == "ReportsServer" {
+            asked.push(object["spec"]["migration"]["dryRun"].clone());
+        }
+    }
+    assert_eq!(asked, [true]);
 }
 
 /// A reader copies the commands of these pages.
