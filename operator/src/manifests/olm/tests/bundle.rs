@@ -9,6 +9,7 @@ use super::{
     service_version, text,
 };
 use crate::manifests::olm::release;
+use crate::names::IMAGE_REGISTRY;
 
 /// The kinds of our bundle; OLM installs all of them.
 const HELD: [&str; 5] = [
@@ -175,7 +176,7 @@ fn every_image_is_listed_and_honours_a_mirror() {
         assert!(run.contains(annotation(&version, "containerImage")));
         if let Some(registry) = registry {
             let all = files.values().flat_map(|text| text.split_whitespace());
-            let elsewhere = ["registry.reports-server.io", "docker.io"];
+            let elsewhere = [IMAGE_REGISTRY, "docker.io"];
             for word in all {
                 let foreign = elsewhere.iter().any(|other| word.starts_with(other));
                 assert!(!foreign, "{word} is not in {registry}");
