@@ -97,14 +97,15 @@ fn placed(mut object: Value) -> Value {
 /// own, not gathered by a label; and what OLM makes by itself has no labels, and a token in no pod
 /// that does not ask for it.
 fn expected(manifest: Vec<Value>) -> Vec<Value> {
-    let (gathered, mut objects): (Vec<Value>, Vec<Value>) = manifest.into_iter().partition(|object| {
-        let labels = object["metadata"]["labels"].as_object();
-        labels.is_some_and(|labels| {
-            labels
-                .keys()
-                .any(|key| key.ends_with("/aggregate-to-operator"))
-        })
-    });
+    let (gathered, mut objects): (Vec<Value>, Vec<Value>) =
+        manifest.into_iter().partition(|object| {
+            let labels = object["metadata"]["labels"].as_object();
+            labels.is_some_and(|labels| {
+                labels
+                    .keys()
+                    .any(|key| key.ends_with("/aggregate-to-operator"))
+            })
+        });
     assert_eq!(gathered.len(), 1);
     for object in &mut objects {
         let kind = object["kind"].as_str().unwrap().to_owned();

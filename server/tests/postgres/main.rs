@@ -18,6 +18,12 @@ mod faults;
     reason = "shared with the tests of the API, which need all of it"
 )]
 mod harness;
+#[path = "../api/namespaces.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of the API, which need all of it"
+)]
+mod namespaces;
 mod order;
 mod sabotage;
 mod support;

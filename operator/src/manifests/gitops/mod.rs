@@ -58,9 +58,9 @@ pub fn gitops() -> Files {
     ];
     let mut files = Files::new();
     for (path, text) in FILES {
-        let filled = marks
-            .iter()
-            .fold(text.to_owned(), |text, (mark, with)| text.replace(mark, with));
+        let filled = marks.iter().fold(text.to_owned(), |text, (mark, with)| {
+            text.replace(mark, with)
+        });
         files.insert(path.to_owned(), filled);
     }
     files.insert(

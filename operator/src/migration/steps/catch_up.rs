@@ -55,8 +55,8 @@ mod tests {
         position: u64,
     ) -> (watch::Sender<Progress>, watch::Receiver<Progress>) {
         watch::channel(Progress {
-            received,
             position,
+            received,
             ..Progress::default()
         })
     }

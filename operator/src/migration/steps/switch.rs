@@ -349,8 +349,8 @@ mod tests {
             }
             if path == SERVICE {
                 if method == "PATCH" {
-                    let patch: Patch = serde_json::from_value(body).unwrap();
-                    json_patch::patch(&mut self.service, &patch).unwrap();
+                    let changes: Patch = serde_json::from_value(body).unwrap();
+                    json_patch::patch(&mut self.service, &changes).unwrap();
                 }
                 body = self.service.clone();
             }

@@ -99,7 +99,10 @@ fn nothing_is_in_it_that_olm_refuses_or_takes_over() {
         assert_eq!(object.pointer("/metadata/namespace"), None, "{path}");
         assert_eq!(object.pointer("/aggregationRule"), None, "{path}");
         let name = text(&object, "/metadata/name").to_owned();
-        assert!(seen.insert((kind.to_owned(), name)), "{path} is there twice");
+        assert!(
+            seen.insert((kind.to_owned(), name)),
+            "{path} is there twice"
+        );
     }
 }
 
@@ -117,7 +120,10 @@ fn rights_in_the_own_namespace_stay_there() {
         let resources = rule["resources"].as_array().into_iter().flatten();
         let resources: Vec<&Value> = resources.collect();
         for own in ["configmaps", "leases", "secrets"] {
-            assert!(!resources.iter().any(|resource| **resource == own), "{rule}");
+            assert!(
+                !resources.iter().any(|resource| **resource == own),
+                "{rule}"
+            );
         }
     }
     let roles = objects(&files);

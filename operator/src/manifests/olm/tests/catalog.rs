@@ -54,7 +54,12 @@ fn the_bundle_provides_and_requires_nothing() {
     let shown = &properties[2]["value"];
     let version = service_version(&files);
     assert_eq!(shown["annotations"], version["metadata"]["annotations"]);
-    for field in ["description", "displayName", "installModes", "minKubeVersion"] {
+    for field in [
+        "description",
+        "displayName",
+        "installModes",
+        "minKubeVersion",
+    ] {
         assert_eq!(shown[field], version["spec"][field], "{field}");
     }
 }
@@ -98,7 +103,10 @@ fn a_cluster_is_asked_for_what_the_catalog_offers() {
     assert_eq!(subscription["source"], source["metadata"]["name"]);
     let image = text(source, "/spec/image");
     let bundle = blob(&files, "olm.bundle");
-    assert_eq!(image.replace("-catalog:", "-bundle:"), text(&bundle, "/image"));
+    assert_eq!(
+        image.replace("-catalog:", "-bundle:"),
+        text(&bundle, "/image")
+    );
     // For all namespaces: no selector.
     assert_eq!(of_kind(&request, "OperatorGroup")["spec"], json!({}));
 }

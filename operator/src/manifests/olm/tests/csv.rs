@@ -53,7 +53,10 @@ fn every_field_of_the_crd_has_a_descriptor_that_is_filled() {
             let mut described = BTreeSet::new();
             for descriptor in list(owned, key) {
                 let path = text(descriptor, "/path");
-                assert!(described.insert(format!(".{path}")), "{path} is there twice");
+                assert!(
+                    described.insert(format!(".{path}")),
+                    "{path} is there twice"
+                );
                 for filled in ["/displayName", "/description", "/x-descriptors/0"] {
                     text(descriptor, filled);
                 }
