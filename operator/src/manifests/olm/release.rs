@@ -88,6 +88,9 @@ mod tests {
     fn the_maintainers_have_a_name_and_an_address() {
         let (name, address) = maintainers();
         assert!(!name.is_empty() && !name.contains(['<', '@']), "{name}");
-        assert!(address.contains('@') && !address.contains(['<', '>']), "{address}");
+        assert!(
+            address.contains('@') && !address.contains(['<', '>']),
+            "{address}"
+        );
     }
 }
