@@ -45,7 +45,7 @@ async fn rights_give_no_more_than_they_say() {
 async fn lay(cluster: &Cluster) {
     for text in [
         manifests::install().unwrap(),
-        manifests::policies().unwrap(),
+        manifests::admission_policies().unwrap(),
     ] {
         let applied = cluster
             .kubectl_with_input(["apply", "-f", "-"], &text)

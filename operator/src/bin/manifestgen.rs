@@ -57,7 +57,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Install => print(&manifests::install()?),
-        Command::Policies => print(&manifests::policies()?),
+        Command::Policies => print(&manifests::admission_policies()?),
         Command::Monitor => print(&manifests::monitor()?),
         Command::Verify => print(&manifests::verify_page()),
         Command::Chart { folder } => write(&folder, &manifests::chart()?),

@@ -49,7 +49,7 @@ pub fn install() -> Result<String, Error> {
 ///
 /// # Errors
 /// If an object cannot be rendered.
-pub fn policies() -> Result<String, Error> {
+pub fn admission_policies() -> Result<String, Error> {
     stream(POLICIES_HEADER, &policy_documents(OPERATOR))
 }
 

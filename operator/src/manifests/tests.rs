@@ -192,7 +192,7 @@ fn the_operator_has_every_right_that_a_migration_asks_for() {
 /// `e2e/tests/clusters/policies.rs` applies them.
 #[test]
 fn every_policy_is_in_force_and_fails_closed() {
-    let text = super::policies().unwrap();
+    let text = super::admission_policies().unwrap();
     let documents = serde_yaml::Deserializer::from_str(&text);
     let documents: Vec<Value> = documents
         .map(|document| Value::deserialize(document).unwrap())

@@ -111,7 +111,7 @@ fn overlays_add_what_they_say() {
     assert_eq!(budget["selector"], *selector);
     let monitoring = tools.kustomize("overlays/monitoring");
     assert_eq!(of_kind(&monitoring, "PodMonitor").len(), 1);
-    let policies = parse(&manifests::policies().unwrap());
+    let policies = parse(&manifests::admission_policies().unwrap());
     let mut expected = installed();
     expected.extend(policies);
     let restricted = tools.kustomize("overlays/restricted");

@@ -20,7 +20,7 @@ use crate::testing::pair;
 const GROUP: &str = "wgpolicyk8s.io";
 const MILLIS: fn(u64) -> Duration = Duration::from_millis;
 
-/// What our server was told: the mode of each import, and type and name of each item.
+/// The imports that our server was told: the mode of each import, and type and name of each item.
 type Told = Arc<Mutex<Vec<(ImportMode, Vec<(ImportType, String)>)>>>;
 
 /// Returns a source whose server takes every import, and what it was told.
