@@ -140,6 +140,16 @@ impl Ground {
         });
         ours.filter_map(|event| event.note).collect()
     }
+
+    /// Waits until the events are as wanted: they are written after the status.
+    async fn hear(&self, is_wanted: impl Fn(&[String]) -> bool) {
+        let heard = async {
+            while !is_wanted(&self.warnings().await) {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, heard).await.unwrap();
+    }
 }
 
 fn condition<'a>(server: &'a ReportsServer, type_: &str) -> Option<(&'a str, &'a str, &'a str)> {
@@ -213,11 +223,9 @@ async fn both_groups_wait(ground: &Ground) {
     let service = services.get("v1alpha2.wgpolicyk8s.io").await.unwrap();
     assert!(service.spec.unwrap().service.is_none(), "it was switched");
     assert!(!ground.accepts("while-it-waits").await);
-    let warnings = ground.warnings().await;
-    assert!(
-        warnings.iter().any(|note| note.contains(POLICY)),
-        "{warnings:?}"
-    );
+    ground
+        .hear(|warnings| warnings.iter().any(|note| note.contains(POLICY)))
+        .await;
 }
 
 async fn each_group_goes_on_when_nothing_is_left(ground: &Ground) {
@@ -264,12 +272,7 @@ async fn what_comes_later_is_named(ground: &Ground) {
     assert!(is_ready(&server), "it is served as before");
     assert!(all_groups(&server, MigrationPhase::is_serving));
     assert!(ground.accepts("after-the-switch").await, "it has an effect");
-    let heard = async {
-        while ground.warnings().await.len() == before {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, heard).await.unwrap();
+    ground.hear(|warnings| warnings.len() > before).await;
     ground
         .kubectl(&["delete", "validatingadmissionpolicybinding", POLICY])
         .await;
