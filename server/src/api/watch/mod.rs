@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryFutureExt};
 use http::StatusCode;
-use storage::cache::{Cursor, Snapshot};
+use storage::cache::{Cursor, Resource, Snapshot};
 use tokio::time::Instant;
 
 use self::schedule::Schedule;
@@ -141,6 +141,26 @@ struct Begun {
     marked: bool,
 }
 
+/// Waits until a version is reached. One from the future is no place in our history: silence until
+/// it is reached would hide every event up to then, so the client is sent back to list.
+///
+/// # Errors
+/// 410 for a version that does not exist, and 503 while that is not known: another server may have
+/// served it, and this one be behind because its database cannot be reached.
+async fn reached(api: &Api, resource: &Resource, rv: u64) -> Result<(), ApiError> {
+    if api.store.wait_for_rv(resource, rv).await.is_ok() {
+        return Ok(());
+    }
+    api.caught_up().await?;
+    let current = resource.current_rv();
+    if current < rv {
+        return Err(ApiError::expired(format!(
+            "too large resource version: {rv}, current: {current}"
+        )));
+    }
+    Ok(())
+}
+
 async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError> {
     let resource = &scope.resource;
     let too_old = |error: storage::cache::TooOld| {
@@ -164,14 +184,7 @@ async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError
             })
         }
         Start::Version(Some(rv)) => {
-            // A version from the future is no place in our history: silence until it is reached
-            // would hide every event up to then, so the client is sent back to list.
-            api.store.wait_for_rv(resource, rv).await.map_err(|error| {
-                ApiError::expired(format!(
-                    "too large resource version: {}, current: {}",
-                    error.requested, error.current
-                ))
-            })?;
+            reached(api, resource, rv).await?;
             let cursor = resource.events_from(rv).map_err(too_old)?;
             Ok(Begun {
                 cursor,
