@@ -1,4 +1,4 @@
-// Program bundle checks a bundle for OLM: `bundle -kubernetes VERSION -accept WORDS FOLDER`. It runs the
+// Program bundle checks a bundle for OLM: `bundle -kubernetes VERSION [-accept WORDS]... FOLDER`. It runs the
 // validators of `operator-sdk bundle validate --select-optional suite=operatorframework`, but for the one
 // that pulls images. Warnings are failures, too, unless they have the words of one that is accepted.
 package main
@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/operator-framework/api/pkg/manifests"
@@ -19,7 +20,11 @@ import (
 
 func main() {
 	kubernetes := flag.String("kubernetes", "", "version of Kubernetes whose removed APIs are an error")
-	accept := flag.String("accept", "", "words of a warning that is accepted")
+	var accept []string
+	flag.Func("accept", "words of a warning that is accepted", func(words string) error {
+		accept = append(accept, words)
+		return nil
+	})
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "bundle: name one folder")
@@ -32,7 +37,8 @@ func main() {
 	}
 	refused := 0
 	for _, finding := range findings {
-		if *accept != "" && strings.Contains(finding, *accept) {
+		accepted := func(words string) bool { return strings.Contains(finding, words) }
+		if slices.ContainsFunc(accept, accepted) {
 			fmt.Println("accepted:", finding)
 			continue
 		}

@@ -48,7 +48,13 @@ pub fn olm(examples: &Files, registry: Option<&str>) -> Result<Files, Error> {
     files.insert("bundle.Containerfile".to_owned(), bundle::containerfile());
     let catalog = catalog::catalog(&place, &csv);
     let catalog: Vec<Document> = catalog.into_iter().map(Document::plain).collect();
-    files.insert("catalog/catalog.yaml".to_owned(), stream(HEADER, &catalog)?);
+    // Opm takes a header alone for a blob without a schema, so none ends the header.
+    let blobs = stream("", &catalog)?;
+    let blobs = blobs.strip_prefix("---\n").unwrap_or(&blobs);
+    files.insert(
+        "catalog/catalog.yaml".to_owned(),
+        format!("{HEADER}{blobs}"),
+    );
     files.insert(
         "beside.yaml".to_owned(),
         stream(BESIDE_HEADER, &parts.beside)?,

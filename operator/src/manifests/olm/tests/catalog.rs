@@ -18,6 +18,15 @@ fn blob(files: &Files, schema: &str) -> Value {
     blobs.remove(0)
 }
 
+/// Opm reads what comes before a separator as a blob.
+#[test]
+fn every_part_of_the_catalog_has_a_schema() {
+    let files = files();
+    for part in files["catalog/catalog.yaml"].split("\n---\n") {
+        assert!(part.contains("\nschema: olm."), "{part}");
+    }
+}
+
 #[test]
 fn the_channel_offers_the_bundle_to_every_earlier_version() {
     let files = files();
