@@ -4,6 +4,7 @@
 
 mod chart;
 mod error;
+mod fill;
 #[cfg(test)]
 mod generated;
 mod gitops;

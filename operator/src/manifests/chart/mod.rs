@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use self::edits::{Edit, edited};
 use super::error::Error;
+use super::fill::{Mark, filled, indented};
 use super::installation::{Files, documents, monitor_document, policy_documents};
 use super::objects;
 use super::place::Place;
@@ -72,9 +73,6 @@ pub fn chart() -> Result<Files, Error> {
     Ok(files)
 }
 
-/// A mark, and what stands in its place in the files that are copied.
-type Mark = (&'static str, String);
-
 fn marks() -> Result<Vec<Mark>, Error> {
     let images = Place::default();
     let mut marks = vec![
@@ -96,34 +94,28 @@ fn marks() -> Result<Vec<Mark>, Error> {
     marks.push(("@POSTGRES_REGISTRY@", registry.to_owned()));
     marks.push(("@POSTGRES_REPOSITORY@", repository.to_owned()));
     marks.push(("@POSTGRES_TAG@", tag));
-    marks.push(("@RESOURCES@", indented(&objects::resources(), 2)?));
-    marks.push(("@POD_SECURITY@", indented(&security::pod(), 2)?));
-    marks.push(("@CONTAINER_SECURITY@", indented(&security::container(), 2)?));
+    marks.push(("@RESOURCES@", indented_yaml(&objects::resources(), 2)?));
+    marks.push(("@POD_SECURITY@", indented_yaml(&security::pod(), 2)?));
+    marks.push((
+        "@CONTAINER_SECURITY@",
+        indented_yaml(&security::container(), 2)?,
+    ));
     marks.push((
         "@SELECTOR@",
-        indented(&objects::selector(), 6)?.trim_end().to_owned(),
+        indented_yaml(&objects::selector(), 6)?
+            .trim_end()
+            .to_owned(),
     ));
     let applier = rules_to_yaml(&rules::applier())?;
     marks.push(("@APPLIER_RULES@", applier.trim_end().to_owned()));
     Ok(marks)
 }
 
-fn filled(text: &str, marks: &[Mark]) -> String {
-    marks.iter().fold(text.to_owned(), |text, (mark, with)| {
-        text.replace(mark, with)
-    })
-}
-
 /// Returns a value as YAML whose lines begin with `spaces` spaces.
-fn indented<T: Serialize>(value: &T, spaces: usize) -> Result<String, Error> {
+fn indented_yaml<T: Serialize>(value: &T, spaces: usize) -> Result<String, Error> {
     // By way of JSON, so that fields are in the order of all other files.
     let text = serde_yaml::to_string(&serde_json::to_value(value)?)?;
-    let before = " ".repeat(spaces);
-    let mut indented = String::new();
-    for line in text.lines() {
-        indented.extend([before.as_str(), line, "\n"]);
-    }
-    Ok(indented)
+    Ok(indented(&text, spaces))
 }
 
 /// Returns the templates of the installation's objects.

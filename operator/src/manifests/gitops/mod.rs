@@ -6,6 +6,7 @@ mod tests;
 
 use crds::names::API_GROUP;
 
+use super::fill::{filled, indented};
 use super::installation::Files;
 use super::place::Place;
 use crate::names::OPERATOR;
@@ -48,34 +49,20 @@ const REPORTS_SERVER: &str = include_str!("../../../../manifests/examples/minima
 #[must_use]
 pub fn gitops() -> Files {
     let place = Place::default();
-    let health = indented(HEALTH, 4);
     let marks = [
-        ("@OPERATOR@", OPERATOR),
-        ("@NAMESPACE@", place.namespace.as_str()),
-        ("@VERSION@", env!("CARGO_PKG_VERSION")),
-        ("@GROUP@", API_GROUP),
-        ("@HEALTH@", health.trim_end()),
+        ("@OPERATOR@", OPERATOR.to_owned()),
+        ("@NAMESPACE@", place.namespace),
+        ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
+        ("@GROUP@", API_GROUP.to_owned()),
+        ("@HEALTH@", indented(HEALTH, 4).trim_end().to_owned()),
     ];
     let mut files = Files::new();
     for (path, text) in FILES {
-        let filled = marks.iter().fold(text.to_owned(), |text, (mark, with)| {
-            text.replace(mark, with)
-        });
-        files.insert(path.to_owned(), filled);
+        files.insert(path.to_owned(), filled(text, &marks));
     }
     files.insert(
         "reports-server/reports-server.yaml".to_owned(),
         REPORTS_SERVER.to_owned(),
     );
     files
-}
-
-/// Returns the lines of a text, each behind `spaces` spaces.
-fn indented(text: &str, spaces: usize) -> String {
-    let before = " ".repeat(spaces);
-    let mut indented = String::new();
-    for line in text.lines() {
-        indented.extend([before.as_str(), line, "\n"]);
-    }
-    indented
 }
