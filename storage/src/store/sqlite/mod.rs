@@ -40,7 +40,7 @@ pub(crate) struct Sqlite {
     writer: Writer,
     readers: SqlitePool,
     /// Held while the database is open; the system releases it when the process ends.
-    lock: Mutex<Option<File>>,
+    lock: Mutex<Option<FileLock>>,
 }
 
 impl Sqlite {
@@ -67,8 +67,21 @@ impl Sqlite {
     }
 }
 
+/// A lock of a file, released when this is dropped.
+struct FileLock(File);
+
+impl Drop for FileLock {
+    /// Releases the lock itself: a child that was forked meanwhile shares the open file until it is
+    /// another program, and closing ours alone would leave it locked until then.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "unlocking the database");
+        }
+    }
+}
+
 /// Locks `path` against other processes.
-fn lock(path: &Path) -> Result<File, OpenError> {
+fn lock(path: &Path) -> Result<FileLock, OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let path = Path::new(&name).display().to_string();
@@ -78,12 +91,12 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         .write(true)
         .open(&name);
     let locked = file.and_then(|file| match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(FileLock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
     });
     match locked {
-        Ok(Some(file)) => Ok(file),
+        Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(OpenError::Locked { path }),
         Err(source) => Err(OpenError::Lock { path, source }),
     }
@@ -221,5 +234,34 @@ impl Engine for Sqlite {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[rstest::rstest]
+    #[case::closed(true)]
+    #[case::dropped(false)]
+    #[tokio::test]
+    async fn a_forked_child_does_not_keep_the_lock(#[case] closed: bool) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("reports.db");
+        let sqlite = Sqlite::open(&path).await.unwrap();
+        // A child of fork has the same open file.
+        let forked = sqlite
+            .lock
+            .lock()
+            .unwrap()
+            .as_ref()
+            .map(|lock| lock.0.try_clone());
+        if closed {
+            sqlite.close().await;
+        }
+        drop(sqlite);
+        let again = Sqlite::open(&path).await.unwrap();
+        again.close().await;
+        forked.unwrap().unwrap();
     }
 }

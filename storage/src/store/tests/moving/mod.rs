@@ -378,15 +378,13 @@ struct Moved(Home);
 
 impl Moved {
     /// Opens the engine as the server does: again, while the database cannot be reached in time.
-    /// The lock of the file outlives its owner for a moment when another test starts a process: the
-    /// child has it until it is the other program.
     async fn open_engine(&self) -> (Arc<dyn Engine>, Option<moving::Mover>) {
         let options = self.0.move_options();
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
             match moving::open(&options).await {
                 Ok((engine, mover, _)) => return (engine, mover),
-                Err(error) if Instant::now() < deadline && passes(&error) => {
+                Err(error) if Instant::now() < deadline && error.may_pass() => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Err(error) => panic!("{error}"),
