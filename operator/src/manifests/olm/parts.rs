@@ -5,7 +5,7 @@ use crate::manifests::installation::documents;
 use crate::manifests::place::Place;
 use crate::manifests::render::Document;
 use crate::manifests::rules::Reasoned;
-use crate::names::{AGGREGATE_LABEL, OPERATOR};
+use crate::names::{AGGREGATE_LABEL, METRICS_ACCESS_CLUSTER_ROLE, OPERATOR};
 
 /// The objects of an installation, by how OLM brings them.
 pub(super) struct Parts {
@@ -66,7 +66,8 @@ pub(super) fn parts(place: &Place) -> Result<Parts, Error> {
 fn part_of(document: &Document) -> Part {
     let object = &document.object;
     let metadata = &object["metadata"];
-    let is_operator = metadata["name"] == OPERATOR;
+    let is_operator =
+        metadata["name"] == OPERATOR || metadata["name"] == METRICS_ACCESS_CLUSTER_ROLE;
     let is_gathered = metadata["labels"][AGGREGATE_LABEL] == "true";
     match object["kind"].as_str().unwrap_or_default() {
         "CustomResourceDefinition" => Part::Crd,
@@ -75,7 +76,7 @@ fn part_of(document: &Document) -> Part {
         "ClusterRoleBinding" if is_operator => Part::Made,
         "ClusterRole" if is_operator || is_gathered => Part::Granted,
         "ClusterRole" if object["aggregationRule"].is_object() => Part::Beside,
-        "ClusterRole" | "Role" | "RoleBinding" => Part::Held,
+        "ClusterRole" | "Role" | "RoleBinding" | "Service" => Part::Held,
         _ => Part::Beside,
     }
 }
