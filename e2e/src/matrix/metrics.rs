@@ -4,9 +4,8 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use http::Request;
 use http::header::AUTHORIZATION;
-use http::uri::InvalidUri;
+use http::{Request, Uri};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, Config};
@@ -85,8 +84,8 @@ async fn expect(address: SocketAddr, token: Option<&str>, wanted: u16) -> Result
 
 /// Returns the code of the answer; 200 only for what has metrics in it.
 async fn code(address: SocketAddr, token: Option<&str>) -> Result<u16, MatrixError> {
-    let url = format!("https://{address}").parse();
-    let mut config = Config::new(url.map_err(|error: InvalidUri| unread(&error))?);
+    let url = format!("https://{address}").parse::<Uri>();
+    let mut config = Config::new(url.map_err(|error| unread(&error))?);
     // The operator signs it itself, and it is not reached by its name here.
     config.accept_invalid_certs = true;
     config.default_retry = false;

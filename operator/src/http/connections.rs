@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use super::certificate::Certificates;
 
 /// Most connections at one time; further ones wait.
-const CONNECTIONS: usize = 64;
+pub(super) const CONNECTIONS: usize = 64;
 /// Longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time for the head of a request, and between two of them.

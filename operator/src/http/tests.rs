@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
+use super::connections::CONNECTIONS;
 use super::*;
 use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
 use crate::metrics::Metrics;
@@ -96,6 +98,7 @@ impl Secured {
         let stream = TcpStream::connect(self.running.metrics).await?;
         let name = ServerName::try_from(HOST).unwrap();
         let stream = connector(trusted).connect(name, stream).await?;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
         Ok(request(stream, "/metrics", token).await)
     }
 }
@@ -116,11 +119,12 @@ fn connector(trusted: &Pair) -> TlsConnector {
     let cert = CertificateDer::from_pem_slice(trusted.cert.as_bytes()).unwrap();
     roots.add(cert).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     TlsConnector::from(Arc::new(config))
 }
 
@@ -305,5 +309,28 @@ async fn metrics_over_tls_are_not_there_in_plain() {
     drop(stream.read_to_end(&mut answer).await);
     let answer = String::from_utf8_lossy(&answer);
     assert!(!answer.contains("HTTP/1.1"), "{answer}");
+    secured.running.stop().await;
+}
+
+#[tokio::test]
+async fn further_readers_wait_while_there_are_too_many() {
+    let (client, _server) = testing::pair();
+    let pair = issue();
+    let secured = Secured::start(client, &pair).await;
+    let mut silent = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let stream = TcpStream::connect(secured.running.metrics).await;
+        silent.push(stream.unwrap());
+    }
+    let answer = {
+        let waiting = secured.get(&pair, None);
+        tokio::pin!(waiting);
+        let early = tokio::time::timeout(Duration::from_millis(300), waiting.as_mut());
+        assert!(early.await.is_err(), "nobody has left");
+        drop(silent.pop());
+        waiting.await.unwrap()
+    };
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    drop(silent);
     secured.running.stop().await;
 }
