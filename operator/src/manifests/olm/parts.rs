@@ -61,8 +61,8 @@ pub(super) fn parts(place: &Place) -> Result<Parts, Error> {
 
 /// Returns how OLM brings an object. With the install mode for all namespaces, it grants a
 /// `permission` of a `ClusterServiceVersion` in the whole cluster. So the operator's Role is held as
-/// it is. So is the Service. A bundle holds only some kinds, so a policy is applied beside. So is a role that gathers
-/// others: OLM would write it without rules at each upgrade.
+/// it is, and so is the Service. A bundle holds only some kinds, so a policy is applied beside. So is
+/// a role that gathers others: OLM would write it without rules at each upgrade.
 fn part_of(document: &Document) -> Part {
     let object = &document.object;
     let metadata = &object["metadata"];
